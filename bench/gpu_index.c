@@ -273,8 +273,8 @@ static void run_set(bench *b) {
 }
 
 void run_index(bench *b) {
-  printf("%-10s %-14s %7s | %8s %8s %8s | %9s | microseconds a call\n", "points", "question", "queries", "event", "wall",
-         "kernel", "host");
+  printf("%-10s %-14s %7s | %8s %8s %8s | %9s | microseconds a call\n", "points", "question", "queries", "event",
+         "wall", "kernel", "host");
   for (size_t i = 0; i < sizeof SETS / sizeof *SETS; i++) {
     if (b->options.name ? strcmp(b->options.name, SETS[i]) != 0 : b->options.quick && i) continue;
     b->name = SETS[i];

@@ -304,9 +304,9 @@ static void run_cell(const table *t, column *col, uint32_t lane_number, const jo
     setup_choose(col->backend, nearest, a, number, &chosen);
     join_setup setup = {col->backend,     chosen.algorithm, chosen.tuning, (adj_order)(turn % 3),
                         turn / 2 % 2 > 0, chosen.kept,      false};
-    join_verdict verdict = chosen.radii ? compare_radii(col->lanes[lane_number], c, answer, &setup, out)
-                                        : compare_case(col->lanes[lane_number], c, answer, &setup, out->message,
-                                                       sizeof out->message);
+    join_verdict verdict =
+        chosen.radii ? compare_radii(col->lanes[lane_number], c, answer, &setup, out)
+                     : compare_case(col->lanes[lane_number], c, answer, &setup, out->message, sizeof out->message);
     setup_use *use = &col->uses[nearest][a];
     atomic_fetch_add(verdict == JOIN_REFUSED ? &use->refused : &use->taken, 1);
     if (verdict == JOIN_SAME || (verdict == JOIN_REFUSED && a)) continue;

@@ -149,11 +149,11 @@ ADJ_API adj_status adj_cuda_index_create(adj_ctx *ctx, const adj_index_options *
 ADJ_API adj_status adj_cuda_index_knn(adj_index *index, const adj_question *question, const adj_cuda_points *queries,
                                       adj_cuda_stream stream, adj_cuda_result **out);
 
-/* All points of the index within question.radius (or radii) of each query, as adj_cuda_range_join has them; and how many
- * they are, as adj_cuda_range_count. Queries and stream: as above.
- * Time: a tree: O(n log m + candidates), once unless there are far more neighbours than in the question before.
- * Memory: the result and a copy of the queries; until the call returns 180 bytes a query (340 with distances in f32),
- * and beyond 32 neighbours 5 bytes a pair (10 with distances). */
+/* All points of the index within question.radius (or radii) of each query, as adj_cuda_range_join has them; and how
+ * many they are, as adj_cuda_range_count. Queries and stream: as above. Time: a tree: O(n log m + candidates), once
+ * unless there are far more neighbours than in the question before. Memory: the result and a copy of the queries; until
+ * the call returns 180 bytes a query (340 with distances in f32), and beyond 32 neighbours 5 bytes a pair (10 with
+ * distances). */
 ADJ_API adj_status adj_cuda_index_range(adj_index *index, const adj_question *question, const adj_cuda_points *queries,
                                         adj_cuda_stream stream, adj_cuda_result **out);
 ADJ_API adj_status adj_cuda_index_count(adj_index *index, const adj_question *question, const adj_cuda_points *queries,

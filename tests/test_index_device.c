@@ -161,7 +161,8 @@ static void check_rows(const device_run *r) {
   assert_int_equal(adj_cuda_result_pairs(result), pairs);
   if (!r->c->k) assert_memory_equal(adj_cuda_result_offsets(result), e->offsets, (e->rows + 1) * sizeof *e->offsets);
   if (entries) assert_memory_equal(adj_cuda_result_ids(result), e->ids, entries * sizeof *e->ids);
-  if (entries) assert_memory_equal(adj_cuda_result_distances(result), e->distances, entries * type_size(r->c->left.type));
+  if (entries)
+    assert_memory_equal(adj_cuda_result_distances(result), e->distances, entries * type_size(r->c->left.type));
   adj_cuda_result_destroy(result, NULL);
 }
 

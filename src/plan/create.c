@@ -108,30 +108,6 @@ static adj_status create(adj_ctx *ctx, const adj_join_spec *spec, const adj_data
 ADJI_DEFINE_INIT(adj_index_options, .metric = ADJ_L2, .p = 2)
 ADJI_DEFINE_INIT(adj_question, .kind = ADJ_KNN, .radius = INFINITY)
 
-static adj_join_spec spec_of_options(const adj_index_options *options) {
-  adj_join_spec spec;
-  adj_join_spec_init(&spec, sizeof spec);
-  spec.kind = ADJ_KNN; /* a question that every index can answer: what it is made of is checked */
-  spec.k = 1;
-  spec.metric = options->metric;
-  spec.p = options->p;
-  spec.backend = options->backend;
-  spec.angle = options->angle;
-  spec.unit = options->unit;
-  spec.sphere_radius = options->sphere_radius;
-  spec.box = options->box;
-  spec.box_count = options->box_count;
-  return spec;
-}
-
-adj_status adji_take_index_options(const adj_index_options *options, adj_join_spec *out) {
-  adj_index_options mine;
-  adj_index_options_init(&mine, sizeof mine);
-  adj_status status = options ? adji_take_struct(&mine, sizeof mine, options, "adj_index_options") : ADJ_OK;
-  *out = spec_of_options(&mine);
-  return status;
-}
-
 /* The tree serves kNN and range questions alike. In many dimensions it excludes too little: the first question decides
  * what is built. */
 static adj_status build_first(adj_index *index) {
@@ -170,23 +146,6 @@ adj_status adj_index_create(adj_ctx *ctx, const adj_index_options *options, cons
 
 void adj_index_destroy(adj_index *index) {
   adji_index_release(index);
-}
-
-adj_status adji_take_question(const adj_index *index, const adj_question *question, adj_join_spec *out) {
-  adj_question q;
-  adj_question_init(&q, sizeof q);
-  adj_status status = adji_take_struct(&q, sizeof q, question, "adj_question");
-  *out = index->spec;
-  out->kind = q.kind;
-  out->k = q.k;
-  out->radius = q.radius;
-  out->order = q.order;
-  out->flags = q.flags;
-  out->algorithm = q.algorithm;
-  out->radii = q.radii;
-  out->radius_count = q.radius_count;
-  out->box_count = 0; /* checked when the index was made */
-  return status;
 }
 
 adj_status adj_index_plan(adj_index *index, const adj_question *question, const adj_dataset *left, adj_plan **out) {

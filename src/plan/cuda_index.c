@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "plan/cuda_private.h"
+#include "plan/cuda_join.h"
 
 /* ---- Making one ------------------------------------------------------------------------------------------ */
 
@@ -44,8 +44,7 @@ static adj_status build_first(adj_index *index) {
   adji_lent tree = {0};
   bool built;
   if (!adji_gpu_has_tree(&index->measure, index->points->dim)) return ADJ_OK;
-  adj_status status =
-      adji_index_lend(index, 0, &(adji_gpu_right_options){.form = ADJI_RIGHT_TREE}, &tree, &built);
+  adj_status status = adji_index_lend(index, 0, &(adji_gpu_right_options){.form = ADJI_RIGHT_TREE}, &tree, &built);
   if (!status) adji_give_back(&tree);
   return status;
 }

@@ -3,11 +3,12 @@
  * adjoin_cuda.h: joins of points on a device. The plan is made from a survey of the points, and the result is a slot of
  * the device that the caller takes over.
  */
+#include "plan/cuda_join.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "gpu/knn/knn.h"
-#include "plan/cuda_private.h"
 
 ADJI_DEFINE_INIT(adj_cuda_times, 0)
 
@@ -19,9 +20,9 @@ typedef struct cuda_join {
   adji_cuda_side *left, *right; /* of these                       */
   /* Of an index that is asked. Its points are the right ones, and of the sides there is only the left one. */
   adj_index *index;
-  bool tree;       /* which is searched in a tree that the index has */
-  bool checks;     /* the queries are checked on the way             */
-  adji_lent lent;  /* that tree, a grid, or points                   */
+  bool tree;      /* which is searched in a tree that the index has */
+  bool checks;    /* the queries are checked on the way             */
+  adji_lent lent; /* that tree, a grid, or points                   */
   adji_gpu_rows points;
   adji_gpu_range *range;
   adji_gpu_counted counted;
@@ -224,7 +225,6 @@ static adj_status open_grid(cuda_join *j, uint64_t sample) {
 
 static adj_status open_tree(cuda_join *j, bool fills) {
   adj_plan *plan = &j->plan;
-  adj_status status = adji_gpu_mark(j->gpu, ADJI_MARK_PLANNED);
   describe_all(j);
   adji_gpu_range_options options = {.join = &plan->join,
                                     .measure = &plan->measure,
@@ -234,7 +234,7 @@ static adj_status open_tree(cuda_join *j, bool fills) {
                                     .tree = true,
                                     .checks_left = j->checks,
                                     .single = fills};
-  return status ? status : adji_gpu_range_open(j->gpu, &options, &j->range);
+  return adji_gpu_range_open(j->gpu, &options, &j->range);
 }
 
 static adj_status open_range(cuda_join *j, bool fills) {
@@ -328,7 +328,7 @@ static adj_status find_nearest(cuda_join *j, const adji_cuda_call *call) {
   request = adji_knn_request_of(plan);
   status = adji_check_knn_kernels(plan);
   if (!status) status = adji_gpu_knn_choose(&request, j->tree ? ADJI_ALGORITHM_KDTREE : j->algorithm, &reason);
-  if (!status) status = adji_gpu_mark(j->gpu, ADJI_MARK_PLANNED);
+  if (!status && !j->tree) status = adji_gpu_mark(j->gpu, ADJI_MARK_PLANNED);
   if (!status && !j->tree) status = borrow_points(j, &request.options.right_rows);
   if (status) return status;
   request.options.timed = false;
@@ -428,6 +428,8 @@ static adj_status last_times(adj_ctx *ctx, adj_cuda_times *out) {
                          .sort_s = adji_gpu_between(gpu, ADJI_MARK_FILLED, ADJI_MARK_SORTED),
                          .candidates = adji_gpu_last_candidates(gpu),
                          .peak_bytes = adji_gpu_peak(gpu)};
+  if (!(mine.count_s > 0)) /* a question to an index, which is not timed step by step */
+    mine.count_s = adji_gpu_between(gpu, ADJI_MARK_BEGIN, ADJI_MARK_COUNTED);
   adji_gpu_unlock(gpu);
   return adji_give_struct(out, &mine, sizeof mine, "adj_cuda_times");
 }

@@ -2,9 +2,10 @@
  *
  * adjoin_cuda.h: the points of a caller, as a join has them.
  */
+#include "plan/cuda_points.h"
+
 #include "gpu/device/derive.h"
 #include "gpu/device/survey.h"
-#include "plan/cuda_private.h"
 
 ADJI_DEFINE_INIT(adj_cuda_points, 0)
 

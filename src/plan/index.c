@@ -154,8 +154,7 @@ adj_status adji_index_make_there(adj_ctx *ctx, const adj_join_spec *spec, adji_i
   index->origin = origin;
   index->points = &origin->points;
   index->rows = *rows;
-  adj_status status =
-      adji_describe_measure(ctx, spec, origin->set.type, origin->set.dim, &index->measure, &index->box);
+  adj_status status = adji_describe_measure(ctx, spec, origin->set.type, origin->set.dim, &index->measure, &index->box);
   if (!status && index->box) status = adji_check_inside(&origin->sample, &index->measure);
   forget_pointers(index);
   if (status)

@@ -65,8 +65,8 @@ struct adj_index {
   adji_kept_grid *grids;
   uint32_t tree_users, brute_users;
   ADJI_ATOMIC(uint32_t) knn_choices[33]; /* by the bits of k: the algorithm that a trial chose; 0: none did yet */
-  adji_index_origin *origin; /* NULL: the points are on the host */
-  adji_gpu_rows rows;        /* of an origin: the points that are searched */
+  adji_index_origin *origin;             /* NULL: the points are on the host */
+  adji_gpu_rows rows;                    /* of an origin: the points that are searched */
   adji_index_device devices[ADJI_MOST_GPUS];
   uint64_t clock;
   pthread_mutex_t scratch_lock;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What an index has on devices: its points, a tree of them, and grids (gpu/index/right.h). The first question that needs
- * one of these makes it; later ones borrow it. The tree stays as long as the index. Grids, and points that are only a
- * copy, stay while there is memory on the device: what was not used for longest goes first.
+ * What an index has on devices: its points, a tree of them, and grids (gpu/index/right.h). The first question that
+ * needs one of these makes it; later ones borrow it. The tree stays as long as the index. Grids, and points that are
+ * only a copy, stay while there is memory on the device: what was not used for longest goes first.
  *
  * Locks. Making takes index->building and then the device; lending takes index->lock. A thread that has index->lock
  * takes no device, so parts are unlinked first and freed afterwards.

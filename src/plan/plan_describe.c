@@ -24,8 +24,8 @@ static void describe(adj_plan *plan) {
                                       .drop_self = plan->self_join && !(spec->flags & ADJ_WITH_SELF),
                                       .one_way = spec->flags & ADJ_ONE_WAY,
                                       .kernels = adji_kernels_for(plan->ctx->isa)};
-  plan->question = (adji_range_question){.join = &plan->join, .measure = &plan->measure, .tuning = &plan->tuning,
-                                         .lender = adji_plan_lender_of(plan)};
+  plan->question = (adji_range_question){
+      .join = &plan->join, .measure = &plan->measure, .tuning = &plan->tuning, .lender = adji_plan_lender_of(plan)};
 }
 
 adj_status adji_describe_derived(adj_plan *plan) {

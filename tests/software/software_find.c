@@ -77,7 +77,8 @@ void adji_software_sets_close(adji_gpu *gpu, adji_software_sets *sets) {
 adj_status adji_software_check_left(const adji_software_sets *s) {
   for (uint64_t i = 0; i < s->left.count; i++)
     for (uint32_t j = 0; j < s->left.dim; j++)
-      if (!isfinite(adji_software_value(&s->left, i, j))) return adji_gpu_refuse_value(i * s->left.dim + j, s->left.dim);
+      if (!isfinite(adji_software_value(&s->left, i, j)))
+        return adji_gpu_refuse_value(i * s->left.dim + j, s->left.dim);
   return ADJ_OK;
 }
 
@@ -147,7 +148,8 @@ uint64_t adji_software_nearest(const adji_software_sets *s, uint64_t row, adji_s
   for (uint64_t id = 0; id < s->right.count; id++) {
     if (join->style.drop_self && id == row) continue;
     adji_software_entry entry = {adji_software_sum(s, row, id), (uint32_t)id};
-    if (!(entry.sum <= adji_join_limit(join, row)) || (count == join->k && by_sum(&entry, &to[count - 1]) > 0)) continue;
+    if (!(entry.sum <= adji_join_limit(join, row)) || (count == join->k && by_sum(&entry, &to[count - 1]) > 0))
+      continue;
     uint64_t at = count < join->k ? count++ : count - 1;
     for (; at && by_sum(&entry, &to[at - 1]) < 0; at--)
       to[at] = to[at - 1];

@@ -37,7 +37,7 @@ typedef struct adji_gpu_right_options {
 
 /* Up to so many queries are searched in the order they come in: sorting them along a curve takes longer than it
  * saves. */
-enum { ADJI_PACKED_QUERIES = 8192 };
+enum { ADJI_PACKED_QUERIES = 1 << 17 };
 
 /* Copies the points to the device, unless they are there, and builds what the form needs. */
 ADJI_OP adj_status adji_gpu_right_open(adji_gpu *gpu, const adji_gpu_right_options *options, adji_gpu_right **out);

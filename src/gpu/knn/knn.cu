@@ -15,9 +15,11 @@
 #include "gpu/shared/report.cuh"
 
 /* BUDGET: leaves a warp searches for 32 queries before it gives up, several times the average. FEW_QUERIES: fewer
- * cannot keep the device busy with 32 per warp. ROOT_AT_ONCE: the search kernels take the root of shorter rows; for
+ * cannot keep the device busy with 32 per warp. POINTS_A_QUERY: with more right points for each query, those of a warp
+ * are too far apart. ROOT_AT_ONCE: the search kernels take the root of shorter rows; for
  * longer ones there is a separate kernel, since the code would exceed the instruction cache. */
-enum { BUDGET_FEW_DIMS = 1024, BUDGET = 8192, FEW_QUERIES = 30000, LEAST_ROWS = 1024, ROOT_AT_ONCE = 128 };
+enum { BUDGET_FEW_DIMS = 1024, BUDGET = 8192, FEW_QUERIES = 30000, POINTS_A_QUERY = 16 };
+enum { LEAST_ROWS = 1024, ROOT_AT_ONCE = 128 };
 enum { RENAME_THREADS = 256, RENAME_BLOCKS = 4096 };
 
 static_assert(static_cast<int>(ADJI_MOST_TREE_DIM) == static_cast<int>(ADJI_TREE_DIMS), "as trees have it");
@@ -38,9 +40,17 @@ static adj_status make_right(adji_gpu_knn *n, const adji_gpu_knn_options *option
   return status;
 }
 
-/* Few queries are packed as they come; others go along the curve, so that those of a warp are neighbours. */
+/* 32 queries per warp, if there is a kernel for that, if they keep the device busy, and if they are so dense among the
+ * right points that those of a warp are neighbours. */
+static bool wants_dense(const adji_gpu_knn *n, uint64_t queries) {
+  bool pays = queries >= FEW_QUERIES && n->join.left->count >= n->right->tree.points.count / POINTS_A_QUERY;
+  return !n->per_query && (n->dense || pays) && n->right->tree.points.count &&
+         adji_knn_has_dense(n->join.left->type, n->measure.step, n->join.left->dim, n->join.k);
+}
+
+/* Where a warp has one query, some are packed as they come; others go along the curve. */
 static adj_status order_left(adji_gpu_knn *n, const adj_dataset *set, const adji_gpu_rows *rows) {
-  if (rows->count <= ADJI_PACKED_QUERIES && !n->dense && !n->grid_first)
+  if (rows->count <= ADJI_PACKED_QUERIES && !n->grid_first && !wants_dense(n, rows->count))
     return adji_gpu_index_pack(n->gpu, rows, &n->left_tree.points);
   adji_gpu_tree_options options = {set->low, set->high, false, n->cut};
   return adji_gpu_tree_build(n->gpu, rows, &options, &n->left_tree);
@@ -123,7 +133,7 @@ adj_status adji_gpu_knn_open(adji_gpu *gpu, const adji_gpu_knn_options *options,
   if (!status) n->reports_right = n->right && adji_gpu_right_is_new(n->right);
   if (!status) status = options->brute ? open_brute(n, options) : open_trees(n, options);
   if (!status && !n->brute) status = adji_knn_grid_open(&n->grid, n->left, &n->right->tree, &options->grid, &n->watch);
-  if (!status) status = adji_gpu_mark(gpu, ADJI_MARK_INDEXED);
+  if (!status && !n->checks_left) status = adji_gpu_mark(gpu, ADJI_MARK_INDEXED);
   if (status)
     adji_gpu_knn_close(n);
   else
@@ -252,12 +262,10 @@ adj_status adji_knn_search(adji_gpu_knn *n, adji_knn_job *job) {
   job->candidates = adji_answer_at(gpu, ADJI_ANSWER_SPREAD + ADJI_SPREAD);
   job->root = n->measure.report == ADJI_REPORT_ROOT && n->join.k <= ROOT_AT_ONCE;
   adj_status status = adji_knn_grid_search(&n->grid, job);
-  if (!status && job->query_count && !n->cleared)
-    status = adji_answer_clear(gpu, gpu->compute, ADJI_ANSWER_HEAD, 1);
+  if (!status && job->query_count && !n->cleared) status = adji_answer_clear(gpu, gpu->compute, ADJI_ANSWER_HEAD, 1);
   if (status) return status;
   n->cleared = false;
-  bool dense = !n->per_query && adji_knn_has_dense(job->type, n->measure.step, job->dim, job->k) &&
-               (n->dense || job->query_count >= FEW_QUERIES) && n->right->tree.points.count;
+  bool dense = wants_dense(n, job->query_count);
   if (job->query_count) status = dense ? search_dense(n, job) : search_per_query(n, job);
   if (!status && !job->root) status = adji_gpu_report(gpu, gpu->compute, &n->measure, job->type, entries, job->sums);
   return status;

@@ -36,7 +36,7 @@ typedef struct adji_gpu_knn_options {
   /* Points that are already on the device; the sets of the join then have bounds but no points. NULL: copied to the
    * device. */
   const adji_gpu_rows *left_rows, *right_rows;
-  adji_gpu_right *right; /* a tree of the right set, or its points for brute force. NULL: made for this join */
+  adji_gpu_right *right;         /* a tree of the right set, or its points for brute force. NULL: made for this join */
   const adji_gpu_lender *lender; /* workers: who lends that; NULL: nobody. It outlives the worker */
   bool timed;                    /* adji_gpu_knn_work reports the seconds of kernels */
   /* left_rows need not be finite: adji_gpu_knn_take refuses those that are not. Of up to ADJI_PACKED_QUERIES rows, and

@@ -32,10 +32,10 @@ struct adji_gpu_knn {
   adji_join join;
   adji_measure measure;
   adji_gpu_brute *brute; /* instead of trees; NULL: trees */
-  adji_gpu_right *right;    /* lent, or own_right */
+  adji_gpu_right *right; /* lent, or own_right */
   adji_gpu_right *own_right;
-  bool reports_right;       /* what making it took is work of this join */
-  adji_gpu_tree left_tree;  /* of up to ADJI_PACKED_QUERIES queries: these in their own order */
+  bool reports_right;      /* what making it took is work of this join */
+  adji_gpu_tree left_tree; /* of up to ADJI_PACKED_QUERIES queries: these in their own order */
   const adji_gpu_tree *left;
   adji_block bounds, names; /* of left rows; of right points */
   uint64_t rows_at_once;

@@ -28,12 +28,12 @@ struct adji_gpu_range {
   adji_join join;
   adji_measure measure;
   adji_block box;
-  adji_gpu_right *lent;       /* a tree or a grid that others use too; NULL: own_grid and own_right */
-  adji_gpu_right *own_tree;   /* or a tree that was asked for */
-  bool reports_right;         /* what making it took is work of this join */
-  const adji_gpu_tree *tree;  /* searched instead of the grid; NULL: the grid is */
-  adji_block limits;          /* of left rows, with a tree; nothing: all have the same */
-  bool checks_left, cleared;  /* all answers are 0 */
+  adji_gpu_right *lent;      /* a tree or a grid that others use too; NULL: own_grid and own_right */
+  adji_gpu_right *own_tree;  /* or a tree that was asked for */
+  bool reports_right;        /* what making it took is work of this join */
+  const adji_gpu_tree *tree; /* searched instead of the grid; NULL: the grid is */
+  adji_block limits;         /* of left rows, with a tree; nothing: all have the same */
+  bool checks_left, cleared; /* all answers are 0 */
   adji_gpu_grid own_grid;
   const adji_gpu_grid *grid;
   adji_gpu_index own_right, left_index;

@@ -181,9 +181,10 @@ adj_status adji_gpu_knn_choose(adji_knn_request *request, adji_algorithm algorit
   o->grid.use = algorithm == ADJI_ALGORITHM_GRID;
   *reason = o->grid.use ? "asked for; queries that find too few are searched for in wider cells, or in a tree"
             : algorithm ? "asked for"
-            : !o->brute ? o->lender ? "the index has a tree on the GPU" : "in few dimensions a tree leaves few candidates"
-            : !can      ? "trees on a GPU are for up to six dimensions, and L2, L1 and Linf"
-                        : "for few queries a tree is not worth building";
+            : !o->brute
+                ? o->lender ? "the index has a tree on the GPU" : "in few dimensions a tree leaves few candidates"
+            : !can ? "trees on a GPU are for up to six dimensions, and L2, L1 and Linf"
+                   : "for few queries a tree is not worth building";
   if (o->join->limits && (o->brute || o->grid.use))
     return adji_fail(ADJ_E_UNSUPPORTED,
                      "radii: on a GPU a radius for each query is for trees: up to six dimensions, and L2, L1 and Linf "

@@ -86,7 +86,7 @@ static adj_status create_worker(const adji_gpu_worker_options *options, adji_wor
   const adji_join *join = options->range.join;
   uint64_t left = join->left->count, right = join->right->count, chunk = 0, most = left > right ? left : right;
   adj_status status = ADJ_OK;
-  bool tree = options->range.tree; /* which is whole */
+  bool tree = options->range.tree;                          /* which is whole */
   if (tree || (options->range.lender && !options->chunk)) { /* the right set may be there already */
     status = adji_gpu_range_worker_create(options, 0, out);
     if (status != ADJ_E_DEVICE_MEMORY || tree) return status;
