@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * What the tables of bench/gpu share: gpu.c, gpu_ablation.c, gpu_auto.c, gpu_brute.c, gpu_dims.c, gpu_hybrid.c,
- * gpu_knn.c, gpu_select.c, gpu_spread.c.
+ * gpu_index.c, gpu_knn.c, gpu_select.c, gpu_spread.c.
  */
 #ifndef ADJOIN_BENCH_GPU_H
 #define ADJOIN_BENCH_GPU_H
@@ -21,7 +21,7 @@ typedef struct options {
   double radius;
   bool check, quick;
   uint32_t neighbours, threads;
-  bool ablation, ablation_dims, dims, nearest, brute, hybrid, hybrid_range, select, automatic, auto_cold, spread;
+  bool ablation, ablation_dims, dims, nearest, brute, hybrid, hybrid_range, select, automatic, auto_cold, spread, index;
 } options;
 
 typedef struct bench {
@@ -79,6 +79,9 @@ void run_nearest(bench *b);
 
 /* Outliers, sentinels, clusters of many scales. */
 void run_spread(bench *b);
+
+/* Questions to an index that is kept. */
+void run_index(bench *b);
 
 /* kNN by brute force, in any number of dimensions. */
 void run_brute(bench *b);

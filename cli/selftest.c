@@ -275,6 +275,22 @@ static int choose_columns(table *t, const request *wanted) {
 
 /* ---- The table --------------------------------------------------------------------------------------- */
 
+/* The case with a radius for each left point. */
+static join_verdict compare_radii(adj_ctx *ctx, const join_case *c, const join_answer *answer, const join_setup *setup,
+                                  cell *out) {
+  join_case own = *c;
+  join_answer apart;
+  join_verdict verdict = JOIN_DIFFERS;
+  snprintf(out->message, sizeof out->message, "out of memory");
+  own.radii = case_radii(c, answer);
+  if (own.radii && answer_case(&own, &apart)) {
+    verdict = compare_case(ctx, &own, &apart, setup, out->message, sizeof out->message);
+    answer_free(&apart);
+  }
+  free(own.radii);
+  return verdict;
+}
+
 /* A case in every setup of a column, in rotating order of the rows and with and without distances, which f32 and f64
  * (every other case) both have. The cell has the first setup that differs. */
 static void run_cell(const table *t, column *col, uint32_t lane_number, const join_case *c, const join_answer *answer,
@@ -286,9 +302,11 @@ static void run_cell(const table *t, column *col, uint32_t lane_number, const jo
     if (setup_is_left_out(col->backend, nearest, a, number / 2)) continue; /* f32 and f64 have the same */
     test_setup chosen;
     setup_choose(col->backend, nearest, a, number, &chosen);
-    join_setup setup = {col->backend, chosen.algorithm, chosen.tuning, (adj_order)(turn % 3), turn / 2 % 2, false,
-                        false};
-    join_verdict verdict = compare_case(col->lanes[lane_number], c, answer, &setup, out->message, sizeof out->message);
+    join_setup setup = {col->backend,     chosen.algorithm, chosen.tuning, (adj_order)(turn % 3),
+                        turn / 2 % 2 > 0, chosen.kept,      false};
+    join_verdict verdict =
+        chosen.radii ? compare_radii(col->lanes[lane_number], c, answer, &setup, out)
+                     : compare_case(col->lanes[lane_number], c, answer, &setup, out->message, sizeof out->message);
     setup_use *use = &col->uses[nearest][a];
     atomic_fetch_add(verdict == JOIN_REFUSED ? &use->refused : &use->taken, 1);
     if (verdict == JOIN_SAME || (verdict == JOIN_REFUSED && a)) continue;

@@ -97,6 +97,23 @@ static const char *const HYBRID_RANGE_TUNINGS[] = {
     "share=rates,batch=16,single=on,test.mirrored=on,prefilter=off",
     "share=fixed,paper.n_large=0.5,batch=16,single=on,test.mirrored=on,prefilter=off"};
 
+/* Indexes that are kept on a GPU, and a radius for each left point. Cores and a GPU: the first. */
+static const test_setup KEPT_SETUPS[] = {{.kept = true},
+                                         {.kept = true, .algorithm = "kdtree"},
+                                         {.kept = true, .algorithm = "brute"},
+                                         {.kept = true, .radii = true},
+                                         {.algorithm = "kdtree"},
+                                         {.algorithm = "kdtree", .tuning = "device_batch=4000,test.streams=2"},
+                                         {.algorithm = "kdtree", .tuning = "test.device_pairs=40"},
+                                         {.radii = true}};
+enum { KEPT_NEAREST = 5, KEPT_HYBRID = 1 }; /* the first ones; the others are for range joins */
+
+static int kept_count(adj_backend backend, bool nearest) {
+  enum { ALL = sizeof KEPT_SETUPS / sizeof *KEPT_SETUPS };
+  if (backend == ADJ_BACKEND_HYBRID) return KEPT_HYBRID;
+  return backend != ADJ_BACKEND_GPU ? 0 : nearest ? KEPT_NEAREST : ALL;
+}
+
 /* The kernels of the papers (docs/tuning.md): combination number n of access, order and threads, of which there are 54,
  * with the switches in turns, in small and large batches. Where each pair of cells is met once, every batch evaluates
  * all queries, so there must not be too many batches. */
@@ -118,7 +135,7 @@ static const char *point_tuning(uint32_t n, char *text, size_t capacity) {
 
 #define COUNT(list) ((int)(sizeof(list) / sizeof *(list)))
 
-int setup_count(adj_backend backend, bool nearest) {
+static int plain_count(adj_backend backend, bool nearest) {
   switch (backend) {
     case ADJ_BACKEND_HYBRID:
       return nearest ? COUNT(HYBRID_SETUPS) : COUNT(HYBRID_RANGE_TUNINGS);
@@ -131,8 +148,17 @@ int setup_count(adj_backend backend, bool nearest) {
   }
 }
 
+int setup_count(adj_backend backend, bool nearest) {
+  return plain_count(backend, nearest) + kept_count(backend, nearest);
+}
+
 void setup_choose(adj_backend backend, bool nearest, int a, uint32_t number, test_setup *out) {
-  out->algorithm = out->tuning = NULL;
+  *out = (test_setup){0};
+  int kept = a - plain_count(backend, nearest);
+  if (kept >= 0) {
+    *out = KEPT_SETUPS[kept];
+    return;
+  }
   if (backend == ADJ_BACKEND_CPU) {
     out->algorithm = nearest ? CORES_NEAREST[a] : CORES_RANGE[a];
   } else if (backend == ADJ_BACKEND_HYBRID || backend == ADJ_BACKEND_GPU) {
@@ -157,7 +183,10 @@ bool setup_is_left_out(adj_backend backend, bool nearest, int a, uint32_t number
 
 void setup_name(const test_setup *setup, char *message, size_t capacity) {
   size_t used = strlen(message);
-  if (!setup->algorithm && !setup->tuning) return;
+  if (setup->kept || setup->radii)
+    used += (size_t)snprintf(message + used, capacity - used, " (%s%s)", setup->kept ? "kept" : "",
+                             setup->radii ? " radii" : "");
+  if ((!setup->algorithm && !setup->tuning) || used >= capacity) return;
   snprintf(message + used, capacity - used, " (%s%s%s)", setup->algorithm ? setup->algorithm : "",
            setup->algorithm && setup->tuning ? ", " : "", setup->tuning ? setup->tuning : "");
 }

@@ -10,10 +10,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { MOST_SETUPS = 40 };
+enum { MOST_SETUPS = 48 };
 
 typedef struct test_setup {
   const char *algorithm, *tuning; /* NULL: chosen by the planner */
+  bool kept;                      /* asked of an index that is kept */
+  bool radii;                     /* with a radius for each left point */
   char text[256];                 /* of a tuning that is composed */
 } test_setup;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * An index that is kept: made once of a million points, then asked for the neighbours of single points, and for those
- * of many at once, with another k, a radius, and a radius for each.
+ * of many at once, with another k, a radius, and a radius for each. Then the same on a GPU, if there is one.
  *
  *   cc kept_index.c $(pkg-config --cflags --libs adjoin) -o kept_index
  */
@@ -60,6 +60,22 @@ static adj_status ask_for_many(adj_index *index, const adj_dataset *queries) {
   return status ? status : count_neighbours(index, &question, queries);
 }
 
+/* An index that stays on the device: points go there once, and every question takes its queries there only. */
+static adj_status ask_on_gpu(adj_ctx *ctx, const adj_dataset *points, const adj_dataset *queries) {
+  adj_device device;
+  adj_device_init(&device, sizeof device);
+  if (adj_device_describe(0, &device)) return ADJ_OK; /* there is none */
+  adj_index_options options;
+  adj_index_options_init(&options, sizeof options);
+  options.backend = ADJ_BACKEND_GPU;
+  adj_index *index = NULL;
+  adj_status status = adj_index_create(ctx, &options, points, &index);
+  if (!status) printf("on %s:\n", device.name);
+  if (!status) status = ask_for_many(index, queries);
+  adj_index_destroy(index);
+  return status;
+}
+
 int main(void) {
   adj_ctx *ctx = NULL;
   adj_dataset *points = NULL, *queries = NULL;
@@ -70,6 +86,7 @@ int main(void) {
   if (!status) status = adj_index_create(ctx, NULL, points, &index);
   if (!status) status = ask_for_one(index);
   if (!status) status = ask_for_many(index, queries);
+  if (!status) status = ask_on_gpu(ctx, points, queries);
   if (status) fprintf(stderr, "kept_index: %s\n", adj_last_error());
   adj_index_destroy(index);
   adj_dataset_destroy(queries);

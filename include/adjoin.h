@@ -443,7 +443,7 @@ typedef struct adj_join_spec {
   uint32_t flags;
   uint32_t reserved;
   /* NULL or "auto": the planner chooses. Range joins: "grid" (cells, each with its neighbours), "ego"
-   * (Super-EGO: recursion over epsilon grid order), "kdtree" (query by query; on cores), "brute" (every
+   * (Super-EGO: recursion over epsilon grid order), "kdtree" (query by query; not shared), "brute" (every
    * pair). kNN joins: "kdtree", "brute", and on a GPU "grid" (cells about as wide as k neighbours are
    * apart). Never changes the result. */
   const char *algorithm;
@@ -462,7 +462,8 @@ typedef struct adj_join_spec {
   uint32_t box_count; /* 0: no box */
   uint32_t reserved2;
   /* A radius for each left point, in place of radius; NULL: all have the same. Row i holds the points within
-   * radii[i] of left point i, of a kNN join the k nearest of these. On cores only. Copied. */
+   * radii[i] of left point i, of a kNN join the k nearest of these. ADJ_BACKEND_GPU: in up to six dimensions with L2,
+   * L1 and Linf, and what is computed from these, without a box; AUTO and HYBRID leave them to cores. Copied. */
   const double *radii;
   uint64_t radius_count; /* the number of left points; 0: no radii */
 } adj_join_spec;
@@ -712,8 +713,14 @@ ADJ_API adj_status adj_paths_check(const char *const *inputs, const char *const 
  * control and statistics. Questions of up to 128 queries in up to 8 dimensions run in the calling thread: no other is
  * woken, or waited for.
  *
- * GPUs. The index lives in host memory, and ADJ_BACKEND_AUTO answers on the cores. A plan on an index with
- * ADJ_BACKEND_GPU or ADJ_BACKEND_HYBRID takes the points to the device once for each plan, not for each run. */
+ * GPUs. With ADJ_BACKEND_AUTO cores answer. With ADJ_BACKEND_GPU the index is on the context's first device, and with
+ * ADJ_BACKEND_HYBRID on every device beside what the cores have: points and structures stay there between questions,
+ * and a question takes its queries there. The tree, in up to six dimensions with L2, L1 and Linf (and what is computed
+ * from these) and without a box, is built by adj_index_create with ADJ_BACKEND_GPU, otherwise by the first question. It
+ * serves every k, and range questions with few queries or a radius for each. Other range questions have grids, and
+ * other kNN questions brute force, as above: what nobody uses goes when the device has no room, the oldest first, and
+ * takes no more than half of it. A set that does not fit a device passes through it in chunks, for every question
+ * again. adjoin_cuda.h has the same for points, queries and results on a device. */
 typedef struct adj_index_options {
   uint32_t struct_size;
   adj_metric metric;   /* default ADJ_L2; this and what follows is as in adj_join_spec */

@@ -105,6 +105,60 @@ ADJ_API const void *adj_cuda_result_distances(const adj_cuda_result *result);
 /* Frees the result after everything put on stream before: pass the stream that used the result last. */
 ADJ_API void adj_cuda_result_destroy(adj_cuda_result *result, adj_cuda_stream stream);
 
+/* ---- Points that are asked often -------------------------------------------------------------------- */
+
+/* An index that stays on the device: made once, then asked any number of times with queries on the device.
+ *
+ *     adj_index *index;
+ *     adj_cuda_index_create(ctx, NULL, &points, stream, &index);
+ *     adj_question question;
+ *     adj_question_init(&question, sizeof question);
+ *     question.k = 8;
+ *     adj_cuda_result *result;
+ *     adj_cuda_index_knn(index, &question, &queries, stream, &result); // again and again
+ *
+ * adjoin.h explains adj_index, its options (backend is ignored) and questions (kind is the call's; radii, if there are
+ * any, are in host memory). The calls below also take an index of adj_index_create: what they need of it is then copied
+ * to the device by the first of them. Nothing that takes time for every point of the index happens per question:
+ *
+ *   tree     up to six dimensions with ADJ_L2, ADJ_L1, ADJ_LINF, ADJ_COSINE and ADJ_HAVERSINE, without a box. It serves
+ *            every k and every radius, also a radius for each query, and stays as long as the index
+ *   grid     range questions with an eighth as many queries as points, or more; and all others without a tree. A grid
+ *            is made at its first use, and reused for radii that are a little smaller
+ *   points   brute force, which compares all of them with every query
+ *
+ * Grids stay while the memory of the device allows; the one that was not used for longest goes first.
+ *
+ * Any number of threads may ask one index at the same time; they take turns at the device. */
+
+/* options may be NULL: all defaults. The points must stay where they are, unchanged, as long as the index; options need
+ * not. adj_index_destroy destroys it, and adj_index_plan, _nearest and _within refuse it. The call reads the points
+ * after everything put on stream before it. Points that are refused: as in adj_cuda_range_join.
+ * Time: O(m log m). Memory: 8 to 20 bytes a point, and the points (3, 5, 6 dimensions: rounded up to 4 or 8
+ * coordinates), and a quarter of that for boxes; derived points as in adj_cuda_range_join. */
+ADJ_API adj_status adj_cuda_index_create(adj_ctx *ctx, const adj_index_options *options, const adj_cuda_points *points,
+                                         adj_cuda_stream stream, adj_index **out);
+
+/* The question.k nearest points of the index to each query, as adj_cuda_knn_join has them. queries: of the type and
+ * dimension of the index; NULL: the points of the index themselves, each without itself. Every coordinate must be
+ * finite: if one is not, ADJ_E_DATA, and the message names the row and the column.
+ * The call reads the queries after everything put on stream before it. It returns when the result is found to be
+ * correct, and what is put on stream later may use it; it may be completed only then, in the order of the stream.
+ * Time: a tree: O(n (log m + k)), and for up to 8,192 queries three launches and one wait. Memory: the result, as in
+ * adj_cuda_knn_join, and a copy of the queries. */
+ADJ_API adj_status adj_cuda_index_knn(adj_index *index, const adj_question *question, const adj_cuda_points *queries,
+                                      adj_cuda_stream stream, adj_cuda_result **out);
+
+/* All points of the index within question.radius (or radii) of each query, as adj_cuda_range_join has them; and how
+ * many they are, as adj_cuda_range_count. Queries and stream: as above. Time: a tree: O(n log m + candidates), once
+ * unless there are far more neighbours than in the question before. Memory: the result and a copy of the queries; until
+ * the call returns 180 bytes a query (340 with distances in f32), and beyond 32 neighbours 5 bytes a pair (10 with
+ * distances). */
+ADJ_API adj_status adj_cuda_index_range(adj_index *index, const adj_question *question, const adj_cuda_points *queries,
+                                        adj_cuda_stream stream, adj_cuda_result **out);
+ADJ_API adj_status adj_cuda_index_count(adj_index *index, const adj_question *question, const adj_cuda_points *queries,
+                                        adj_cuda_stream stream, uint32_t *degrees, uint64_t *total);
+
 /* ---- Selection ------------------------------------------------------------------------------------- */
 
 typedef struct adj_cuda_select_options {

@@ -373,6 +373,24 @@ static adj_status plan_kept(adj_ctx *ctx, const adj_join_spec *spec, const adj_d
   return status;
 }
 
+double *case_radii(const join_case *c, const join_answer *answer) {
+  static const double factors[] = {1, 0, 0.5, 2, 0.99, 1.25, 0.25};
+  double *radii = calloc(c->left.count + 1, sizeof *radii);
+  for (uint64_t i = 0; i < c->left.count && radii; i++) {
+    double radius = c->radius;
+    if (isinf(radius) && i % 3 && c->k) { /* exactly on the distance of a neighbour */
+      uint64_t at = answer->by_id.offsets[i] + i % c->k;
+      radius = c->left.type == ADJ_F64 ? ((const double *)answer->by_id.distances)[at]
+                                       : (double)((const float *)answer->by_id.distances)[at];
+      if (isinf(radius)) radius = INFINITY; /* padding */
+    } else {
+      radius *= isinf(radius) ? 1 : factors[i % (sizeof factors / sizeof *factors)];
+    }
+    radii[i] = isinf(radius) && !c->k ? c->radius : radius;
+  }
+  return radii;
+}
+
 join_verdict compare_case(adj_ctx *ctx, const join_case *c, const join_answer *answer, const join_setup *setup,
                           char *message, size_t capacity) {
   comparison job = {.c = c, .setup = setup, .message = message, .capacity = capacity};

@@ -33,6 +33,10 @@ typedef struct join_answer {
 bool answer_case(const join_case *c, join_answer *out); /* false: out of memory */
 void answer_free(join_answer *answer);
 
+/* A radius for each left point: around that of the case; or, for bounds that are infinite, around those that are found.
+ * The caller frees them; NULL: out of memory. */
+double *case_radii(const join_case *c, const join_answer *answer);
+
 /* message (of at least 200 bytes) receives what differs, or why it was refused. */
 join_verdict compare_case(adj_ctx *ctx, const join_case *c, const join_answer *answer, const join_setup *setup,
                           char *message, size_t capacity);

@@ -20,26 +20,6 @@ static struct {
 
 /* ---- Whole answers ---------------------------------------------------------------------------------------------- */
 
-/* Radii around that of the case; or, for bounds that are infinite, around those that are found. */
-static double *radii_of(const join_case *c, const join_answer *answer) {
-  static const double factors[] = {1, 0, 0.5, 2, 0.99, 1.25, 0.25};
-  double *radii = calloc(c->left.count + 1, sizeof *radii);
-  assert_non_null(radii);
-  for (uint64_t i = 0; i < c->left.count; i++) {
-    double radius = c->radius;
-    if (isinf(radius) && i % 3 && c->k) { /* exactly on the distance of a neighbour */
-      uint64_t at = answer->by_id.offsets[i] + i % c->k;
-      radius = c->left.type == ADJ_F64 ? ((const double *)answer->by_id.distances)[at]
-                                       : (double)((const float *)answer->by_id.distances)[at];
-      if (isinf(radius)) radius = INFINITY; /* padding */
-    } else {
-      radius *= isinf(radius) ? 1 : factors[i % (sizeof factors / sizeof *factors)];
-    }
-    radii[i] = isinf(radius) && !c->k ? c->radius : radius;
-  }
-  return radii;
-}
-
 static void run_case(machine *m, const join_case *c, uint32_t number) {
   join_answer answer, apart;
   assert_true(answer_case(c, &answer));
@@ -53,7 +33,8 @@ static void run_case(machine *m, const join_case *c, uint32_t number) {
   setup.algorithm = algorithm;
   if (algorithm) machine_compare(m, context_at(m, number * 5 + 1), c, &answer, &setup);
   join_case own = *c;
-  own.radii = radii_of(c, &answer);
+  own.radii = case_radii(c, &answer);
+  assert_non_null(own.radii);
   assert_true(answer_case(&own, &apart));
   for (int kept = 0; kept < 2; kept++) {
     setup.kept = kept;

@@ -18,10 +18,11 @@ typedef struct adji_range_question {
   const adji_join *join;
   const adji_measure *measure;
   const adji_tuning *tuning;
-  uint64_t population; /* points of which the right set is a sample; 0: the right set is complete */
-  bool device;         /* for a GPU, which looks up and compares in its own way                    */
-  bool codes;          /* candidates go through the prefilter of 8-bit codes: cores only           */
-  double count_ns;     /* that counting all neighbours would take a core, by a trial; 0: not known  */
+  uint64_t population;           /* points of which the right set is a sample; 0: the right set is complete */
+  bool device;                   /* for a GPU, which looks up and compares in its own way                    */
+  bool codes;                    /* candidates go through the prefilter of 8-bit codes: cores only           */
+  const adji_gpu_lender *lender; /* of what an index has on devices; NULL: nobody */
+  double count_ns;               /* that counting all neighbours would take a core, by a trial; 0: not known  */
 } adji_range_question;
 
 /* Points of the right set. */

@@ -67,6 +67,7 @@ static adj_status ask(adj_index *index, const request *r, const adj_dataset *lef
                      .tuning = r->tuning,
                      .backends = r->scope.backends,
                      .asked = r->scope.algorithm};
+  adji_make_lender(plan);
   adj_backend backend = backend_of(index, &r->spec);
   plan->spec.backend = backend;
   plan->choice.alone = adji_is_small(plan);
@@ -107,43 +108,28 @@ static adj_status create(adj_ctx *ctx, const adj_join_spec *spec, const adj_data
 ADJI_DEFINE_INIT(adj_index_options, .metric = ADJ_L2, .p = 2)
 ADJI_DEFINE_INIT(adj_question, .kind = ADJ_KNN, .radius = INFINITY)
 
-static adj_join_spec spec_of_options(const adj_index_options *options) {
-  adj_join_spec spec;
-  adj_join_spec_init(&spec, sizeof spec);
-  spec.kind = ADJ_KNN; /* a question that every index can answer: what it is made of is checked */
-  spec.k = 1;
-  spec.metric = options->metric;
-  spec.p = options->p;
-  spec.backend = options->backend;
-  spec.angle = options->angle;
-  spec.unit = options->unit;
-  spec.sphere_radius = options->sphere_radius;
-  spec.box = options->box;
-  spec.box_count = options->box_count;
-  return spec;
-}
-
 /* The tree serves kNN and range questions alike. In many dimensions it excludes too little: the first question decides
  * what is built. */
 static adj_status build_first(adj_index *index) {
-  adji_lent tree;
+  adji_lent tree = {0};
   bool built;
   adj_backend backend = index->spec.backend;
   bool cores = backend == ADJ_BACKEND_AUTO || backend == ADJ_BACKEND_CPU;
-  if (!cores || !adji_tree_is_useful(&index->measure, index->points->dim)) return ADJ_OK;
-  adj_status status = adji_index_tree(index, 0, &tree, &built);
+  adj_status status = ADJ_OK;
+  if (cores && adji_tree_is_useful(&index->measure, index->points->dim))
+    status = adji_index_tree(index, 0, &tree, &built);
+  else if (backend == ADJ_BACKEND_GPU && adji_gpu_has_tree(&index->measure, index->points->dim))
+    status = adji_index_lend(index, 0, &(adji_gpu_right_options){.form = ADJI_RIGHT_TREE}, &tree, &built);
   if (!status) adji_give_back(&tree);
-  return status;
+  return status == ADJ_E_DEVICE_MEMORY ? ADJ_OK : status; /* questions go through the device in chunks then */
 }
 
 adj_status adj_index_create(adj_ctx *ctx, const adj_index_options *options, const adj_dataset *dataset,
                             adj_index **out) {
   if (!ctx || !dataset || !out) return adji_fail(ADJ_E_ARGUMENT, "ctx, dataset and out: none may be NULL");
-  adj_index_options mine;
-  adj_index_options_init(&mine, sizeof mine);
-  adj_status status = options ? adji_take_struct(&mine, sizeof mine, options, "adj_index_options") : ADJ_OK;
+  request r = {0};
+  adj_status status = adji_take_index_options(options, &r.spec);
   if (status) return status;
-  request r = {.spec = spec_of_options(&mine)};
   adj_index *index = NULL;
   adji_call outer = adji_call_begin(&ctx->cancels);
   status = adji_check_request(&r.spec, dataset, dataset, &r.tuning, &r.scope);
@@ -162,30 +148,13 @@ void adj_index_destroy(adj_index *index) {
   adji_index_release(index);
 }
 
-/* Of the index: what is measured; of the question: all else. */
-static adj_status take_question(const adj_index *index, const adj_question *question, request *r) {
-  adj_question q;
-  adj_question_init(&q, sizeof q);
-  adj_status status = adji_take_struct(&q, sizeof q, question, "adj_question");
-  r->spec = index->spec;
-  r->spec.kind = q.kind;
-  r->spec.k = q.k;
-  r->spec.radius = q.radius;
-  r->spec.order = q.order;
-  r->spec.flags = q.flags;
-  r->spec.algorithm = q.algorithm;
-  r->spec.radii = q.radii;
-  r->spec.radius_count = q.radius_count;
-  r->spec.box_count = 0; /* checked when the index was made */
-  return status;
-}
-
 adj_status adj_index_plan(adj_index *index, const adj_question *question, const adj_dataset *left, adj_plan **out) {
   if (!index || !question || !out) return adji_fail(ADJ_E_ARGUMENT, "index, question and out: none may be NULL");
   request r = {0};
+  if (index->origin) return adji_refuse_origin();
   if (!left) left = index->set;
   adji_call outer = adji_call_begin(&index->ctx->cancels);
-  adj_status status = take_question(index, question, &r);
+  adj_status status = adji_take_question(index, question, &r.spec);
   if (!status) status = adji_check_request(&r.spec, left, index->set, &r.tuning, &r.scope);
   r.spec.box_count = index->spec.box_count;
   if (!status) status = ask(index, &r, left, out);

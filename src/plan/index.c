@@ -123,19 +123,53 @@ static adj_status prepare_points(adj_index *index) {
 
 /* ---- Life --------------------------------------------------------------------------------------------- */
 
-adj_status adji_index_make(adj_ctx *ctx, const adj_join_spec *spec, const adj_dataset *set, bool kept, const char *name,
-                           adj_index **out) {
+static adj_index *new_index(adj_ctx *ctx, const adj_join_spec *spec, const adj_dataset *set, bool kept) {
   adj_index *index = calloc(1, sizeof *index);
-  if (!index) return adji_fail(ADJ_E_MEMORY, "no memory for an index");
+  if (!index) {
+    adji_fail(ADJ_E_MEMORY, "no memory for an index");
+    return NULL;
+  }
   *index = (adj_index){.ctx = ctx, .set = set, .spec = *spec, .kept = kept};
   atomic_init(&index->references, 1);
   pthread_mutex_init(&index->building, NULL);
   pthread_mutex_init(&index->lock, NULL);
   pthread_mutex_init(&index->scratch_lock, NULL);
-  adj_status status = prepare_points(index);
-  index->spec.algorithm = index->spec.tuning = NULL; /* the caller's, who need not keep them */
+  return index;
+}
+
+/* They are the caller's, who need not keep them. */
+static void forget_pointers(adj_index *index) {
+  index->spec.algorithm = index->spec.tuning = NULL;
   index->spec.box = NULL;
   index->spec.radii = NULL;
+}
+
+adj_status adji_index_make_there(adj_ctx *ctx, const adj_join_spec *spec, adji_index_origin *origin,
+                                 const adji_gpu_rows *rows, adj_index **out) {
+  adj_index *index = new_index(ctx, spec, &origin->set, true);
+  if (!index) {
+    adji_index_forget_origin(ctx, origin);
+    return ADJ_E_MEMORY;
+  }
+  index->origin = origin;
+  index->points = &origin->points;
+  index->rows = *rows;
+  adj_status status = adji_describe_measure(ctx, spec, origin->set.type, origin->set.dim, &index->measure, &index->box);
+  if (!status && index->box) status = adji_check_inside(&origin->sample, &index->measure);
+  forget_pointers(index);
+  if (status)
+    adji_index_release(index);
+  else
+    *out = index;
+  return status;
+}
+
+adj_status adji_index_make(adj_ctx *ctx, const adj_join_spec *spec, const adj_dataset *set, bool kept, const char *name,
+                           adj_index **out) {
+  adj_index *index = new_index(ctx, spec, set, kept);
+  if (!index) return ADJ_E_MEMORY;
+  adj_status status = prepare_points(index);
+  forget_pointers(index);
   if (status) {
     adji_index_release(index);
     return name ? adji_fail_in(status, name) : status;
@@ -169,6 +203,8 @@ static void free_brute(adj_index *index) {
 void adji_index_release(adj_index *index) {
   if (!index || atomic_fetch_sub(&index->references, 1) > 1) return;
   adji_index_clear_scratch(index);
+  adji_index_clear_devices(index);
+  adji_index_forget_origin(index->ctx, index->origin);
   while (index->grids) {
     adji_kept_grid *grid = index->grids;
     index->grids = grid->next;
@@ -186,15 +222,15 @@ void adji_index_release(adj_index *index) {
 
 /* ---- Building ----------------------------------------------------------------------------------------- */
 
-/* One builds at a time, so that nothing is built twice. A callback inside a parallel loop must not wait for that: who
- * builds may wait for the loop to end. It builds for itself, and what is there first stays. */
-static bool begin_building(adj_index *index) {
+/* A callback inside a parallel loop must not wait for who builds: they may wait for the loop to end. It builds for
+ * itself, and what is there first stays. */
+bool adji_index_begin_building(adj_index *index) {
   bool waits = !adji_inside_task();
   if (waits) pthread_mutex_lock(&index->building);
   return waits;
 }
 
-static void end_building(adj_index *index, bool waited) {
+void adji_index_end_building(adj_index *index, bool waited) {
   if (waited) pthread_mutex_unlock(&index->building);
 }
 
@@ -238,11 +274,11 @@ adj_status adji_index_tree(adj_index *index, uint32_t leaf, adji_lent *out, bool
   *built = false;
   if (lend_tree(index, out)) return ADJ_OK;
   adj_status status = ADJ_OK;
-  bool waited = begin_building(index);
+  bool waited = adji_index_begin_building(index);
   *built = !lend_tree(index, out);
   if (*built) status = build_tree(index, leaf);
   if (*built && !status) lend_tree(index, out);
-  end_building(index, waited);
+  adji_index_end_building(index, waited);
   return status;
 }
 
@@ -295,11 +331,11 @@ adj_status adji_index_brute(adj_index *index, adji_lent *out, bool *built) {
   adj_status status = ADJ_OK;
   *built = false;
   if (lend_brute(index, out)) return ADJ_OK;
-  bool waited = begin_building(index);
+  bool waited = adji_index_begin_building(index);
   *built = !lend_brute(index, out);
   if (*built) status = build_brute(index);
   if (*built && !status) lend_brute(index, out);
-  end_building(index, waited);
+  adji_index_end_building(index, waited);
   return status;
 }
 
@@ -331,12 +367,16 @@ static void lend_grid(adj_index *index, adji_kept_grid *grid, adji_lent *out) {
   *out = (adji_lent){grid, index, return_grid};
 }
 
-static bool serves(const adj_index *index, const adji_kept_grid *grid, adji_algorithm algorithm, double limit) {
-  if (grid->limit < limit || (algorithm && grid->algorithm != algorithm)) return false;
-  const adji_grid *cells = &grid->base.grid;
-  double wide = adji_grid_width(index->points->type, &index->measure, grid->limit, 0);
+bool adji_grid_serves(const adj_index *index, const adji_grid *grid, double largest, double limit) {
+  if (largest < limit) return false;
+  double wide = adji_grid_width(index->points->type, &index->measure, largest, 0);
   double needed = adji_grid_width(index->points->type, &index->measure, limit, 0);
-  return !cells->axis_count || pow(wide / needed, cells->axis_count) <= MOST_CANDIDATES;
+  return !grid->axis_count || pow(wide / needed, grid->axis_count) <= MOST_CANDIDATES;
+}
+
+static bool serves(const adj_index *index, const adji_kept_grid *grid, adji_algorithm algorithm, double limit) {
+  if (algorithm && grid->algorithm != algorithm) return false;
+  return adji_grid_serves(index, &grid->base.grid, grid->limit, limit);
 }
 
 bool adji_index_find_grid(adj_index *index, adji_algorithm algorithm, double limit, adji_lent *out) {
@@ -401,7 +441,7 @@ static adj_status forget_options(const adj_index *index, const adji_range_index_
 
 adj_status adji_index_add_grid(adj_index *index, const adji_join *join, const adji_range_index_options *options,
                                adji_algorithm algorithm, const char *reason, adji_lent *out) {
-  bool waited = begin_building(index);
+  bool waited = adji_index_begin_building(index);
   adj_status status = ADJ_OK;
   if (index->kept && adji_index_find_grid(index, algorithm, join->limit, out)) { /* another question was quicker */
     status = forget_options(index, options, ADJ_OK);
@@ -417,6 +457,6 @@ adj_status adji_index_add_grid(adj_index *index, const adji_join *join, const ad
       status = forget_options(index, options, adji_fail(ADJ_E_MEMORY, "no memory for a grid"));
     }
   }
-  end_building(index, waited);
+  adji_index_end_building(index, waited);
   return status;
 }

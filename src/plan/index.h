@@ -8,6 +8,8 @@
  * stays: the tree and the points of brute force, which serve every k and radius, as long as the index; grids, each of
  * which serves a range of radii, while there is memory. The grid that was not used for longest goes first. In an index
  * for one question all of it goes as soon as nobody uses it.
+ *
+ * A kept index has the same on devices, made by the first question that a device gets: see index_device.c.
  */
 #ifndef ADJI_PLAN_INDEX_H
 #define ADJI_PLAN_INDEX_H
@@ -15,6 +17,7 @@
 #include "core/names.h"
 #include "cpu/brute.h"
 #include "cpu/range_index.h"
+#include "gpu/index/right.h"
 #include "index/tree.h"
 
 typedef struct adji_kept_grid {
@@ -26,6 +29,22 @@ typedef struct adji_kept_grid {
   uint32_t users;
   uint64_t used_at; /* by the clock of the index */
 } adji_kept_grid;
+
+/* Right sets on a device: see index_device.c. */
+typedef struct adji_device_part adji_device_part;
+typedef struct adji_index_device {
+  adji_device_part *parts;
+  uint64_t refused[ADJI_RIGHT_GRID + 1]; /* by form: bytes that were available when it did not fit; 0: it did */
+} adji_index_device;
+
+/* Points of a caller on the context's first device: sets without data, but with bounds. */
+typedef struct adji_index_origin {
+  adj_dataset set, points; /* as given; as searched, which for some metrics are derived */
+  adj_dataset sample;      /* some of these, with data: a grid is chosen from them */
+  double *bounds;          /* of all sets */
+  void *rows;              /* of the sample */
+  adji_gpu_points derived; /* gpu NULL: none */
+} adji_index_origin;
 
 typedef struct adji_scratch adji_scratch; /* of one small question: plan/index_query.c */
 
@@ -46,6 +65,9 @@ struct adj_index {
   adji_kept_grid *grids;
   uint32_t tree_users, brute_users;
   ADJI_ATOMIC(uint32_t) knn_choices[33]; /* by the bits of k: the algorithm that a trial chose; 0: none did yet */
+  adji_index_origin *origin;             /* NULL: the points are on the host */
+  adji_gpu_rows rows;                    /* of an origin: the points that are searched */
+  adji_index_device devices[ADJI_MOST_GPUS];
   uint64_t clock;
   pthread_mutex_t scratch_lock;
   adji_scratch *scratch; /* that nobody uses now */
@@ -61,6 +83,13 @@ bool adji_metric_derives(adj_metric metric);
 /* spec is checked. name: of the set in messages, or NULL. The first reference is the caller's. */
 adj_status adji_index_make(adj_ctx *ctx, const adj_join_spec *spec, const adj_dataset *set, bool kept, const char *name,
                            adj_index **out);
+/* The same for points on the context's first device. The origin is taken over, even on failure. */
+adj_status adji_index_make_there(adj_ctx *ctx, const adj_join_spec *spec, adji_index_origin *origin,
+                                 const adji_gpu_rows *rows, adj_index **out);
+static inline adj_status adji_refuse_origin(void) {
+  return adji_fail(ADJ_E_UNSUPPORTED,
+                   "index: its points are on a device: adj_cuda_index_knn, _range and _count ask it");
+}
 adj_index *adji_index_share(adj_index *index);
 void adji_index_release(adj_index *index);
 
@@ -80,6 +109,27 @@ adj_status adji_index_add_grid(adj_index *index, const adji_join *join, const ad
 
 /* Drops grids that nobody uses until this many bytes fit, or there are none. */
 void adji_index_make_room(adj_index *index, uint64_t bytes);
+
+/* Whether a grid for sums up to `largest` serves sums up to `limit`, without finding many more candidates. */
+bool adji_grid_serves(const adj_index *index, const adji_grid *grid, double largest, double limit);
+
+/* One builds at a time, so that nothing is built twice. Returns whether the caller holds `building`, which end_building
+ * gives back. */
+bool adji_index_begin_building(adj_index *index);
+void adji_index_end_building(adj_index *index, bool waited);
+
+/* ---- On devices: index_device.c ---------------------------------------------------------------------------- */
+
+/* Lends a right set on a device of the context, and makes it first if there is none. Of the options, set, rows and
+ * shared are the index's own. Not by a thread that holds a device. */
+adj_status adji_index_lend(adj_index *index, uint32_t device, const adji_gpu_right_options *options, adji_lent *out,
+                           bool *built);
+/* Bytes that the index has on a device. */
+uint64_t adji_index_device_bytes(adj_index *index, uint32_t device);
+/* Drops what was not used there for longest, except the tree. False: all of it is in use. */
+bool adji_index_drop(adj_index *index, uint32_t device);
+void adji_index_clear_devices(adj_index *index);
+void adji_index_forget_origin(adj_ctx *ctx, adji_index_origin *origin);
 
 /* index_query.c */
 void adji_index_clear_scratch(adj_index *index);

@@ -195,6 +195,7 @@ static void copy_row(const adj_result *result, uint32_t count, uint32_t *ids, vo
 adj_status adj_index_nearest(adj_index *index, const void *point, uint32_t k, uint32_t *ids, void *distances,
                              uint32_t *found) {
   if (!index || !point || !ids) return adji_fail(ADJ_E_ARGUMENT, "index, point and ids: none may be NULL");
+  if (index->origin) return adji_refuse_origin();
   if (!k) return adji_fail(ADJ_E_ARGUMENT, "k: a kNN question needs at least 1 neighbour");
   adji_call outer = adji_call_begin(&index->ctx->cancels);
   adj_status status = ADJ_OK;
@@ -233,6 +234,7 @@ static adj_status check_within(const adj_index *index, const void *point, double
 adj_status adj_index_within(adj_index *index, const void *point, double radius, uint32_t capacity, uint32_t *ids,
                             void *distances, uint32_t *found) {
   adj_status status = check_within(index, point, radius, capacity, ids, found);
+  if (!status && index->origin) status = adji_refuse_origin();
   if (status) return status;
   adji_call outer = adji_call_begin(&index->ctx->cancels);
   const adji_tree *tree = tree_of(index, &status);

@@ -28,6 +28,14 @@ typedef struct adji_near {
   double magnitude, spacing, distance;
 } adji_near;
 
+/* Lends what a kept index has on devices to the workers of a plan, and counts what was made for it. Workers may be made
+ * by several threads. */
+typedef struct adji_plan_lender {
+  adji_gpu_lender lender;
+  adj_index *index; /* NULL: there is none that is kept */
+  ADJI_ATOMIC(uint32_t) built[ADJI_RIGHT_GRID + 1], reused[ADJI_RIGHT_GRID + 1];
+} adji_plan_lender;
+
 struct adj_plan {
   adj_ctx *ctx;
   adj_index *index;                /* of the right set */
@@ -45,6 +53,7 @@ struct adj_plan {
   adji_choice choice;
   adji_range_question question; /* of a range join, on cores                               */
   adji_device_choice device;    /* of a GPU that does a range join, alone or beside cores  */
+  adji_plan_lender lender;
   adji_engine engine;
   uint64_t cells;        /* of the right index, that are not empty               */
   uint64_t device_chunk; /* points that the device joins at a time; 0: all       */
@@ -75,7 +84,13 @@ adj_status adji_check_request(adj_join_spec *spec, const adj_dataset *left, cons
  * already. */
 adj_status adji_describe_join(adj_plan *plan);
 adj_status adji_describe_derived(adj_plan *plan);
+/* The same for `count` queries of plan->index: plan->left and plan->right are derived, and may be samples. */
+adj_status adji_describe_asked(adj_plan *plan, uint64_t count);
 void adji_forget_join(adj_plan *plan);
+/* What an index is made of, in the form of a request; options may be NULL. */
+adj_status adji_take_index_options(const adj_index_options *options, adj_join_spec *out);
+/* Of an index: what is measured; of the question: all else. */
+adj_status adji_take_question(const adj_index *index, const adj_question *question, adj_join_spec *out);
 
 /* ---- Whether rounding decides: plan_precision.c ----------------------------------------------------------  */
 
@@ -109,6 +124,12 @@ void adji_cores_choice_clear(adj_ctx *ctx, adji_cores_choice *choice);
 void adji_forget_cores(adj_plan *plan);
 /* For explain: a structure of a kept index was built, or was there. */
 void adji_note_structure(adj_plan *plan, const char *what, bool built);
+/* The same for devices, once their workers are made. The second: who lends to them; NULL: nobody. */
+void adji_note_device(adj_plan *plan);
+void adji_make_lender(adj_plan *plan);
+static inline const adji_gpu_lender *adji_plan_lender_of(const adj_plan *plan) {
+  return plan->lender.index ? &plan->lender.lender : NULL;
+}
 /* Few queries, which one thread does before another has woken up. */
 bool adji_is_small(const adj_plan *plan);
 

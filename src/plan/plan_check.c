@@ -24,8 +24,6 @@ static adj_status check_radii(const adj_join_spec *spec, const adj_dataset *left
   if (!spec->radii)
     return adji_fail(ADJ_E_ARGUMENT, "radii: is NULL, but radius_count is %llu",
                      (unsigned long long)spec->radius_count);
-  if (spec->backend == ADJ_BACKEND_GPU)
-    return adji_fail(ADJ_E_UNSUPPORTED, "radii: a radius for each query is for the cores, not for the backend gpu");
   if (spec->radius_count != left->count)
     return adji_fail(ADJ_E_ARGUMENT, "radii: %llu radii for %llu left points", (unsigned long long)spec->radius_count,
                      (unsigned long long)left->count);
@@ -121,8 +119,7 @@ static adj_status check_algorithm(const adj_join_spec *spec, adji_algorithm *alg
 /* What each backend has of the algorithms; AUTO has those of the cores. */
 static uint32_t algorithms_on(adj_backend backend, adj_join_kind kind) {
   uint32_t all = adji_algorithms_of(kind), grid = ADJI_BIT(ADJI_ALGORITHM_GRID);
-  if (kind == ADJ_RANGE && (backend == ADJ_BACKEND_GPU || backend == ADJ_BACKEND_HYBRID))
-    all &= ~ADJI_BIT(ADJI_ALGORITHM_KDTREE);
+  if (kind == ADJ_RANGE && backend == ADJ_BACKEND_HYBRID) all &= ~ADJI_BIT(ADJI_ALGORITHM_KDTREE);
   if (backend == ADJ_BACKEND_GPU) return all & ~ADJI_BIT(ADJI_ALGORITHM_EGO);
   if (kind == ADJ_RANGE || backend == ADJ_BACKEND_REFERENCE) return all;
   return backend == ADJ_BACKEND_HYBRID ? all & ~ADJI_BIT(ADJI_ALGORITHM_BRUTE) : all & ~grid;
@@ -165,5 +162,48 @@ adj_status adji_check_request(adj_join_spec *spec, const adj_dataset *left, cons
   if (!status) status = adji_tuning_fit(tuning, scope);
   if (!status) status = check_algorithm_on(spec->kind, scope->backend, scope->algorithm);
   spec->backend = scope->backend;
+  return status;
+}
+
+/* ---- Kept indexes --------------------------------------------------------------------------------------- */
+
+static adj_join_spec spec_of_options(const adj_index_options *options) {
+  adj_join_spec spec;
+  adj_join_spec_init(&spec, sizeof spec);
+  spec.kind = ADJ_KNN; /* a question that every index can answer: what it is made of is checked */
+  spec.k = 1;
+  spec.metric = options->metric;
+  spec.p = options->p;
+  spec.backend = options->backend;
+  spec.angle = options->angle;
+  spec.unit = options->unit;
+  spec.sphere_radius = options->sphere_radius;
+  spec.box = options->box;
+  spec.box_count = options->box_count;
+  return spec;
+}
+
+adj_status adji_take_index_options(const adj_index_options *options, adj_join_spec *out) {
+  adj_index_options mine;
+  adj_index_options_init(&mine, sizeof mine);
+  adj_status status = options ? adji_take_struct(&mine, sizeof mine, options, "adj_index_options") : ADJ_OK;
+  *out = spec_of_options(&mine);
+  return status;
+}
+
+adj_status adji_take_question(const adj_index *index, const adj_question *question, adj_join_spec *out) {
+  adj_question q;
+  adj_question_init(&q, sizeof q);
+  adj_status status = adji_take_struct(&q, sizeof q, question, "adj_question");
+  *out = index->spec;
+  out->kind = q.kind;
+  out->k = q.k;
+  out->radius = q.radius;
+  out->order = q.order;
+  out->flags = q.flags;
+  out->algorithm = q.algorithm;
+  out->radii = q.radii;
+  out->radius_count = q.radius_count;
+  out->box_count = 0; /* checked when the index was made */
   return status;
 }

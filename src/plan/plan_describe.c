@@ -24,7 +24,8 @@ static void describe(adj_plan *plan) {
                                       .drop_self = plan->self_join && !(spec->flags & ADJ_WITH_SELF),
                                       .one_way = spec->flags & ADJ_ONE_WAY,
                                       .kernels = adji_kernels_for(plan->ctx->isa)};
-  plan->question = (adji_range_question){.join = &plan->join, .measure = &plan->measure, .tuning = &plan->tuning};
+  plan->question = (adji_range_question){
+      .join = &plan->join, .measure = &plan->measure, .tuning = &plan->tuning, .lender = adji_plan_lender_of(plan)};
 }
 
 adj_status adji_describe_derived(adj_plan *plan) {
@@ -37,9 +38,8 @@ adj_status adji_describe_derived(adj_plan *plan) {
 }
 
 /* Radii are checked. */
-static adj_status make_limits(adj_plan *plan) {
+static adj_status make_limits(adj_plan *plan, uint64_t count) {
   const double *radii = plan->spec.radii;
-  uint64_t count = plan->left->count;
   if (!radii) return ADJ_OK;
   double *limits = adji_alloc(&plan->ctx->memory, count, sizeof *limits, "radii"), largest = 0;
   if (!limits) return ADJ_E_MEMORY;
@@ -59,13 +59,21 @@ adj_status adji_describe_join(adj_plan *plan) {
   describe(plan);
   plan->join.right = index->points;
   if (plan->self_join) plan->join.left = index->points;
-  adj_status status = make_limits(plan);
+  adj_status status = make_limits(plan, plan->left->count);
   if (status || plan->self_join) return status;
   if (plan->measure.box) status = adji_check_inside(plan->left, &plan->measure);
   if (!status && index->derived)
     status = adji_derive(plan->ctx, plan->left, plan->spec.metric, plan->spec.angle, &plan->derived_left);
   if (plan->derived_left) plan->join.left = plan->derived_left;
   return in_set(plan, "left", status);
+}
+
+adj_status adji_describe_asked(adj_plan *plan, uint64_t count) {
+  plan->measure = plan->index->measure;
+  describe(plan);
+  adj_status status = make_limits(plan, count);
+  if (status || plan->self_join || !plan->measure.box) return status;
+  return adji_check_inside(plan->left, &plan->measure);
 }
 
 void adji_forget_join(adj_plan *plan) {

@@ -137,6 +137,7 @@ adj_status adji_plan_knn_hybrid(adj_plan *plan, adji_algorithm algorithm) {
   if (!beside) status = choose_alone(plan, &all.each[0]);
   if (!status && !plan->engine.worker_count) status = make_shared(plan, &all);
   adji_pending_drop(&all);
+  adji_note_device(plan);
   plan->index_s = (double)(adji_now_ns() - begin) * 1e-9 - plan->plan_s;
   return status;
 }

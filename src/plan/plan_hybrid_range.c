@@ -215,6 +215,7 @@ static adj_status with_devices(adj_plan *plan, adji_algorithm algorithm) {
   if (!status && plan->choice.backend != ADJ_BACKEND_GPU && !cores_are_quicker(plan, options, &trial))
     status = shares_single(plan, options) ? share_single(plan, &all, options) : share(plan, &all, false);
   adji_pending_drop(&all);
+  adji_note_device(plan);
   if (!status && plan->choice.backend == ADJ_BACKEND_CPU) adji_forget_device(plan);
   plan->index_s = before + (double)(adji_now_ns() - begin) * 1e-9 - plan->plan_s;
   return status;

@@ -144,6 +144,8 @@ static adji_brute_method brute_method(const adji_tuning *t) {
 adji_knn_request adji_knn_request_of(const adj_plan *plan) {
   return (adji_knn_request){.options = {.join = &plan->join,
                                         .measure = &plan->measure,
+                                        .lender = adji_plan_lender_of(plan),
+                                        .timed = true,
                                         .rows_at_once = plan->tuning.device_rows,
                                         .budget = (uint32_t)plan->tuning.budget,
                                         .blocks = (uint32_t)plan->tuning.device_blocks,
@@ -194,6 +196,7 @@ adj_status adji_plan_knn_on_gpu(adj_plan *plan, adji_algorithm algorithm) {
     adji_engine_init(&plan->engine, &plan->join, &worker);
     plan->device_chunk = adji_gpu_knn_worker_chunk(&worker);
   }
+  adji_note_device(plan);
   plan->index_s = (double)(adji_now_ns() - begin) * 1e-9;
   return status;
 }

@@ -2,6 +2,7 @@
  *
  * Making a plan for a range join on cores, or on a GPU: choose, index, estimate.
  */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -54,6 +55,38 @@ void adji_note_structure(adj_plan *plan, const char *what, bool built) {
   size_t used = strlen(text), room = sizeof plan->choice.structures;
   if (plan->index->kept)
     snprintf(text + used, room - used, "%s%s %s", used ? ", " : "", what, built ? "built" : "reused");
+}
+
+/* ---- What a kept index has on devices ----------------------------------------------------------------------- */
+
+static adj_status lend(void *owner, uint32_t device, const adji_gpu_right_options *options, adji_lent *out) {
+  adji_plan_lender *lender = owner;
+  bool built;
+  adj_status status = adji_index_lend(lender->index, device, options, out, &built);
+  if (!status) atomic_fetch_add(built ? &lender->built[options->form] : &lender->reused[options->form], 1);
+  return status;
+}
+
+static uint64_t held(void *owner, uint32_t device) {
+  return adji_index_device_bytes(((adji_plan_lender *)owner)->index, device);
+}
+
+static bool drop(void *owner, uint32_t device) {
+  return adji_index_drop(((adji_plan_lender *)owner)->index, device);
+}
+
+void adji_make_lender(adj_plan *plan) {
+  if (!plan->index->kept) return;
+  plan->lender.index = plan->index;
+  plan->lender.lender = (adji_gpu_lender){&plan->lender, lend, held, drop};
+}
+
+void adji_note_device(adj_plan *plan) {
+  static const char *const names[] = {"points on the GPU", "tree on the GPU", "grid on the GPU"};
+  for (int form = ADJI_RIGHT_POINTS; form <= ADJI_RIGHT_GRID; form++) {
+    bool built = atomic_exchange(&plan->lender.built[form], 0), reused = atomic_exchange(&plan->lender.reused[form], 0);
+    if (built || reused) adji_note_structure(plan, names[form], built);
+  }
 }
 
 /* ---- Trees ------------------------------------------------------------------------------------------------ */
@@ -263,6 +296,7 @@ adj_status adji_choose_for_device(const adji_range_question *question, adji_algo
       (adji_gpu_worker_options){.range = {.join = q.join,
                                           .measure = q.measure,
                                           .grid = &grid->grid,
+                                          .lender = q.lender,
                                           .timed = true,
                                           .tensor = &grid->tensor,
                                           .mirrored = adji_choose_device_mirrored(&q, grid),
@@ -293,18 +327,78 @@ static adj_status estimate_on_device(adj_plan *plan) {
   return status;
 }
 
+/* ---- Trees on a GPU ---------------------------------------------------------------------------------------------- */
+
+/* For few queries, or queries with a radius each, a tree is searched that the index has, or that is made now. */
+static adj_status wants_tree(const adj_plan *plan, adji_algorithm algorithm, bool *tree) {
+  const adji_join *join = &plan->join;
+  bool can = adji_gpu_has_tree(&plan->measure, join->right->dim), asked = algorithm == ADJI_ALGORITHM_KDTREE;
+  if ((asked || join->limits) && !can)
+    return adji_fail(ADJ_E_UNSUPPORTED,
+                     "%s for trees on a GPU: up to six dimensions, and L2, L1 and Linf (and what is computed from "
+                     "these)",
+                     asked ? "algorithm: \"kdtree\" is" : "radii: a radius for each query is");
+  if (join->limits && algorithm && !asked)
+    return adji_fail(ADJ_E_UNSUPPORTED, "radii: on a GPU a radius for each query is for the algorithm kdtree, not %s",
+                     adji_algorithm_name(algorithm));
+  if ((asked || join->limits) && plan->tuning.device_chunk)
+    return adji_fail(ADJ_E_UNSUPPORTED, "tuning: device_chunk= is for range joins through a grid");
+  bool few = plan->index->kept && join->left->count < join->right->count / POINTS_A_QUERY;
+  *tree = asked || join->limits || (!algorithm && can && few && !plan->tuning.given);
+  return ADJ_OK;
+}
+
+static void choose_tree_on_device(adj_plan *plan, adji_algorithm algorithm) {
+  const adji_tuning *t = &plan->tuning;
+  adji_device_choice *device = &plan->device;
+  *device = (adji_device_choice){.algorithm = ADJI_ALGORITHM_KDTREE};
+  device->options = (adji_gpu_worker_options){.range = {.join = &plan->join,
+                                                        .measure = &plan->measure,
+                                                        .grid = &device->grid.grid,
+                                                        .lender = adji_plan_lender_of(plan),
+                                                        .tree = true,
+                                                        .timed = true,
+                                                        .single = t->single != ADJI_OFF,
+                                                        .single_pairs = t->device_pairs,
+                                                        .blocks = (uint32_t)t->device_blocks},
+                                              .batch_bytes = t->device_batch,
+                                              .slots = t->streams,
+                                              .slices = t->slices,
+                                              .chunk = t->device_chunk};
+  snprintf(device->grid.reason, sizeof device->grid.reason, "%s",
+           algorithm           ? "asked for"
+           : plan->join.limits ? "a tree serves queries with a radius each"
+                               : "for so few queries a grid is not worth building");
+}
+
+/* Few queries of a kept index are counted sooner than sampled. */
+enum { FEW_ON_DEVICE = 1 << 14 };
+
 /* The device builds the index; the grid is chosen here. */
 adj_status adji_plan_range_on_gpu(adj_plan *plan, adji_algorithm algorithm) {
   uint64_t begin = adji_now_ns();
-  adj_status status = adji_choose_for_device(&plan->question, algorithm, &plan->device);
+  bool tree = false;
+  adj_status status = wants_tree(plan, algorithm, &tree);
+  if (status) return status;
+  if (tree)
+    choose_tree_on_device(plan, algorithm);
+  else
+    status = adji_choose_for_device(&plan->question, algorithm, &plan->device);
   plan->choice.backend = ADJ_BACKEND_GPU;
-  plan->choice.algorithm = plan->device.algorithm;
-  snprintf(plan->choice.reason, sizeof plan->choice.reason, "%s", plan->device.grid.reason);
   uint64_t planned = adji_now_ns();
   if (!status) status = adji_gpu_range_create(&plan->device.options, &plan->engine);
+  if (status == ADJ_E_DEVICE_MEMORY && tree && !plan->join.limits && !algorithm) { /* a grid may go in chunks */
+    tree = false;
+    status = adji_choose_for_device(&plan->question, algorithm, &plan->device);
+    if (!status) status = adji_gpu_range_create(&plan->device.options, &plan->engine);
+  }
+  plan->choice.algorithm = plan->device.algorithm;
+  snprintf(plan->choice.reason, sizeof plan->choice.reason, "%s", plan->device.grid.reason);
   uint64_t indexed = adji_now_ns();
   if (status) return status;
-  status = estimate_on_device(plan);
+  adji_note_device(plan);
+  if (!tree || plan->left->count >= FEW_ON_DEVICE) status = estimate_on_device(plan);
+  plan->device_chunk = adji_gpu_range_engine_chunk(&plan->engine);
   plan->index_s = seconds(planned, indexed);
   plan->plan_s = seconds(begin, planned) + seconds(indexed, adji_now_ns());
   adji_trace(plan->ctx, "plan", 0, begin, 0);

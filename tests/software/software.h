@@ -88,12 +88,19 @@ typedef struct adji_software_sets {
   adji_measure measure;
   adji_gpu_rows left, right;
   adji_software_block left_points, right_points;
+  const adji_gpu_rows *lent; /* set before they are opened: the right points, which are on the device; or NULL */
 } adji_software_sets;
 
 /* given: as in the options of a join; NULL: copies the points of the join's sets. */
 adj_status adji_software_sets_open(adji_gpu *gpu, const adji_join *join, const adji_measure *measure,
                                    const adji_gpu_rows *given_left, const adji_gpu_rows *given_right,
                                    adji_software_sets *out, adji_device_stats *work);
+/* Points on the device, packed to other memory. */
+void adji_software_copy_rows(const adji_gpu_rows *from, void *to);
+/* Names the first left coordinate that is not finite. */
+adj_status adji_software_check_left(const adji_software_sets *sets);
+/* What making a right set took, for the first join that asks. */
+adji_device_stats adji_software_right_work(adji_gpu_right *right);
 /* Another left set, which is not the right one. */
 adj_status adji_software_sets_ask(adji_gpu *gpu, const adj_dataset *left, adji_software_sets *sets,
                                   adji_device_stats *work);
@@ -137,7 +144,7 @@ typedef struct adji_software_range {
   adji_software_sets sets;
   uint64_t rows; /* of the result */
   adji_software_block order, degrees, offsets;
-  bool single, whole, mirrored;
+  bool single, whole, mirrored, checks_left;
   uint64_t single_pairs;
   adji_software_kept kept;
   uint64_t added; /* to what was kept, by the host; the last ones */

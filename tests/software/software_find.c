@@ -2,6 +2,7 @@
  *
  * The kernels of the software device: sets of points, and the neighbours of a row among all candidates.
  */
+#include <math.h>
 #include <stdlib.h>
 
 #include "software/software.h"
@@ -23,7 +24,7 @@ void adji_software_put_value(adj_type type, void *to, uint64_t at, double x) {
     ((float *)to)[at] = (float)x;
 }
 
-static void copy_given(const adji_gpu_rows *from, void *to) {
+void adji_software_copy_rows(const adji_gpu_rows *from, void *to) {
   for (uint64_t i = 0; i < from->count; i++)
     for (uint32_t j = 0; j < from->dim; j++)
       adji_software_put_value(from->type, to, i * from->dim + j, adji_software_value(from, i, j));
@@ -40,7 +41,7 @@ static adj_status fetch(adji_gpu *gpu, const adj_dataset *set, const adji_gpu_ro
   if (status) return status;
   *rows = (adji_gpu_rows){points->at, type, dim, count, dim, 1};
   if (!given) return adji_upload(gpu, set, points->at, work);
-  copy_given(given, points->at);
+  adji_software_copy_rows(given, points->at);
   return ADJ_OK;
 }
 
@@ -49,7 +50,11 @@ adj_status adji_software_sets_open(adji_gpu *gpu, const adji_join *join, const a
                                    adji_software_sets *out, adji_device_stats *work) {
   out->join = *join;
   out->measure = *measure;
-  adj_status status = fetch(gpu, join->right, given_right, &out->right, &out->right_points, work);
+  adj_status status = ADJ_OK;
+  if (out->lent)
+    out->right = *out->lent;
+  else
+    status = fetch(gpu, join->right, given_right, &out->right, &out->right_points, work);
   out->left = out->right;
   if (!status && !join->self_join) status = fetch(gpu, join->left, given_left, &out->left, &out->left_points, work);
   return status;
@@ -60,12 +65,21 @@ adj_status adji_software_sets_ask(adji_gpu *gpu, const adj_dataset *left, adji_s
   adji_software_free(gpu, &sets->left_points);
   sets->join.left = left;
   sets->join.self_join = false;
+  sets->join.limits = NULL;
   return fetch(gpu, left, NULL, &sets->left, &sets->left_points, work);
 }
 
 void adji_software_sets_close(adji_gpu *gpu, adji_software_sets *sets) {
   adji_software_free(gpu, &sets->left_points);
   adji_software_free(gpu, &sets->right_points);
+}
+
+adj_status adji_software_check_left(const adji_software_sets *s) {
+  for (uint64_t i = 0; i < s->left.count; i++)
+    for (uint32_t j = 0; j < s->left.dim; j++)
+      if (!isfinite(adji_software_value(&s->left, i, j)))
+        return adji_gpu_refuse_value(i * s->left.dim + j, s->left.dim);
+  return ADJ_OK;
 }
 
 /* ---- Rows --------------------------------------------------------------------------------------------- */
@@ -92,7 +106,7 @@ uint64_t adji_software_find(const adji_software_sets *s, uint64_t row, adji_soft
   for (uint64_t id = first; id < s->right.count; id++) {
     if (style->drop_self && id == row) continue;
     double sum = adji_software_sum(s, row, id);
-    if (sum <= s->join.limit) to[count++] = (adji_software_entry){sum, (uint32_t)id};
+    if (sum <= adji_join_limit(&s->join, row)) to[count++] = (adji_software_entry){sum, (uint32_t)id};
   }
   return count;
 }
@@ -134,7 +148,8 @@ uint64_t adji_software_nearest(const adji_software_sets *s, uint64_t row, adji_s
   for (uint64_t id = 0; id < s->right.count; id++) {
     if (join->style.drop_self && id == row) continue;
     adji_software_entry entry = {adji_software_sum(s, row, id), (uint32_t)id};
-    if (!(entry.sum <= join->limit) || (count == join->k && by_sum(&entry, &to[count - 1]) > 0)) continue;
+    if (!(entry.sum <= adji_join_limit(join, row)) || (count == join->k && by_sum(&entry, &to[count - 1]) > 0))
+      continue;
     uint64_t at = count < join->k ? count++ : count - 1;
     for (; at && by_sum(&entry, &to[at - 1]) < 0; at--)
       to[at] = to[at - 1];

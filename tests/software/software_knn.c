@@ -20,7 +20,7 @@ struct adji_gpu_knn {
   adji_gpu *gpu;
   adji_software_sets sets;
   uint64_t rows_at_once, chunk;
-  bool grid;
+  bool grid, checks_left;
   adji_software_block bounds, names;  /* of left rows; of right points */
   adji_software_block ids, distances; /* rows first_row .. end_row - 1 */
   uint64_t first_row, end_row;
@@ -49,6 +49,11 @@ adj_status adji_gpu_knn_open(adji_gpu *gpu, const adji_gpu_knn_options *options,
   n->rows_at_once = options->rows_at_once ? options->rows_at_once : join->left->count;
   n->chunk = options->brute && options->brute->chunk < join->right->count ? options->brute->chunk : 0;
   n->grid = options->grid.use;
+  n->checks_left = options->checks_left;
+  if (options->right) {
+    n->sets.lent = adji_gpu_right_rows(options->right);
+    n->work = adji_software_right_work(options->right);
+  }
   adj_status status =
       adji_software_sets_open(gpu, join, options->measure, options->left_rows, options->right_rows, &n->sets, &n->work);
   if (!status)
@@ -184,12 +189,14 @@ adj_status adji_gpu_knn_take(adji_gpu_knn *knn, adji_gpu_csr *out) {
   if (!rows) return ADJ_OK;
   adj_status status = adji_gpu_knn_begin(knn, 0, &table);
   if (!status) status = adji_gpu_knn_end(knn);
+  if (!status && knn->checks_left) status = adji_software_check_left(&knn->sets);
   if (status) return status;
   if (table.end_row < rows)
     return adji_fail(ADJ_E_DEVICE_MEMORY, "software device: the neighbours of %llu points, of all %llu, have room",
                      (unsigned long long)table.end_row, (unsigned long long)rows);
   if (!knn->sets.join.style.distances) adji_software_free(knn->gpu, &knn->distances);
-  out->pairs = rows * knn->sets.join.k;
+  for (uint64_t i = 0; i < rows * knn->sets.join.k; i++)
+    out->pairs += table.ids[i] != ADJ_NO_ID;
   out->ids = knn->ids.at;
   out->distances = knn->distances.at;
   out->bytes[1] = knn->ids.bytes;

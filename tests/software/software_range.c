@@ -47,6 +47,10 @@ static adj_status keep_points(adji_software_range *r, adji_gpu_points *out) {
 
 static adj_status open_parts(adji_software_range *r, const adji_gpu_range_options *o) {
   adji_gpu *gpu = r->gpu;
+  if (o->right) {
+    r->sets.lent = adji_gpu_right_rows(o->right);
+    r->work = adji_software_right_work(o->right);
+  }
   adj_status status =
       adji_software_sets_open(gpu, o->join, o->measure, o->left_rows, o->right_rows, &r->sets, &r->work);
   r->rows = o->join->left->count;
@@ -61,6 +65,7 @@ adj_status adji_gpu_range_open(adji_gpu *gpu, const adji_gpu_range_options *opti
   adji_software_range *r = calloc(1, sizeof *r);
   if (!r) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
   r->gpu = gpu;
+  r->checks_left = options->checks_left;
   r->single = options->single;
   r->whole = options->tile_hit_candidates > 0 || options->query_hits;
   r->single_pairs = options->single_pairs;
@@ -238,6 +243,7 @@ adj_status adji_gpu_range_so_far(adji_gpu_range *range, adji_tally *found) {
 
 adj_status adji_gpu_range_counted(adji_gpu_range *range, adji_gpu_counted *out) {
   adj_status status = adji_software_turn(look_at(range)->gpu, "range_counted");
+  if (!status && look_at(range)->checks_left) status = adji_software_check_left(&look_at(range)->sets);
   if (!status) *out = look_at(range)->counted;
   return status;
 }

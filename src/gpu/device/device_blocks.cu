@@ -92,10 +92,16 @@ adj_status adji_block_reserve(adji_gpu *gpu, cudaStream_t stream, uint64_t bytes
   return adji_block_get(gpu, stream, bytes, "room to work in", block);
 }
 
+/* If the stream has nothing left to do, blocks need not wait for it, and are kept for the next result. */
 void adji_gpu_csr_free(adji_gpu_csr *csr, void *stream) {
   void *parts[] = {csr->offsets, csr->ids, csr->distances};
+  cudaStream_t order = static_cast<cudaStream_t>(stream);
+  if (!csr->offsets && !csr->ids && !csr->distances) return;
+  cudaError_t error = cudaStreamQuery(order);
+  if (error == cudaSuccess) order = csr->gpu->compute;
+  if (error == cudaErrorNotReady) cudaGetLastError(); /* not a failure */
   for (int i = 0; i < 3; i++) {
     adji_block block = {parts[i], csr->bytes[i]};
-    adji_block_free(csr->gpu, static_cast<cudaStream_t>(stream), &block);
+    adji_block_free(csr->gpu, order, &block);
   }
 }

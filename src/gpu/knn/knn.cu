@@ -15,39 +15,61 @@
 #include "gpu/shared/report.cuh"
 
 /* BUDGET: leaves a warp searches for 32 queries before it gives up, several times the average. FEW_QUERIES: fewer
- * cannot keep the device busy with 32 per warp. ROOT_AT_ONCE: the search kernels take the root of shorter rows; for
+ * cannot keep the device busy with 32 per warp. POINTS_A_QUERY: with more right points for each query, those of a warp
+ * are too far apart. ROOT_AT_ONCE: the search kernels take the root of shorter rows; for
  * longer ones there is a separate kernel, since the code would exceed the instruction cache. */
-enum { BUDGET_FEW_DIMS = 1024, BUDGET = 8192, FEW_QUERIES = 30000, LEAST_ROWS = 1024, ROOT_AT_ONCE = 128 };
+enum { BUDGET_FEW_DIMS = 1024, BUDGET = 8192, FEW_QUERIES = 30000, POINTS_A_QUERY = 16 };
+enum { LEAST_ROWS = 1024, ROOT_AT_ONCE = 128 };
 enum { RENAME_THREADS = 256, RENAME_BLOCKS = 4096 };
 
 static_assert(static_cast<int>(ADJI_MOST_TREE_DIM) == static_cast<int>(ADJI_TREE_DIMS), "as trees have it");
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-static adj_status build_tree(adji_gpu_knn *n, const adj_dataset *set, const adji_gpu_rows *rows, bool boxes,
-                             adji_gpu_tree *out) {
+/* Right sets that nobody has lent. */
+static adj_status make_right(adji_gpu_knn *n, const adji_gpu_knn_options *options) {
+  n->right = options->right;
+  if (n->right || options->brute) return ADJ_OK;
+  adji_gpu_right_options mine = {};
+  mine.form = ADJI_RIGHT_TREE;
+  mine.set = options->join->right;
+  mine.rows = options->right_rows;
+  mine.cut = n->cut;
+  adj_status status = adji_gpu_right_open(n->gpu, &mine, &n->own_right);
+  n->right = n->own_right;
+  return status;
+}
+
+/* 32 queries per warp, if there is a kernel for that, if they keep the device busy, and if they are so dense among the
+ * right points that those of a warp are neighbours. */
+static bool wants_dense(const adji_gpu_knn *n, uint64_t queries) {
+  bool pays = queries >= FEW_QUERIES && n->join.left->count >= n->right->tree.points.count / POINTS_A_QUERY;
+  return !n->per_query && (n->dense || pays) && n->right->tree.points.count &&
+         adji_knn_has_dense(n->join.left->type, n->measure.step, n->join.left->dim, n->join.k);
+}
+
+/* Where a warp has one query, some are packed as they come; others go along the curve. */
+static adj_status order_left(adji_gpu_knn *n, const adj_dataset *set, const adji_gpu_rows *rows) {
+  if (rows->count <= ADJI_PACKED_QUERIES && !n->grid_first && !wants_dense(n, rows->count))
+    return adji_gpu_index_pack(n->gpu, rows, &n->left_tree.points);
+  adji_gpu_tree_options options = {set->low, set->high, false, n->cut};
+  return adji_gpu_tree_build(n->gpu, rows, &options, &n->left_tree);
+}
+
+static adj_status make_left(adji_gpu_knn *n, const adj_dataset *set, const adji_gpu_rows *rows) {
   adji_block points = {};
   adji_gpu_rows fetched;
   adj_status status = ADJ_OK;
+  n->left = &n->left_tree;
   if (!rows) {
     status = adji_gpu_fetch_bytes(n->gpu, set, &points, &fetched, &n->work);
     rows = &fetched;
   }
-  if (!status) status = adji_stopwatch_start(n->gpu, n->gpu->compute, &n->watch);
-  adji_gpu_tree_options options = {set->low, set->high, boxes, n->cut};
-  if (!status) status = adji_gpu_tree_build(n->gpu, rows, &options, out);
-  if (!status) status = adji_stopwatch_stop(n->gpu, n->gpu->compute, &n->watch);
+  if (!status) status = adji_knn_start_watch(n);
+  if (!status) status = order_left(n, set, rows);
+  if (!status) status = adji_knn_stop_watch(n);
   adji_block_free(n->gpu, n->gpu->compute, &points);
   return status;
-}
-
-static adj_status build_trees(adji_gpu_knn *n, const adji_gpu_knn_options *options) {
-  const adji_join *join = options->join;
-  adj_status status = build_tree(n, join->right, options->right_rows, true, &n->right);
-  n->left = &n->right;
-  if (status || join->self_join) return status;
-  n->left = &n->left_tree;
-  return build_tree(n, join->left, options->left_rows, false, &n->left_tree);
 }
 
 /* Copies an array of the host to a block of its own. Memory comes from the compute stream, but copies are on another
@@ -60,21 +82,26 @@ static adj_status send_array(adji_gpu_knn *n, const void *from, uint64_t bytes, 
   return status ? status : adji_upload_bytes(n->gpu, from, bytes, to->at, &n->work);
 }
 
+/* Those given or, in a join with a limit for each row, the limits. */
 static adj_status send_bounds(adji_gpu_knn *n, const void *bounds) {
+  adji_block_free(n->gpu, n->gpu->compute, &n->bounds);
+  if (!bounds) return adji_gpu_send_limits(n->gpu, &n->join, &n->work, &n->bounds);
   uint64_t size = adji_type_size(n->join.left->type);
   return send_array(n, bounds, n->join.left->count * size, "bounds of queries", &n->bounds);
 }
 
 static adj_status open_trees(adji_gpu_knn *n, const adji_gpu_knn_options *options) {
-  adj_status status = build_trees(n, options);
+  adj_status status = ADJ_OK;
+  n->left = &n->right->tree;
+  if (!n->join.self_join) status = make_left(n, options->join->left, options->left_rows);
   if (!status) status = send_bounds(n, options->bounds);
   if (!status) status = send_array(n, options->right_names, options->join->right->count * 4, "ids", &n->names);
   return status;
 }
 
 static adj_status open_brute(adji_gpu_knn *n, const adji_gpu_knn_options *options) {
-  adji_gpu_brute_options mine = {&n->join,        &n->measure, options->left_rows, options->right_rows,
-                                 *options->brute, &n->work};
+  const adji_gpu_rows *right_rows = options->right ? &options->right->rows : options->right_rows;
+  adji_gpu_brute_options mine = {&n->join, &n->measure, options->left_rows, right_rows, *options->brute, &n->work};
   adj_status status = adji_gpu_brute_open(n->gpu, &mine, &n->brute);
   if (status) return status;
   uint64_t most = adji_gpu_brute_most_rows(n->brute);
@@ -98,9 +125,15 @@ adj_status adji_gpu_knn_open(adji_gpu *gpu, const adji_gpu_knn_options *options,
   n->per_query = options->per_query;
   n->dense = options->dense;
   n->cut = options->cut;
-  adj_status status = options->brute ? open_brute(n, options) : open_trees(n, options);
-  if (!status && !n->brute) status = adji_knn_grid_open(&n->grid, n->left, &n->right, &options->grid, &n->watch);
-  if (!status) status = adji_gpu_mark(gpu, ADJI_MARK_INDEXED);
+  n->timed = options->timed;
+  n->grid_first = options->grid.use;
+  n->checks_left = n->cleared = options->checks_left;
+  adj_status status = n->cleared ? adji_answer_clear(gpu, gpu->compute, 0, ADJI_ANSWERS) : ADJ_OK;
+  if (!status) status = make_right(n, options);
+  if (!status) n->reports_right = n->right && adji_gpu_right_is_new(n->right);
+  if (!status) status = options->brute ? open_brute(n, options) : open_trees(n, options);
+  if (!status && !n->brute) status = adji_knn_grid_open(&n->grid, n->left, &n->right->tree, &options->grid, &n->watch);
+  if (!status && !n->checks_left) status = adji_gpu_mark(gpu, ADJI_MARK_INDEXED);
   if (status)
     adji_gpu_knn_close(n);
   else
@@ -128,7 +161,7 @@ void adji_gpu_knn_close(adji_gpu_knn *n) {
   adji_block_free(n->gpu, n->gpu->compute, &n->order);
   adji_gpu_brute_close(n->brute);
   adji_blocks_free(n->gpu, {&n->bounds, &n->names});
-  adji_gpu_tree_clear(n->gpu, &n->right);
+  adji_gpu_right_close(n->own_right);
   adji_gpu_tree_clear(n->gpu, &n->left_tree);
   adji_stopwatch_clear(&n->watch);
   free(n);
@@ -140,9 +173,9 @@ adj_status adji_gpu_knn_ask(adji_gpu_knn *n, const adj_dataset *left, const void
   adji_gpu_tree_clear(n->gpu, &n->left_tree);
   n->join.left = left;
   n->join.self_join = false;
-  n->left = &n->left_tree;
+  n->join.limits = NULL;
   n->rows_at_once = left->count;
-  adj_status status = build_tree(n, left, NULL, false, &n->left_tree);
+  adj_status status = make_left(n, left, NULL);
   return status ? status : send_bounds(n, bounds);
 }
 
@@ -217,7 +250,7 @@ adj_status adji_knn_search(adji_gpu_knn *n, adji_knn_job *job) {
   job->measure = &n->measure;
   job->dim = n->join.left->dim;
   job->left = n->left;
-  job->right = &n->right;
+  job->right = &n->right->tree;
   job->drop_self = n->join.style.drop_self;
   job->limit = n->join.limit;
   job->bounds = n->bounds.at;
@@ -229,10 +262,10 @@ adj_status adji_knn_search(adji_gpu_knn *n, adji_knn_job *job) {
   job->candidates = adji_answer_at(gpu, ADJI_ANSWER_SPREAD + ADJI_SPREAD);
   job->root = n->measure.report == ADJI_REPORT_ROOT && n->join.k <= ROOT_AT_ONCE;
   adj_status status = adji_knn_grid_search(&n->grid, job);
-  if (!status && job->query_count) status = adji_answer_clear(gpu, gpu->compute, ADJI_ANSWER_HEAD, 1);
+  if (!status && job->query_count && !n->cleared) status = adji_answer_clear(gpu, gpu->compute, ADJI_ANSWER_HEAD, 1);
   if (status) return status;
-  bool dense = !n->per_query && adji_knn_has_dense(job->type, n->measure.step, job->dim, job->k) &&
-               (n->dense || job->query_count >= FEW_QUERIES) && n->right.points.count;
+  n->cleared = false;
+  bool dense = wants_dense(n, job->query_count);
   if (job->query_count) status = dense ? search_dense(n, job) : search_per_query(n, job);
   if (!status && !job->root) status = adji_gpu_report(gpu, gpu->compute, &n->measure, job->type, entries, job->sums);
   return status;
@@ -282,10 +315,10 @@ static adj_status find_rows_in_trees(adji_gpu_knn *n) {
 }
 
 static adj_status search(adji_gpu_knn *n) {
-  adj_status status = adji_stopwatch_start(n->gpu, n->gpu->compute, &n->watch);
-  if (!status) status = adji_answer_clear(n->gpu, n->gpu->compute, ADJI_ANSWER_SPREAD, 5 * ADJI_SPREAD);
+  adj_status status = adji_knn_start_watch(n);
+  if (!status && !n->cleared) status = adji_answer_clear(n->gpu, n->gpu->compute, ADJI_ANSWER_SPREAD, 5 * ADJI_SPREAD);
   if (!status) status = n->brute ? find_rows_brute(n) : find_rows_in_trees(n);
-  if (!status) status = adji_stopwatch_stop(n->gpu, n->gpu->compute, &n->watch);
+  if (!status) status = adji_knn_stop_watch(n);
   if (!status) status = adji_gpu_mark(n->gpu, ADJI_MARK_COUNTED);
   return status;
 }
@@ -350,7 +383,7 @@ __global__ void count_entries(const uint32_t *ids, uint64_t entries, unsigned lo
 /* Without a radius every row is as long as it can be. With one, begins to count; adji_gpu_knn_end fetches the answer.
  */
 static bool must_count_pairs(const adji_gpu_knn *n) {
-  return n->join.limit < static_cast<double>(INFINITY);
+  return n->join.limits || n->join.limit < static_cast<double>(INFINITY);
 }
 
 static adj_status begin_count(adji_gpu_knn *n, const adji_gpu_table *table) {
@@ -373,6 +406,7 @@ adj_status adji_gpu_knn_take(adji_gpu_knn *n, adji_gpu_csr *out) {
   if (!status && must_count_pairs(n)) status = begin_count(n, &table);
   adj_status ended = adji_gpu_knn_end(n);
   if (!status) status = ended;
+  if (!status && n->checks_left) status = adji_gpu_check_packed(n->gpu, n->join.left->dim);
   if (status) return status;
   if (table.end_row < n->join.left->count)
     return adji_fail(ADJ_E_DEVICE_MEMORY, "device %d: memory holds the neighbours of %llu of %llu points only",
@@ -392,7 +426,11 @@ adj_status adji_gpu_knn_take(adji_gpu_knn *n, adji_gpu_csr *out) {
 adji_device_stats adji_gpu_knn_work(adji_gpu_knn *n) {
   n->work.kernel_s = adji_stopwatch_read(&n->watch);
   n->work.grid = adji_knn_grid_stats_of(&n->grid);
-  return n->work;
+  adji_device_stats all = n->work;
+  if (!n->reports_right) return all;
+  adji_device_stats right = adji_gpu_right_work(n->right);
+  adji_device_stats_add(&all, &right);
+  return all;
 }
 
 adji_gpu_knn_effort adji_gpu_knn_effort_of(const adji_gpu_knn *n) {

@@ -8,6 +8,7 @@
 #include "gpu/brute/brute.h"
 #include "gpu/device/device.h"
 #include "gpu/index/index.h"
+#include "gpu/index/right.h"
 #include "gpu/papers/knn_grid.h"
 #include "queue/join.h"
 #include "queue/queue.h"
@@ -21,9 +22,12 @@ typedef struct adji_gpu_knn adji_gpu_knn;
 
 /* Whether the trees have a kernel for this join. Brute force has one for every join. */
 enum { ADJI_MOST_TREE_DIM = 6 };
-static inline bool adji_gpu_knn_can(const adji_join *join, const adji_measure *measure) {
+static inline bool adji_gpu_has_tree(const adji_measure *measure, uint32_t dim) {
   bool known = measure->step == ADJI_STEP_L2 || measure->step == ADJI_STEP_L1 || measure->step == ADJI_STEP_LINF;
-  return known && join->left->dim <= ADJI_MOST_TREE_DIM;
+  return known && dim <= ADJI_MOST_TREE_DIM;
+}
+static inline bool adji_gpu_knn_can(const adji_join *join, const adji_measure *measure) {
+  return adji_gpu_has_tree(measure, join->left->dim);
 }
 
 typedef struct adji_gpu_knn_options {
@@ -32,6 +36,12 @@ typedef struct adji_gpu_knn_options {
   /* Points that are already on the device; the sets of the join then have bounds but no points. NULL: copied to the
    * device. */
   const adji_gpu_rows *left_rows, *right_rows;
+  adji_gpu_right *right;         /* a tree of the right set, or its points for brute force. NULL: made for this join */
+  const adji_gpu_lender *lender; /* workers: who lends that; NULL: nobody. It outlives the worker */
+  bool timed;                    /* adji_gpu_knn_work reports the seconds of kernels */
+  /* left_rows need not be finite: adji_gpu_knn_take refuses those that are not. Of up to ADJI_PACKED_QUERIES rows, and
+   * nothing else may use the device in between. */
+  bool checks_left;
   uint64_t rows_at_once;          /* of the result, at most, on the device; 0: as many as there is memory for */
   uint32_t budget;                /* leaves a warp may search for 32 queries; 0: default */
   bool per_query, dense;          /* one query per warp, or 32; neither: by their number */

@@ -21,10 +21,12 @@ adj_status adji_gpu_knn_follow(adji_gpu_knn *n, const uint32_t *rows) {
   if (!rows || !n->join.left->count) return ADJ_OK;
   adj_status status = adji_order_make(n->gpu, n->left->points.ids, rows, n->join.left->count, &n->order, &n->work);
   if (status) return status;
-  adji_gpu_tree *left = n->join.self_join ? &n->right : &n->left_tree;
-  status = adji_gpu_tree_follow(n->gpu, n->join.left->type, n->join.left->dim, adji_at<uint32_t>(n->order), left);
+  adji_gpu_tree *left = n->join.self_join ? &n->right->tree : &n->left_tree;
+  bool moves = !n->join.self_join || !n->right->shared;
+  if (moves)
+    status = adji_gpu_tree_follow(n->gpu, n->join.left->type, n->join.left->dim, adji_at<uint32_t>(n->order), left);
   if (status && status != ADJ_E_DEVICE_MEMORY)
-    return status; /* without memory to move the points, the order alone says where they are */
+    return status; /* if points cannot be moved, the order alone says where they are */
   return adji_knn_grid_return_failed(&n->grid, adji_at<uint32_t>(n->order));
 }
 
@@ -120,9 +122,9 @@ adj_status adji_gpu_knn_list(adji_gpu_knn *n, const adji_batch *ranges, uint64_t
   adji_gpu *gpu = n->gpu;
   adji_knn_slot *slot = &n->slots[slot_number];
   adj_status status = adji_order_send(gpu, ranges, count, &slot->ranges, buffer, &slot->count);
-  if (!status) status = adji_stopwatch_start(gpu, gpu->compute, &n->watch);
+  if (!status) status = adji_knn_start_watch(n);
   if (!status) status = find_list(n, count, slot);
-  if (!status) status = adji_stopwatch_stop(gpu, gpu->compute, &n->watch);
+  if (!status) status = adji_knn_stop_watch(n);
   if (!status) status = adji_answers_keep(gpu, gpu->compute, slot_number);
   if (status) return status;
   ADJI_CUDA(gpu, cudaEventRecord(slot->found, gpu->compute));

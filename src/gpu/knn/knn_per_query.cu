@@ -13,7 +13,7 @@
  *
  *   1. start    search the group of 32 leaves around the query's own position
  *   2. descend  each lane tests one box of a group; the nearest is searched first, the others stay as a mask
- *   3. leaves   four leaves at a time, one candidate per lane
+ *   3. leaves   four leaves at a time, the nearest first, one candidate per lane
  *
  * If the first `place` entries of the row are already there, boxes whose points are all nearer than the last of them
  * are skipped as well.
@@ -165,9 +165,11 @@ __device__ __forceinline__ void compare_leaves(const knn_job<T> &job, per_query_
                                                query_search<W, E> *mine, path<T> *group, uint32_t lane) {
   uint32_t leaf = UINT32_MAX;
 #pragma unroll
-  for (uint32_t i = 0; i < LEAVES_AT_ONCE; i++) {
-    if (lane / ADJI_TREE_LEAF == i && group->mask) leaf = group->base + __ffs(group->mask) - 1;
-    group->mask &= group->mask - 1; /* 0 stays 0 */
+  for (uint32_t i = 0; i < LEAVES_AT_ONCE; i++) { /* the nearest first: they make the bound that excludes others */
+    if (!group->mask) break;
+    uint32_t next = lane_of_least(group->mask, group->s, lane);
+    if (lane / ADJI_TREE_LEAF == i) leaf = group->base + next;
+    group->mask &= ~(1u << next);
   }
   uint64_t position = static_cast<uint64_t>(leaf) * ADJI_TREE_LEAF + lane % ADJI_TREE_LEAF;
   bool near = leaf != UINT32_MAX && position < job.right_count;

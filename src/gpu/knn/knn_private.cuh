@@ -7,6 +7,7 @@
 
 #include "gpu/brute/brute_join.cuh"
 #include "gpu/device/stopwatch.cuh"
+#include "gpu/index/right.cuh"
 #include "gpu/knn/knn_job.cuh"
 #include "gpu/papers/knn_grid.cuh"
 
@@ -31,12 +32,16 @@ struct adji_gpu_knn {
   adji_join join;
   adji_measure measure;
   adji_gpu_brute *brute; /* instead of trees; NULL: trees */
-  adji_gpu_tree right, left_tree;
+  adji_gpu_right *right; /* lent, or own_right */
+  adji_gpu_right *own_right;
+  bool reports_right;      /* what making it took is work of this join */
+  adji_gpu_tree left_tree; /* of up to ADJI_PACKED_QUERIES queries: these in their own order */
   const adji_gpu_tree *left;
   adji_block bounds, names; /* of left rows; of right points */
   uint64_t rows_at_once;
   uint32_t budget, blocks;
-  bool per_query, dense, cut;
+  bool per_query, dense, cut, timed, grid_first;
+  bool checks_left, cleared; /* all answers are 0 */
   adji_knn_grid grid;
   adji_block ids, sums; /* rows first_row .. end_row - 1 */
   uint64_t first_row, end_row;
@@ -51,6 +56,14 @@ struct adji_gpu_knn {
   adji_stopwatch watch;
   adji_gpu_knn_effort effort;
 };
+
+/* The stopwatch costs a few microseconds, so it only runs if its result is read. */
+static inline adj_status adji_knn_start_watch(adji_gpu_knn *n) {
+  return n->timed ? adji_stopwatch_start(n->gpu, n->gpu->compute, &n->watch) : ADJ_OK;
+}
+static inline adj_status adji_knn_stop_watch(adji_gpu_knn *n) {
+  return n->timed ? adji_stopwatch_stop(n->gpu, n->gpu->compute, &n->watch) : ADJ_OK;
+}
 
 /* Finds the rows of queries. The caller sets what the job says of them: queries, query_count, first_row or places, ids
  * and sums. n->hard has room for the queries. Adds the candidates to the device's counters. */

@@ -1,193 +1,22 @@
 /* SPDX-License-Identifier: MIT
  *
- * The range join on a device: points, indexes, counts, and the launches for them. Everything runs in order on one
- * stream, except the copies of results (range_fill.cu).
+ * The range join on a device: counts, and the launches for them. Everything runs in order on one stream, except the
+ * copies of results (range_fill.cu).
  */
-#include <cstdlib>
-
 #include "gpu/range/range_private.cuh"
+#include "gpu/range/range_tree.cuh"
 #include "gpu/shared/arrays.cuh"
 
-extern "C" {
-#include "gpu/device/staging.h"
-#include "index/grid.h"
-}
-
-/* ---- Opening -------------------------------------------------------------------------------------------------- */
-
-static adj_status build_on_device(adji_gpu_range *r, const adji_gpu_rows *rows, const adji_gpu_index_options *options,
-                                  adji_gpu_index *out) {
-  adj_status status = adji_range_start_watch(r);
-  if (!status) status = adji_gpu_index_build(r->gpu, &r->grid, rows, options, out);
-  return status ? status : adji_range_stop_watch(r);
-}
-
-/* Where the parts of one set go. */
-typedef struct side {
-  adji_gpu_index *index;
-  adji_gpu_rows *rows;
-  adji_block *points;
-  adji_gpu_points *keep; /* as in the options */
-} side;
-
-static adj_status build_from_host(adji_gpu_range *r, const adj_dataset *set, const adji_gpu_index_options *options,
-                                  side *out) {
-  adji_block points = {};
-  adj_status status = adji_gpu_fetch_bytes(r->gpu, set, &points, out->rows, &r->work);
-  if (!status) status = build_on_device(r, out->rows, options, out->index);
-  if (!status && r->tensor)
-    *out->points = points;
-  else if (!status && out->keep)
-    *out->keep = adji_gpu_points{r->gpu, *out->rows, points.bytes};
-  else
-    adji_block_free(r->gpu, r->gpu->compute, &points);
-  return status;
-}
-
-static adj_status build_index(adji_gpu_range *r, const adj_dataset *set, const adji_gpu_rows *rows,
-                              const adji_gpu_index_options *options, side out) {
-  if (!rows) return build_from_host(r, set, options, &out);
-  *out.rows = *rows;
-  return build_on_device(r, rows, options, out.index);
-}
-
-static adj_status copy_box(adji_gpu_range *r) {
-  if (!r->measure.box) return ADJ_OK;
-  uint64_t bytes = r->join.left->dim * adji_type_size(r->join.left->type);
-  adj_status status = adji_block_get(r->gpu, r->gpu->compute, bytes, "box", &r->box);
-  if (status) return status;
-  ADJI_CUDA(r->gpu, cudaMemcpyAsync(r->box.at, r->measure.box, bytes, cudaMemcpyHostToDevice, r->gpu->compute));
-  return ADJ_OK;
-}
-
-/* Counts rows that are not where they should be. One thread per position. */
-static __global__ void count_moved(const uint32_t *ids, const uint32_t *order, uint64_t count,
-                                   unsigned long long *moved) {
-  uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (i < count && ids[i] != order[i]) atomicAdd(moved, 1ull);
-}
-
-/* A worker that shares pairs with another index by position must have the same order. */
-static adj_status check_order(adji_gpu_range *r, const uint32_t *order) {
-  if (!r->rows) return ADJ_OK;
-  adj_status status = adji_answer_clear(r->gpu, r->gpu->compute, ADJI_ANSWER_ITEMS, 1);
-  if (status) return status;
-  count_moved<<<adji_blocks_for(r->rows, 256), 256, 0, r->gpu->compute>>>(r->right.ids, order, r->rows,
-                                                                          adji_answer_at(r->gpu, ADJI_ANSWER_ITEMS));
-  ADJI_LAUNCHED(r->gpu, "count_moved");
-  status = adji_answers_fetch(r->gpu, r->gpu->compute);
-  if (status || !r->gpu->answers[ADJI_ANSWER_ITEMS]) return status;
-  return adji_fail(ADJ_E_DEVICE, "device %d: %llu points are not where the cores have them", r->gpu->device,
-                   (unsigned long long)r->gpu->answers[ADJI_ANSWER_ITEMS]);
-}
-
-/* The index of a self-join, in a given order. */
-static adj_status build_in_order(adji_gpu_range *r, const adji_gpu_range_options *options,
-                                 adji_gpu_index_options candidates, side right) {
-  adji_block order = {};
-  adj_status status = adji_block_get(r->gpu, r->gpu->compute, r->rows * 4, "queries", &order);
-  if (!status) status = adji_gpu_wait(r->gpu); /* the block may have another owner until then */
-  if (!status) status = adji_upload_bytes(r->gpu, options->order, r->rows * 4, order.at, &r->work);
-  candidates.order = adji_at<uint32_t>(order);
-  if (!status) status = build_index(r, r->join.right, options->right_rows, &candidates, right);
-  if (!status) status = check_order(r, candidates.order);
-  adji_block_free(r->gpu, r->gpu->compute, &order);
-  return status;
-}
-
-static adj_status build_indices(adji_gpu_range *r, const adji_gpu_range_options *options) {
-  const adji_grid *grid = options->grid;
-  adji_gpu_index_options candidates = {}, queries = {};
-  candidates.images = adji_grid_is_periodic(grid);
-  candidates.cells = true;
-  candidates.sorted = options->points.sortidu;
-  candidates.sort_dim = options->points.sort_dim;
-  adj_status status = adji_gpu_grid_make(r->gpu, grid, r->measure.step == ADJI_STEP_L2 ? r->join.limit : 0, &r->grid);
-  if (!status) status = copy_box(r);
-  side right = {&r->right, &r->given.right, &r->right_points, options->keep};
-  side left = {&r->left_index, &r->given.left, &r->left_points, nullptr};
-  if (!status)
-    status = options->order ? build_in_order(r, options, candidates, right)
-                            : build_index(r, r->join.right, options->right_rows, &candidates, right);
-  r->left = &r->right;
-  r->given.left = r->given.right;
-  if (status || (r->join.self_join && !candidates.images)) return status;
-  r->left = &r->left_index;
-  return build_index(r, r->join.left, options->left_rows, &queries, left);
-}
-
-/* The copies for the prefilter. Without room for them, pairs are compared without it. */
-static adj_status make_halves(adji_gpu_range *r, const adji_halves_plan *plan) {
-  if (!r->tensor) return ADJ_OK;
-  adj_status status = adji_gpu_halves_make(r->gpu, plan, &r->grid, r->left, &r->right, &r->halves);
-  if (status != ADJ_E_DEVICE_MEMORY) return status;
-  r->tensor = false;
-  adji_blocks_free(r->gpu, {&r->left_points, &r->right_points});
-  return ADJ_OK;
-}
-
-static adj_status make_counts(adji_gpu_range *r) {
-  adj_status status = adji_block_get(r->gpu, r->gpu->compute, (r->rows + 1) * 4, "neighbour counts", &r->degrees);
-  if (!status) status = adji_block_get(r->gpu, r->gpu->compute, (r->rows + 1) * 8, "row offsets", &r->offsets);
-  return status;
-}
-
-adj_status adji_gpu_range_open(adji_gpu *gpu, const adji_gpu_range_options *options, adji_gpu_range **out) {
-  bool tensor = options->tensor && options->tensor->use;
-  if (tensor && !gpu->tensor.holds && options->tensor->asked) return adji_gpu_refuse_tensor(gpu);
-  adji_gpu_range *r = static_cast<adji_gpu_range *>(calloc(1, sizeof *r));
-  if (!r) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
-  r->gpu = gpu;
-  r->join = *options->join;
-  r->measure = *options->measure;
-  r->rows = r->join.left->count;
-  r->points.options = options->points;
-  r->blocks = options->blocks;
-  r->timed = options->timed;
-  r->single = options->single && !adji_access_by_point(options->points.access);
-  r->single_pairs = options->single_pairs;
-  r->tile_hit_candidates = options->tile_hit_candidates;
-  r->query_hits = options->query_hits;
-  r->tensor = tensor && gpu->tensor.holds && !adji_access_by_point(options->points.access) &&
-              adji_tensor_tiles_fit(gpu, options->tensor->scale.width);
-  adj_status status = build_indices(r, options);
-  if (!status) status = make_halves(r, options->tensor);
-  r->mirrored = options->mirrored && r->left == &r->right && !r->tensor &&
-                !adji_access_by_point(options->points.access) && adji_gpu_can_mirror(&r->measure, r->join.left->dim);
-  if (!status) status = make_counts(r);
-  if (!status) status = adji_gpu_mark(gpu, ADJI_MARK_INDEXED);
-  if (status)
-    adji_gpu_range_close(r);
-  else
-    *out = r;
-  return status;
-}
-
-void adji_gpu_range_close(adji_gpu_range *r) {
-  if (!r) return;
-  cudaSetDevice(r->gpu->device);
-  cudaStreamSynchronize(r->gpu->copy); /* a failed run may have copies in progress */
-  adji_range_free_slots(r);
-  adji_count_cache_free(r->gpu, &r->cache);
-  adji_per_point_clear(r->gpu, &r->points);
-  adji_blocks_free(r->gpu,
-                   {&r->box, &r->degrees, &r->offsets, &r->queries, &r->temporary, &r->left_points, &r->right_points});
-  adji_gpu_halves_clear(r->gpu, &r->halves);
-  adji_gpu_index_clear(r->gpu, &r->right);
-  adji_gpu_index_clear(r->gpu, &r->left_index);
-  adji_gpu_grid_clear(r->gpu, &r->grid);
-  cudaStreamSynchronize(r->gpu->compute);
-  adji_stopwatch_clear(&r->watch);
-  cudaGetLastError();
-  free(r);
-}
-
 uint64_t adji_gpu_range_cells(const adji_gpu_range *r) {
-  return r->right.cell_count;
+  return r->right->cell_count;
 }
 adji_device_stats adji_gpu_range_work(adji_gpu_range *r) {
   r->work.kernel_s = adji_stopwatch_read(&r->watch);
-  return r->work;
+  adji_device_stats all = r->work;
+  if (!r->reports_right) return all;
+  adji_device_stats right = adji_gpu_right_work(r->lent ? r->lent : r->own_tree);
+  adji_device_stats_add(&all, &right);
+  return all;
 }
 const uint32_t *adji_gpu_range_degrees(const adji_gpu_range *r) {
   return adji_at<uint32_t>(r->degrees);
@@ -200,7 +29,8 @@ const uint64_t *adji_gpu_range_offsets(const adji_gpu_range *r) {
 
 /* The number of cells, which the index build left in the answers. */
 static void note_cells(adji_gpu_range *r) {
-  if (!r->right.cell_count) r->right.cell_count = r->gpu->answers[ADJI_ANSWER_CELLS];
+  if (r->right == &r->own_right && !r->own_right.cell_count)
+    r->own_right.cell_count = r->gpu->answers[ADJI_ANSWER_CELLS];
 }
 
 adji_tiles_job adji_range_job(const adji_gpu_range *r) {
@@ -211,9 +41,9 @@ adji_tiles_job adji_range_job(const adji_gpu_range *r) {
   job.box = r->box.at;
   job.limit = r->join.limit;
   job.dim = r->join.left->dim;
-  job.grid = &r->grid;
+  job.grid = r->grid;
   job.left = r->left;
-  job.right = &r->right;
+  job.right = r->right;
   job.keep = style->one_way ? ADJI_KEEP_ABOVE : style->drop_self ? ADJI_KEEP_OTHERS : ADJI_KEEP_ALL;
   job.query_count = r->left->count;
   job.answers = adji_answer_at(r->gpu, 0);
@@ -222,6 +52,8 @@ adji_tiles_job adji_range_job(const adji_gpu_range *r) {
 }
 
 static adj_status run_kernels(adji_gpu_range *r, const adji_tiles_job *job) {
+  adji_range_tree_job tree = {r->tree, r->limits.at, r->blocks};
+  if (r->tree) return adji_range_tree_run(r->gpu, r->gpu->compute, job, &tree);
   if (r->tensor) return adji_tensor_tiles_run(r->gpu, r->gpu->compute, job, &r->halves, &r->given);
   return adji_tiles_run(r->gpu, r->gpu->compute, job);
 }
@@ -232,7 +64,7 @@ enum { TILES_BLOCK = 4 * ADJI_WARP, TENSOR_BLOCK = 256 };
 /* One launch, or as many as keep the number of running blocks within the limit. */
 adj_status adji_range_compare(adji_gpu_range *r, const adji_tiles_job *job) {
   if (adji_access_by_point(r->points.options.access)) return adji_per_point_run(r->gpu, &r->points, job);
-  if (!r->blocks) return run_kernels(r, job);
+  if (!r->blocks || r->tree) return run_kernels(r, job);
   uint64_t each = static_cast<uint64_t>(r->blocks) * (r->tensor ? TENSOR_BLOCK : TILES_BLOCK);
   adj_status status = ADJ_OK;
   for (uint64_t first = 0; first < job->query_count && !status; first += each) {
@@ -265,7 +97,8 @@ static adj_status choose_room(adji_gpu_range *r, adji_count_cache_request *reque
   request->room = (in_pairs ? pairs : pairs / ADJI_WARP) + 1;
   if (r->single_pairs) return ADJ_OK;
   request->room = 1.3 * rows + 1024;
-  if (r->join.left->dim <= 3) return ADJ_OK;
+  if (r->lent) request->room += 1.2 * rows * r->lent->row_chunks; /* a question like the last one */
+  if (r->join.left->dim <= 3 || r->tree) return ADJ_OK;
   adj_status status = adji_gpu_range_sample(r, 4096, &pairs, &candidates);
   if (!status) request->room += pairs * 1.2 / (!in_pairs ? ADJI_WARP : r->join.style.one_way ? 1 : 2);
   return status;
@@ -281,10 +114,10 @@ static double tile_hit_room(const adji_gpu_range *r) {
 static adj_status make_hits(adji_gpu_range *r) {
   adji_count_cache_request request = {ADJI_CACHE_NONE, 0, r->rows, r->join.left->type, false};
   adji_tiles_job job = adji_range_job(r);
-  if (r->tensor || adji_range_wants_sums(r) || adji_access_by_point(r->points.options.access)) return ADJ_OK;
+  if (r->tensor || r->tree || adji_range_wants_sums(r) || adji_access_by_point(r->points.options.access)) return ADJ_OK;
   if (r->query_hits && adji_tiles_can_keep_query_hits(&job)) {
     request.form = ADJI_CACHE_QUERY_HITS;
-    request.room = static_cast<double>(r->rows) * (r->grid.row_count / ADJI_QUERY_HIT_GROUP);
+    request.room = static_cast<double>(r->rows) * (r->grid->row_count / ADJI_QUERY_HIT_GROUP);
     adj_status status = adji_count_cache_make(r->gpu, &request, &r->cache);
     if (status || r->cache.form != ADJI_CACHE_NONE) return status;
   }
@@ -327,7 +160,7 @@ static adj_status measure_rows(adji_gpu_range *r) {
 /* Counts start at 0 if kernels add to them. Other kernels write the count of every row, if there is anything to
  * compare. The entry behind the last row is read, but added to no offset. */
 static adj_status clear_degrees(adji_gpu_range *r) {
-  if (r->right.count && !r->mirrored && !r->tensor && !adji_access_by_point(r->points.options.access)) return ADJ_OK;
+  if (r->right->count && !r->mirrored && !r->tensor && !adji_access_by_point(r->points.options.access)) return ADJ_OK;
   ADJI_CUDA(r->gpu, cudaMemsetAsync(r->degrees.at, 0, (r->rows + 1) * 4, r->gpu->compute));
   return ADJ_OK;
 }
@@ -360,7 +193,9 @@ static adj_status begin_count(adji_gpu_range *r, bool keep) {
     adji_count_cache_free(r->gpu, &r->cache);
   if (!status) status = adji_range_start_watch(r);
   if (!status) status = clear_degrees(r);
-  return status ? status : clear_totals(r);
+  if (!status && !r->cleared) status = clear_totals(r);
+  r->cleared = false;
+  return status;
 }
 
 /* Once everything is compared. */
@@ -376,11 +211,19 @@ static adj_status end_count(adji_gpu_range *r, bool fills) {
   return status;
 }
 
+/* For the count cache of the next join with the same right set. */
+static void note_chunks(adji_gpu_range *r, uint64_t pairs) {
+  if (r->lent && r->rows) r->lent->row_chunks = static_cast<double>(pairs) / static_cast<double>(r->rows) / ADJI_WARP;
+}
+
 adj_status adji_gpu_range_counted(adji_gpu_range *r, adji_gpu_counted *out) {
   adj_status status = adji_answers_fetch(r->gpu, r->gpu->compute);
   if (status) return status;
+  if (r->checks_left) status = adji_gpu_check_packed(r->gpu, r->join.left->dim);
+  if (status) return status;
   adji_totals totals = adji_answer_totals(r->gpu);
   note_cells(r);
+  note_chunks(r, totals.pairs);
   r->counted = adji_gpu_counted{totals.pairs, totals.candidates, totals.longest, totals.slots, false};
   r->counted.pairs += r->added * (r->join.style.one_way ? 1 : 2);
   r->cache.count = r->gpu->answers[ADJI_ANSWER_CACHE] + (r->cache.form == ADJI_CACHE_ROW_CHUNKS ? r->rows : r->added);

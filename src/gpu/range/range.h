@@ -8,6 +8,7 @@
 
 #include "gpu/device/device.h"
 #include "gpu/index/index.h"
+#include "gpu/index/right.h"
 #include "gpu/papers/access.h"
 #include "gpu/shared/halves.h"
 #include "index/grid.h"
@@ -35,6 +36,12 @@ typedef struct adji_gpu_range_options {
   /* Points that are on the device already; the sets of the join then hold none. NULL: points are copied to the
    * device. */
   const adji_gpu_rows *left_rows, *right_rows;
+  adji_gpu_right *right;         /* a tree or a grid of the right set; NULL: made for this join, from grid */
+  const adji_gpu_lender *lender; /* workers: who lends that; NULL: nobody */
+  bool tree;                     /* queries are searched in a tree, not in a grid */
+  /* left_rows need not be finite: adji_gpu_range_counted refuses those that are not. With a tree, of up to
+   * ADJI_PACKED_QUERIES rows, and nothing else may use the device in between. */
+  bool checks_left;
   /* Receives the copy of the right points, for another range over them. NULL: it is freed. With the prefilter of tensor
    * cores there is none to give. */
   adji_gpu_points *keep;

@@ -189,6 +189,7 @@ void adji_gpu_range_end_fills(adji_gpu_range *r) {
 }
 
 adj_status adji_gpu_range_check(adji_gpu_range *r) {
+  if (adji_range_has_entries(r)) return ADJ_OK; /* entries of the count, which were only put into place */
   adj_status status = adji_answers_fetch(r->gpu, r->gpu->compute);
   uint64_t broken = adji_answer_totals(r->gpu).broken;
   if (!status && broken)

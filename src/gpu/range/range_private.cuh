@@ -6,6 +6,7 @@
 #define ADJI_GPU_RANGE_RANGE_PRIVATE_CUH
 
 #include "gpu/device/stopwatch.cuh"
+#include "gpu/index/right.cuh"
 #include "gpu/papers/per_point.cuh"
 #include "gpu/range/count_cache.cuh"
 #include "gpu/range/tensor_tiles.cuh"
@@ -27,9 +28,17 @@ struct adji_gpu_range {
   adji_join join;
   adji_measure measure;
   adji_block box;
-  adji_gpu_grid grid;
-  adji_gpu_index right, left_index;
-  const adji_gpu_index *left; /* &right in a self-join without images */
+  adji_gpu_right *lent;      /* a tree or a grid that others use too; NULL: own_grid and own_right */
+  adji_gpu_right *own_tree;  /* or a tree that was asked for */
+  bool reports_right;        /* what making it took is work of this join */
+  const adji_gpu_tree *tree; /* searched instead of the grid; NULL: the grid is */
+  adji_block limits;         /* of left rows, with a tree; nothing: all have the same */
+  bool checks_left, cleared; /* all answers are 0 */
+  adji_gpu_grid own_grid;
+  const adji_gpu_grid *grid;
+  adji_gpu_index own_right, left_index;
+  const adji_gpu_index *right;
+  const adji_gpu_index *left; /* the same as right in a self-join without images */
   uint64_t rows;              /* of the result */
   bool tensor;                /* pairs go through the prefilter of tensor cores, which has its own copy of the points */
   adji_gpu_halves halves;

@@ -23,6 +23,7 @@ static const uint64_t LIST_BYTES = (uint64_t)512 << 20;
 typedef struct knn_device {
   adji_gpu *gpu;
   adji_gpu_knn *knn;
+  adji_lent right; /* what NULL: nothing was lent */
   adji_join join;
   uint64_t rows_at_once; /* asked for; 0: as many as a list takes */
   adji_lists lists;
@@ -51,7 +52,7 @@ static adj_status count_pairs(const knn_device *d, const adji_window *window, ui
   uint64_t rows = window->end_row - window->first_row;
   row_counter counter = {window, rows * adji_join_reach(&d->join)};
   adj_status status = ADJ_OK;
-  if (d->join.limit < (double)INFINITY) {
+  if (d->join.limits || d->join.limit < (double)INFINITY) {
     atomic_store(&counter.pairs, 0);
     status = adji_each_row(d->join.ctx, rows, count_some, &counter);
   }
@@ -170,7 +171,7 @@ enum { FEW_QUERIES = 16 };
 
 adj_status adji_gpu_knn_choose(adji_knn_request *request, adji_algorithm algorithm, const char **reason) {
   adji_gpu_knn_options *o = &request->options;
-  bool can = adji_gpu_knn_can(o->join, o->measure), few = o->join->left->count <= FEW_QUERIES;
+  bool can = adji_gpu_knn_can(o->join, o->measure), few = o->join->left->count <= FEW_QUERIES && !o->lender;
   if (algorithm && algorithm != ADJI_ALGORITHM_BRUTE && !can)
     return adji_fail(
         ADJ_E_UNSUPPORTED,
@@ -180,9 +181,14 @@ adj_status adji_gpu_knn_choose(adji_knn_request *request, adji_algorithm algorit
   o->grid.use = algorithm == ADJI_ALGORITHM_GRID;
   *reason = o->grid.use ? "asked for; queries that find too few are searched for in wider cells, or in a tree"
             : algorithm ? "asked for"
-            : !o->brute ? "in few dimensions a tree leaves few candidates"
-            : !can      ? "trees on a GPU are for up to six dimensions, and L2, L1 and Linf"
-                        : "for few queries a tree is not worth building";
+            : !o->brute
+                ? o->lender ? "the index has a tree on the GPU" : "in few dimensions a tree leaves few candidates"
+            : !can ? "trees on a GPU are for up to six dimensions, and L2, L1 and Linf"
+                   : "for few queries a tree is not worth building";
+  if (o->join->limits && (o->brute || o->grid.use))
+    return adji_fail(ADJ_E_UNSUPPORTED,
+                     "radii: on a GPU a radius for each query is for trees: up to six dimensions, and L2, L1 and Linf "
+                     "(and what is computed from these)");
   if (o->brute && !adji_select_takes(request->choice.select, o->join->k))
     return adji_fail(ADJ_E_UNSUPPORTED,
                      "tuning: of test.select= only radix, sample and sort are for k above %d, which is %u",
@@ -205,15 +211,28 @@ static void destroy(void *state) {
   adji_gpu_lock(d->gpu);
   adji_gpu_knn_close(d->knn);
   adji_gpu_unlock(d->gpu);
+  adji_give_back(&d->right);
   free(d);
 }
 
+/* A right set that somebody keeps on the device. Not with the device's lock: it may have to be made. */
+static adj_status borrow(knn_device *d, adji_gpu_knn_options *options, uint32_t number) {
+  adji_gpu_right_options wanted = {.form = options->brute ? ADJI_RIGHT_POINTS : ADJI_RIGHT_TREE, .cut = options->cut};
+  adj_status status = options->lender->lend(options->lender->owner, number, &wanted, &d->right);
+  if (!status) options->right = (adji_gpu_right *)(uintptr_t)d->right.what;
+  return status;
+}
+
 static adj_status open_device(knn_device *d, const adji_gpu_knn_options *options, uint32_t number) {
+  adji_gpu_knn_options mine = *options;
   adj_status status = adji_gpu_at(d->join.ctx, number, &d->gpu);
+  if (!status && options->lender) status = borrow(d, &mine, number);
   if (status) return status;
   adji_gpu_lock(d->gpu);
-  status = adji_gpu_knn_open(d->gpu, options, &d->knn);
+  status = adji_gpu_knn_open(d->gpu, &mine, &d->knn);
   adji_gpu_unlock(d->gpu);
+  if (status) adji_give_back(&d->right);
+  if (status) d->right = (adji_lent){0};
   return status;
 }
 
@@ -222,7 +241,10 @@ adj_status adji_gpu_knn_worker_create(const adji_gpu_knn_options *options, uint3
   if (!d) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
   d->join = *options->join;
   d->rows_at_once = options->rows_at_once;
+  const adji_gpu_lender *lender = options->lender;
   adj_status status = open_device(d, options, number);
+  while (status == ADJ_E_DEVICE_MEMORY && lender && lender->drop(lender->owner, number))
+    status = open_device(d, options, number);
   if (status) {
     free(d);
     return status;
@@ -240,18 +262,19 @@ adj_status adji_gpu_knn_worker_create(const adji_gpu_knn_options *options, uint3
   return ADJ_OK;
 }
 
-/* Bytes that the context's first device has for a join; 0: there is none. */
-static uint64_t room_on_device(adj_ctx *ctx) {
+/* Bytes that the context's first device has for a join, with what the lender has there; 0: there is none. */
+static uint64_t room_on_device(const adji_gpu_knn_options *options) {
   adji_gpu *gpu;
-  if (adji_gpu_of(ctx, &gpu)) return 0;
+  if (adji_gpu_of(options->join->ctx, &gpu)) return 0;
+  uint64_t held = options->lender ? options->lender->held(options->lender->owner, 0) : 0;
   adji_gpu_lock(gpu);
   uint64_t bytes = adji_gpu_available(gpu);
   adji_gpu_unlock(gpu);
-  return bytes;
+  return bytes + held;
 }
 
 bool adji_gpu_knn_fits(const adji_gpu_knn_options *options) {
-  return options->brute || adji_knn_whole_bytes(options) <= room_on_device(options->join->ctx);
+  return options->brute || adji_knn_whole_bytes(options) <= room_on_device(options);
 }
 
 adj_status adji_gpu_knn_create(const adji_gpu_knn_options *options, uint64_t chunk, adji_worker *out) {
@@ -260,7 +283,7 @@ adj_status adji_gpu_knn_create(const adji_gpu_knn_options *options, uint64_t chu
   if (options->brute || (chunk && chunk >= most)) return adji_gpu_knn_worker_create(options, 0, out);
   adj_status can = adji_knn_chunks_can(options);
   if (chunk) return can ? can : adji_knn_chunks_create(options, chunk, out);
-  uint64_t room = room_on_device(join->ctx);
+  uint64_t room = room_on_device(options);
   if (can || !room || adji_knn_whole_bytes(options) <= room) {
     adj_status status = adji_gpu_knn_worker_create(options, 0, out);
     if (status != ADJ_E_DEVICE_MEMORY || can || most <= ADJI_LEAST_CHUNK) return status;

@@ -71,6 +71,8 @@ adj_status adji_knn_chunks_can(const adji_gpu_knn_options *options) {
   const adji_join *join = options->join;
   if (options->brute || options->grid.use || !adji_gpu_knn_can(join, options->measure))
     return adji_fail(ADJ_E_UNSUPPORTED, "only trees search sets in chunks");
+  if (join->limits)
+    return adji_fail(ADJ_E_UNSUPPORTED, "radii: sets in chunks are not searched with a radius for each query");
   if (join->k > HALF / adji_type_size(join->left->type))
     return adji_fail(ADJ_E_UNSUPPORTED, "rows of %u neighbours are too large for the buffers of a GPU", join->k);
   return ADJ_OK;

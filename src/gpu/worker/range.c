@@ -23,6 +23,7 @@ typedef struct range_device {
   adji_gpu *gpu;
   const char *name;
   adji_gpu_range *range;
+  adji_lent right;        /* what NULL: nothing was lent */
   adji_gpu_points points; /* kept until the first pass, for another index */
   adji_join join;
   uint64_t batch_bytes, slots, slices; /* as in the options                 */
@@ -301,6 +302,7 @@ static void destroy(void *state) {
   close_range(d);
   adji_gpu_points_free(&d->points);
   adji_gpu_unlock(d->gpu);
+  adji_give_back(&d->right);
   free(d);
 }
 
@@ -310,15 +312,33 @@ static adj_status open_range(range_device *d, const adji_gpu_range_options *opti
   return status ? status : adji_gpu_range_open(d->gpu, options, &d->range);
 }
 
+/* A right set that somebody keeps on the device, unless the join needs one of its own kind. Not with the device's lock:
+ * it may have to be made. */
+static adj_status borrow(range_device *d, const adji_gpu_worker_options *options, uint32_t number,
+                         adji_gpu_range_options *range) {
+  bool own = options->reopened || range->order || d->by_point || (range->tensor && range->tensor->use);
+  if (!range->lender || (own && !range->tree)) return ADJ_OK;
+  adji_gpu_right_options wanted = {.form = range->tree ? ADJI_RIGHT_TREE : ADJI_RIGHT_GRID,
+                                   .grid = range->grid,
+                                   .limit = range->join->limit,
+                                   .squares = range->measure->step == ADJI_STEP_L2};
+  adj_status status = range->lender->lend(range->lender->owner, number, &wanted, &d->right);
+  range->right = (adji_gpu_right *)(uintptr_t)d->right.what;
+  return status;
+}
+
 static adj_status open_device(range_device *d, const adji_gpu_worker_options *options, uint32_t number) {
   adji_gpu_range_options range = options->range;
   if (options->reopened) range.keep = &d->points;
   adj_status status = adji_gpu_at(d->join.ctx, number, &d->gpu);
+  if (!status) status = borrow(d, options, number, &range);
   if (status) return status;
   adji_gpu_lock(d->gpu);
   status = open_range(d, &range);
   if (status) adji_gpu_points_free(&d->points);
   adji_gpu_unlock(d->gpu);
+  if (status) adji_give_back(&d->right);
+  if (status) d->right = (adji_lent){0};
   return status;
 }
 
@@ -345,7 +365,10 @@ adj_status adji_gpu_range_worker_create(const adji_gpu_worker_options *options, 
   d->slots = options->slots;
   d->slices = options->slices;
   d->by_point = adji_access_by_point(options->range.points.access);
+  const adji_gpu_lender *lender = options->range.lender;
   adj_status status = open_device(d, options, number);
+  while (status == ADJ_E_DEVICE_MEMORY && lender && lender->drop(lender->owner, number))
+    status = open_device(d, options, number);
   if (status) {
     free(d);
     return status;

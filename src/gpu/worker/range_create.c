@@ -12,6 +12,7 @@
 static adj_status open_chunk(void *state, const adji_join *join, adji_worker *out) {
   adji_gpu_worker_options options = *(const adji_gpu_worker_options *)state;
   options.range.join = join;
+  options.range.lender = NULL; /* who lends has the whole set */
   if (!join->self_join && adji_access_mirrors(options.range.points.access))
     options.range.points.access = ADJI_ACCESS_FULL; /* two chunks have no rows in common */
   return adji_gpu_range_worker_create(&options, 0, out);
@@ -84,7 +85,13 @@ static bool is_cramped(adj_ctx *ctx, uint64_t bytes) {
 static adj_status create_worker(const adji_gpu_worker_options *options, adji_worker *out) {
   const adji_join *join = options->range.join;
   uint64_t left = join->left->count, right = join->right->count, chunk = 0, most = left > right ? left : right;
-  adj_status status = choose_chunk(options, &chunk);
+  adj_status status = ADJ_OK;
+  bool tree = options->range.tree;                          /* which is whole */
+  if (tree || (options->range.lender && !options->chunk)) { /* the right set may be there already */
+    status = adji_gpu_range_worker_create(options, 0, out);
+    if (status != ADJ_E_DEVICE_MEMORY || tree) return status;
+  }
+  status = choose_chunk(options, &chunk);
   if (status) return status;
   if (chunk) return create_chunks(options, chunk, out);
   status = adji_gpu_range_worker_create(options, 0, out);
