@@ -20,8 +20,9 @@
 
 #include "adjoin.h"
 #include "driver.h"
+#include "radius.h"
 
-enum { WAYS = 4, SAMPLE = 128 };
+enum { WAYS = 4 };
 
 typedef struct way {
   const char *algorithm; /* "auto" first; NULL: no more */
@@ -58,67 +59,6 @@ static double cpu_now(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static adj_join_spec spec_of(const bench *b, uint32_t k, double radius) {
-  adj_join_spec spec;
-  adj_join_spec_init(&spec, sizeof spec);
-  spec.metric = b->metric;
-  if (b->metric == ADJ_LP) spec.p = 3;
-  spec.backend = ADJ_BACKEND_CPU;
-  spec.kind = k ? ADJ_KNN : ADJ_RANGE;
-  spec.k = k;
-  if (k) spec.flags = ADJ_WITH_DISTANCE;
-  if (!k) spec.radius = radius;
-  return spec;
-}
-
-/* ---- The radius of a mean ------------------------------------------------------------------------------- */
-
-static int ascending(const void *left, const void *right) {
-  float a = *(const float *)left, b = *(const float *)right;
-  return a < b ? -1 : a > b;
-}
-
-static adj_dataset *sample_of(const bench *b, uint64_t many) {
-  uint64_t count = adj_dataset_count(b->set);
-  uint32_t dim = adj_dataset_dim(b->set);
-  float *rows = malloc(many * dim * sizeof *rows);
-  if (!rows) exit(1);
-  for (uint64_t i = 0; i < many; i++)
-    stop_on(adj_dataset_row(b->set, i * count / many, rows + i * dim));
-  adj_points points;
-  adj_points_init(&points, sizeof points);
-  points.dim = dim;
-  points.count = many;
-  points.data = rows;
-  points.type = ADJ_F32;
-  adj_dataset *sample;
-  stop_on(adj_dataset_create(b->ctx, &points, &sample));
-  free(rows);
-  return sample;
-}
-
-/* The median distance of the neighbour with that number, of some points; of all points the largest distance. */
-static double radius_of(const bench *b, double mean) {
-  uint64_t count = adj_dataset_count(b->set), many = count < SAMPLE ? count : SAMPLE;
-  uint32_t k = mean + 1 < (double)count ? (uint32_t)mean + 1 : (uint32_t)count;
-  adj_dataset *sample = sample_of(b, many);
-  adj_join_spec spec = spec_of(b, k, 0);
-  adj_plan *plan;
-  adj_result *result;
-  stop_on(adj_plan_create(b->ctx, &spec, sample, b->set, &plan));
-  stop_on(adj_collect(plan, &result, NULL, NULL));
-  const float *distances = adj_result_distances(result);
-  float last[SAMPLE];
-  for (uint64_t i = 0; i < many; i++)
-    last[i] = distances[i * k + k - 1];
-  qsort(last, many, sizeof *last, ascending);
-  double radius = k < count ? (double)last[many / 2] : (double)last[many - 1] + 0.5 * fabs((double)last[many - 1]);
-  adj_result_destroy(result);
-  adj_plan_destroy(plan);
-  adj_dataset_destroy(sample);
-  return radius;
-}
-
 /* ---- Runs ----------------------------------------------------------------------------------------------- */
 
 static int over_time(void *user, const adj_progress *where) {
@@ -128,7 +68,7 @@ static int over_time(void *user, const adj_progress *where) {
 
 /* One run of a way; false: it was stopped. */
 static bool run_way(const bench *b, const question *q, way *w, double limit_s, uint64_t *pairs) {
-  adj_join_spec spec = spec_of(b, q->k, q->radius);
+  adj_join_spec spec = sweep_spec(b->metric, ADJ_BACKEND_CPU, q->k, q->radius);
   spec.algorithm = w->algorithm;
   adj_run_control control;
   adj_run_control_init(&control, sizeof control);
@@ -213,14 +153,6 @@ static void run_question(const bench *b, const question *q) {
 
 /* ---- The command line ----------------------------------------------------------------------------------- */
 
-static adj_metric metric_of(const char *name) {
-  static const char *const names[] = {"", "l2", "l1", "linf", "lp", "cosine", "ip", "haversine"};
-  for (int m = 1; m < 8; m++)
-    if (strcmp(name, names[m]) == 0) return (adj_metric)m;
-  fprintf(stderr, "driver_auto: no metric '%s'\n", name);
-  exit(2);
-}
-
 static question parse_question(const char *text) {
   question q = {.text = text};
   const char *value = strchr(text, ':');
@@ -252,8 +184,9 @@ int main(int argc, char **argv) {
     fprintf(stderr, "usage: %s POINTS COUNT DIM METRIC THREADS MOST_S REPEATS QUESTION...\n", argv[0]);
     return 2;
   }
-  bench b = {
-      .metric = metric_of(argv[4]), .most_s = strtod(argv[6], NULL), .repeats = (unsigned)strtoul(argv[7], NULL, 10)};
+  bench b = {.metric = sweep_metric(argv[4]),
+             .most_s = strtod(argv[6], NULL),
+             .repeats = (unsigned)strtoul(argv[7], NULL, 10)};
   adj_ctx_options options;
   adj_ctx_options_init(&options, sizeof options);
   options.threads = (uint32_t)strtoul(argv[5], NULL, 10);
@@ -264,7 +197,8 @@ int main(int argc, char **argv) {
   if (!b.degrees) return 1;
   for (int i = 8; i < argc; i++) {
     question q = parse_question(argv[i]);
-    if (!q.k) q.radius = radius_of(&b, q.mean);
+    adj_join_spec nearest = sweep_spec(b.metric, ADJ_BACKEND_CPU, 1, 0);
+    if (!q.k) stop_on(radius_of_mean(b.ctx, b.set, &nearest, q.mean, &q.radius));
     run_question(&b, &q);
   }
   free(b.degrees);

@@ -8,7 +8,8 @@
  *             [--algorithm grid]
  *   bench/gpu --hybrid [--case NAME] [--neighbours K] [--repeats N] [--points N] [--tuning TEXT] [--quick]
  *   bench/gpu --hybrid-range [--case NAME] [--mean N] [--repeats N] [--points N] [--tuning TEXT]
- *   bench/gpu --auto | --auto-cold [--case NAME] [--repeats N] [--quick]
+ *   bench/gpu --auto [--seconds S] [--repeats N] [--quick] [--seed N]
+ *   bench/gpu --auto-sets | --auto-cold [--case NAME] [--repeats N] [--quick]
  *   bench/gpu --dims [--case NAME] [--repeats N] [--points N] [--plain N] [--radius R] [--quick] [--check]
  *   bench/gpu --spread [--case NAME] [--repeats N] [--points N] [--quick] [--check]
  *   bench/gpu --select [--case NAME] [--repeats N] [--quick] [--check]
@@ -27,7 +28,7 @@
  * COMPARE_GPS, the rate of a kernel that compares all pairs; that of host is the bytes of the result over the pinned
  * copy rate, which is measured here. --check compares every pair with the CPU's result. --tuning: docs/tuning.md.
  * --threads: of the host. The others are tables of their own: gpu_ablation.c, gpu_auto.c, gpu_dims.c, gpu_hybrid.c,
- * gpu_knn.c, gpu_select.c, gpu_spread.c.
+ * gpu_knn.c, gpu_select.c, gpu_spread.c, gpu_sweep.c.
  */
 #include "gpu.h"
 
@@ -350,13 +351,14 @@ static bool *switch_of(options *o, const char *name) {
   struct {
     const char *name;
     bool *set;
-  } all[] = {{"--check", &o->check},       {"--quick", &o->quick},
-             {"--ablation", &o->ablation}, {"--ablation-dims", &o->ablation_dims},
-             {"--dims", &o->dims},         {"--nearest", &o->nearest},
-             {"--brute", &o->brute},       {"--select", &o->select},
-             {"--hybrid", &o->hybrid},     {"--hybrid-range", &o->hybrid_range},
-             {"--auto", &o->automatic},    {"--auto-cold", &o->auto_cold},
-             {"--spread", &o->spread},     {"--index", &o->index}};
+  } all[] = {{"--check", &o->check},         {"--quick", &o->quick},
+             {"--ablation", &o->ablation},   {"--ablation-dims", &o->ablation_dims},
+             {"--dims", &o->dims},           {"--nearest", &o->nearest},
+             {"--brute", &o->brute},         {"--select", &o->select},
+             {"--hybrid", &o->hybrid},       {"--hybrid-range", &o->hybrid_range},
+             {"--auto", &o->automatic},      {"--auto-sets", &o->auto_sets},
+             {"--auto-cold", &o->auto_cold}, {"--spread", &o->spread},
+             {"--index", &o->index}};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     if (!strcmp(name, all[i].name)) return all[i].set;
   return NULL;
@@ -379,6 +381,10 @@ static bool set_value(options *o, const char *name, const char *value) {
     o->neighbours = (uint32_t)strtoul(value, NULL, 10);
   else if (!strcmp(name, "--threads"))
     o->threads = (uint32_t)strtoul(value, NULL, 10);
+  else if (!strcmp(name, "--seed"))
+    o->seed = (uint32_t)strtoul(value, NULL, 10);
+  else if (!strcmp(name, "--seconds"))
+    o->seconds = atof(value);
   else if (!strcmp(name, "--tuning"))
     o->tuning = value;
   else if (!strcmp(name, "--algorithm"))
@@ -404,7 +410,9 @@ static options parse(int argc, char **argv) {
           "usage: gpu [--case NAME] [--mean N] [--repeats N] [--points N] [--check] [--quick] [--tuning TEXT]\n"
           "           [--threads N] [--ablation] [--ablation-dims] [--dims [--plain N] [--radius R]]\n"
           "           [--nearest [--neighbours K] [--algorithm grid]] [--hybrid [--neighbours K]] [--hybrid-range]\n"
-          "           [--brute [--neighbours K]] [--select] [--auto] [--auto-cold] [--spread] [--index]\n");
+          "           [--brute [--neighbours K]] [--select] [--auto [--seconds S] [--seed N]] [--auto-sets] "
+          "[--auto-cold]\n"
+          "           [--spread] [--index]\n");
       exit(2);
     }
     i++;
@@ -443,7 +451,7 @@ int main(int argc, char **argv) {
          b.options.repeats);
   const options *o = &b.options;
   if (o->ablation || o->ablation_dims || o->dims || o->nearest || o->brute || o->hybrid || o->hybrid_range ||
-      o->select || o->automatic || o->auto_cold || o->spread || o->index) {
+      o->select || o->automatic || o->auto_sets || o->auto_cold || o->spread || o->index) {
     if (b.options.ablation) run_ablation(&b);
     if (b.options.ablation_dims) run_ablation_dims(&b);
     if (b.options.dims) run_dims(&b);
@@ -452,7 +460,8 @@ int main(int argc, char **argv) {
     if (b.options.hybrid) run_hybrid(&b);
     if (b.options.hybrid_range) run_hybrid_range(&b);
     if (b.options.select) run_select(&b);
-    if (b.options.automatic) run_auto(&b);
+    if (b.options.automatic) run_sweep(&b);
+    if (b.options.auto_sets) run_auto_sets(&b);
     if (b.options.auto_cold) run_auto_cold(&b);
     if (b.options.spread) run_spread(&b);
     if (b.options.index) run_index(&b);

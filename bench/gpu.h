@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * What the tables of bench/gpu share: gpu.c, gpu_ablation.c, gpu_auto.c, gpu_brute.c, gpu_dims.c, gpu_hybrid.c,
- * gpu_index.c, gpu_knn.c, gpu_select.c, gpu_spread.c.
+ * gpu_index.c, gpu_knn.c, gpu_select.c, gpu_spread.c, gpu_sweep.c.
  */
 #ifndef ADJOIN_BENCH_GPU_H
 #define ADJOIN_BENCH_GPU_H
@@ -20,8 +20,10 @@ typedef struct options {
   uint64_t points, plain;
   double radius;
   bool check, quick;
-  uint32_t neighbours, threads;
-  bool ablation, ablation_dims, dims, nearest, brute, hybrid, hybrid_range, select, automatic, auto_cold, spread, index;
+  uint32_t neighbours, threads, seed;
+  double seconds; /* 0: no limit */
+  bool ablation, ablation_dims, dims, nearest, brute, hybrid, hybrid_range, select, automatic, auto_sets, auto_cold,
+      spread, index;
 } options;
 
 typedef struct bench {
@@ -90,8 +92,11 @@ void run_brute(bench *b);
 void run_hybrid(bench *b);
 void run_hybrid_range(bench *b);
 
+/* How far auto is from the best way, over joins of all kinds. */
+void run_sweep(bench *b);
+
 /* What auto makes of a join: with the device open, and in processes of their own; one join of these. */
-void run_auto(bench *b);
+void run_auto_sets(bench *b);
 void run_auto_cold(bench *b);
 int run_auto_once(bench *b);
 

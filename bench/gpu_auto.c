@@ -2,7 +2,7 @@
  *
  * What `auto` makes of a join beside each backend that can be asked for: one command, one table.
  *
- *   bench/gpu --auto [--quick] [--case NAME] [--repeats N]
+ *   bench/gpu --auto-sets [--quick] [--case NAME] [--repeats N]
  *   bench/gpu --auto-cold [--quick] [--case NAME] [--repeats N]
  *
  * Range joins with rows by id and kNN joins with distances, f32, from host memory to host memory: adj_plan_create and
@@ -13,9 +13,11 @@
  *   auto               the same, and what it chose
  *   ratio              auto over the best of the three; the last line tells the worst of all
  *
- * --auto: in a context whose device is open. --auto-cold: every join in a process of its own, which has a context and
- * its points but has not touched CUDA; the times include loading it. --quick: joins that take cores long are left out.
- * --case: the points of that name only, whichever they are with --auto. Every result is compared with that of the CPU.
+ * --auto-sets: in a context whose device is open. --auto-cold: every join in a process of its own, which has a context
+ * and its points but has not touched CUDA; the times include loading it. --quick: joins that take cores long are left
+ * out.
+ * --case: the points of that name only, whichever they are with --auto-sets. Every result is compared with that of the
+ * CPU.
  */
 #include <math.h>
 #include <stdio.h>
@@ -38,7 +40,7 @@ typedef struct one_case {
   bool slow;   /* for cores       */
 } one_case;
 
-/* Beside Unif and Expo in two, three and six dimensions: see run_auto. */
+/* Beside Unif and Expo in two, three and six dimensions: see run_auto_sets. */
 static const one_case OTHERS[] = {
     {"Unif2D10M", 0, 8, false},    {"Unif2D10M", 0, 32, false},     {"Unif3D10M", 0, 8, false},
     {"Unif3D10M", 0, 32, true},    {"Expo6D10M", 0, 8, true},       {"Expo6D10M", 0, 32, true},
@@ -153,7 +155,7 @@ static void run_usual(bench *b, const char *points, worst *w) {
   run_set(b, cases, sizeof cases / sizeof *cases, w);
 }
 
-void run_auto(bench *b) {
+void run_auto_sets(bench *b) {
   static const char *const families[] = {"Unif", "Expo"}, *const sizes[] = {"1K", "10K", "200K", "2M"};
   static const int dims[] = {2, 3, 6};
   worst w = {0};

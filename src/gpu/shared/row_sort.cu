@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sorts rows by their length. A warp sorts a row in its registers; several warps of a block sort longer ones
- * (row_sort_kernels.cuh), up to 8,192 entries, or 4,096 with f64 sums. Longer rows: row_sort_long.cu.
+ * Sorts rows by their length. A warp sorts a row of up to 2,048 ids; several warps of a block sort longer ones
+ * (row_sort_rows.cuh), up to 8,192 entries, or 4,096 with f64 sums. Longer rows: row_sort_long.cu.
  */
 #include "gpu/shared/row_sort_private.cuh"
 
+/* Where no row is longer than this, a network of few levels is as quick. */
+enum { SHORT_ROWS = 64 };
+
 static adj_status sort_ids(adji_gpu *gpu, cudaStream_t stream, const adji_row_sort_job *job) {
   ids_alone entries = {job->ids};
-  adj_status status = sort_class<0, 8>(gpu, stream, job, entries);
-  if (!status) status = sort_class<8, 32>(gpu, stream, job, entries);
-  if (!status) status = sort_class<32, 64>(gpu, stream, job, entries);
-  if (!status) status = sort_together<32, 4>(gpu, stream, job, entries);
-  if (!status) status = sort_together<32, 8>(gpu, stream, job, entries);
+  if (job->longest <= SHORT_ROWS) return sort_class<0, 2>(gpu, stream, job, entries);
+  adj_status status = sort_shape<row_shape<1, 0, 4>, 12>(gpu, stream, job, entries);
+  if (!status) status = sort_shape<row_shape<1, 4, 12, 20>, 6>(gpu, stream, job, entries);
+  if (!status) status = sort_shape<row_shape<1, 20, 28, 36>, 4>(gpu, stream, job, entries);
+  if (!status) status = sort_shape<row_shape<1, 36, 44, 52, 60, 68>, 3>(gpu, stream, job, entries);
+  if (!status) status = sort_shape<row_shape<4, 16, 28, 36>, 4>(gpu, stream, job, entries);
+  if (!status) status = sort_shape<row_shape<8, 16, 28, 36>, 2>(gpu, stream, job, entries);
   return status ? status : adji_row_sort_long(gpu, stream, job, 32 * ADJI_WARP * 8);
 }
 

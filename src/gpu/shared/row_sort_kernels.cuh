@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The kernels that sort rows in registers. A key is an id, or an id and a sum in one number, so that one network
+ * Rows sorted in registers. A key is an id, or an id and a sum in one number, so that one network
  * serves all orders.
  *
  * A warp sorts EACH * 32 keys by a bitonic network. Lane l holds keys l * EACH .. l * EACH + EACH - 1 of the sorted
@@ -22,7 +22,6 @@
 
 namespace {
 
-enum { WARPS = 4 };
 constexpr uint32_t ALL_LANES = 0xffffffffu;
 
 /* ---- Keys ------------------------------------------------------------------------------------------------------ */
@@ -65,6 +64,9 @@ struct ids_alone {
   __device__ void store(uint64_t at, key k) const {
     ids[at] = k;
   }
+  __device__ uint32_t id(key k) const {
+    return k;
+  }
 };
 
 template <bool BY_SUM>
@@ -83,6 +85,9 @@ struct with_floats {
     ids[at] = static_cast<uint32_t>(BY_SUM ? k : k >> 32);
     sums[at] = from_order(static_cast<uint32_t>(BY_SUM ? k >> 32 : k));
   }
+  __device__ uint32_t id(key k) const {
+    return static_cast<uint32_t>(BY_SUM ? k : k >> 32);
+  }
 };
 
 struct with_doubles {
@@ -100,6 +105,9 @@ struct with_doubles {
   __device__ void store(uint64_t at, key k) const {
     ids[at] = static_cast<uint32_t>(by_sum ? k.low : k.high);
     sums[at] = from_order(by_sum ? k.high : k.low);
+  }
+  __device__ uint32_t id(const key &k) const {
+    return static_cast<uint32_t>(by_sum ? k.low : k.high);
   }
 };
 
@@ -200,27 +208,6 @@ __device__ void sort_row(const ENTRIES &entries, typename ENTRIES::key *shared, 
     entries.store(begin + at, shared[padded<EACH>(at)]);
 }
 
-/* Rows of the window with more than LEAST * 32 and at most MOST * 32 entries, MOST / LEAST <= 8 (LEAST 0: from 2
- * entries on); one warp per row. */
-template <int LEAST, int MOST, class ENTRIES>
-__global__ void __launch_bounds__(WARPS *ADJI_WARP)
-    sort_rows(ENTRIES entries, const uint64_t *offsets, uint64_t first_row, uint64_t end_row, uint64_t base) {
-  __shared__ typename ENTRIES::key room[WARPS][MOST * ADJI_WARP + MOST];
-  uint32_t lane = threadIdx.x % ADJI_WARP, warp = threadIdx.x / ADJI_WARP;
-  uint64_t row = first_row + static_cast<uint64_t>(blockIdx.x) * WARPS + warp;
-  if (row >= end_row) return;
-  uint64_t begin = offsets[row] - base, length = offsets[row + 1] - offsets[row];
-  if (length <= LEAST * ADJI_WARP || length > MOST * ADJI_WARP || length < 2) return;
-  if (MOST / 8 > LEAST && length <= MOST / 8 * ADJI_WARP)
-    sort_row<MOST / 8 ? MOST / 8 : 1>(entries, room[warp], begin, static_cast<uint32_t>(length), lane);
-  else if (MOST / 4 > LEAST && length <= MOST / 4 * ADJI_WARP)
-    sort_row<MOST / 4 ? MOST / 4 : 1>(entries, room[warp], begin, static_cast<uint32_t>(length), lane);
-  else if (MOST / 2 > LEAST && length <= MOST / 2 * ADJI_WARP)
-    sort_row<MOST / 2 ? MOST / 2 : 1>(entries, room[warp], begin, static_cast<uint32_t>(length), lane);
-  else
-    sort_row<MOST>(entries, room[warp], begin, static_cast<uint32_t>(length), lane);
-}
-
 /* ---- Rows of several warps ------------------------------------------------------------------------------------- */
 
 /* Key i of a row that a block sorts, in shared memory, with a gap behind every EACH. Lanes that read keys EACH apart
@@ -302,40 +289,6 @@ __device__ void sort_row_together(const ENTRIES &entries, typename ENTRIES::key 
   for (uint32_t at = first + lane; at < end; at += ADJI_WARP)
     entries.store(begin + at, shared[gapped<EACH>(at)]);
   __syncwarp();
-}
-
-/* Bytes of a block's keys in shared memory. */
-template <int EACH, int WARPS_EACH, class ENTRIES>
-constexpr uint32_t dense_bytes() {
-  return gapped<EACH>(EACH * WARPS_EACH * ADJI_WARP) * sizeof(typename ENTRIES::key);
-}
-
-/* Blocks per multiprocessor: this gives a thread 64 registers for ids only, 128 for other keys. */
-template <int WARPS_EACH, class ENTRIES>
-constexpr uint32_t dense_blocks() {
-  return (sizeof(typename ENTRIES::key) == 4 ? 32 : 16) / WARPS_EACH;
-}
-
-/* Rows of the window with at most EACH * 32 * WARPS_EACH entries, and more than half of that. A block of WARPS_EACH
- * warps looks at `many` rows, up to 32, and sorts those of this length, one after the other. Where there are many
- * rows most are shorter, and one block per row would take longer to start than to find that out. */
-template <int EACH, int WARPS_EACH, class ENTRIES>
-__global__ void __launch_bounds__(WARPS_EACH *ADJI_WARP, (dense_blocks<WARPS_EACH, ENTRIES>()))
-    sort_rows_together(ENTRIES entries, const uint64_t *offsets, uint64_t first_row, uint64_t end_row, uint64_t base,
-                       uint32_t many) {
-  static_assert(WARPS_EACH <= EACH, "lanes that exchange keys are in one warp");
-  constexpr uint32_t MOST = EACH * ADJI_WARP * WARPS_EACH;
-  extern __shared__ __align__(16) unsigned char memory[];
-  uint32_t lane = threadIdx.x % ADJI_WARP;
-  uint64_t first = first_row + static_cast<uint64_t>(blockIdx.x) * many, row = first + lane;
-  uint64_t length = lane < many && row < end_row ? offsets[row + 1] - offsets[row] : 0;
-  uint32_t remaining = __ballot_sync(ALL_LANES, length > MOST / 2 && length <= MOST); /* the same in all warps */
-  for (; remaining; remaining &= remaining - 1) {
-    row = first + __ffs(static_cast<int>(remaining)) - 1;
-    uint64_t begin = offsets[row];
-    sort_row_together<EACH, WARPS_EACH>(entries, reinterpret_cast<typename ENTRIES::key *>(memory), begin - base,
-                                        static_cast<uint32_t>(offsets[row + 1] - begin));
-  }
 }
 
 }  // namespace

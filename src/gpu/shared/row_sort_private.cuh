@@ -7,7 +7,7 @@
 #define ADJI_GPU_SHARED_ROW_SORT_PRIVATE_CUH
 
 #include "gpu/shared/row_sort.cuh"
-#include "gpu/shared/row_sort_kernels.cuh"
+#include "gpu/shared/row_sort_rows.cuh"
 
 /* Ids with sums of that type, in either order. */
 adj_status adji_row_sort_f32(adji_gpu *gpu, cudaStream_t stream, const adji_row_sort_job *job);
@@ -30,6 +30,12 @@ adj_status sort_class(adji_gpu *gpu, cudaStream_t stream, const adji_row_sort_jo
   return ADJ_OK;
 }
 
+/* Rows that a warp or block looks at, if `at_once` of them do so. */
+inline uint32_t rows_of_each(uint64_t rows, uint32_t at_once) {
+  uint64_t many = rows / (FEW_BLOCKS * at_once);
+  return many < 1 ? 1 : many > MOST_MANY ? MOST_MANY : static_cast<uint32_t>(many);
+}
+
 template <int EACH, int DENSE, class ENTRIES>
 adj_status sort_together(adji_gpu *gpu, cudaStream_t stream, const adji_row_sort_job *job, const ENTRIES &entries) {
   if (job->longest <= EACH * ADJI_WARP * DENSE / 2) return ADJ_OK;
@@ -37,12 +43,27 @@ adj_status sort_together(adji_gpu *gpu, cudaStream_t stream, const adji_row_sort
   static_assert(BYTES <= 96 << 10, "every device has as much");
   ADJI_CUDA(gpu, cudaFuncSetAttribute(sort_rows_together<EACH, DENSE, ENTRIES>,
                                       cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(BYTES)));
-  uint64_t rows = job->end_row - job->first_row, many = rows / FEW_BLOCKS;
-  many = many < 1 ? 1 : many > ADJI_WARP ? ADJI_WARP : many;
-  sort_rows_together<EACH, DENSE>
-      <<<adji_blocks_for(rows, static_cast<uint32_t>(many)), DENSE * ADJI_WARP, BYTES, stream>>>(
-          entries, job->offsets, job->first_row, job->end_row, job->base, static_cast<uint32_t>(many));
+  uint64_t rows = job->end_row - job->first_row;
+  uint32_t many = rows_of_each(rows, 1);
+  sort_rows_together<EACH, DENSE><<<adji_blocks_for(rows, many), DENSE * ADJI_WARP, BYTES, stream>>>(
+      entries, job->offsets, job->first_row, job->end_row, job->base, many);
   ADJI_LAUNCHED(gpu, "sort_rows_together");
+  return ADJ_OK;
+}
+
+template <class SHAPE, int BLOCKS, class ENTRIES>
+adj_status sort_shape(adji_gpu *gpu, cudaStream_t stream, const adji_row_sort_job *job, const ENTRIES &entries) {
+  if (job->longest <= SHAPE::LEAST) return ADJ_OK;
+  constexpr uint32_t BYTES = SHAPE::ROWS * SHAPE::KEYS * sizeof(typename ENTRIES::key);
+  static_assert(BYTES <= 96 << 10, "every device has as much");
+  ADJI_CUDA(gpu, cudaFuncSetAttribute(sort_rows_by_buckets<SHAPE, BLOCKS, ENTRIES>,
+                                      cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(BYTES)));
+  uint64_t rows = job->end_row - job->first_row;
+  uint32_t many = rows_of_each(rows, SHAPE::ROWS);
+  sort_rows_by_buckets<SHAPE, BLOCKS>
+      <<<adji_blocks_for(rows, many * SHAPE::ROWS), SHAPE::ROWS * SHAPE::THREADS, BYTES, stream>>>(
+          entries, job->offsets, job->first_row, job->end_row, job->base, many);
+  ADJI_LAUNCHED(gpu, "sort_rows_by_buckets");
   return ADJ_OK;
 }
 
