@@ -61,6 +61,7 @@ bool adji_knn_has_dense(adj_type type, int step, uint32_t dim, uint32_t k);
 adj_status adji_knn_dense(adji_gpu *gpu, cudaStream_t stream, const adji_knn_job *job);
 bool adji_knn_has_pooled(adj_type type, int step, uint32_t dim, uint32_t k);
 adj_status adji_knn_pooled(adji_gpu *gpu, cudaStream_t stream, const adji_knn_job *job);
+adj_status adji_knn_pooled_short(adji_gpu *gpu, cudaStream_t stream, const adji_knn_job *job);
 adj_status adji_knn_per_query(adji_gpu *gpu, cudaStream_t stream, const adji_knn_job *job);
 
 #endif
