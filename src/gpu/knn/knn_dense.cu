@@ -64,13 +64,6 @@ struct lane_query {
   list_key<typename W::T> list[K];
 };
 
-/* A point and its id in the pool, laid out for one wide load, or a few. */
-template <class T, int DIM>
-struct alignas(16) pooled_point {
-  static constexpr int ID = DIM < 4 ? 3 : 7; /* index of the id */
-  T x[ID + 1];
-};
-
 /* The shared memory of a warp. */
 template <class W, int K>
 struct dense_shared {
@@ -507,10 +500,12 @@ adj_status launch_dense_k(adji_gpu *gpu, cudaStream_t stream, const adji_knn_job
 /* Instances: L2 in up to six dimensions in f32, and in two and three dimensions in f64. */
 bool adji_knn_has_dense(adj_type type, int step, uint32_t dim, uint32_t k) {
   bool kernel = type == ADJ_F32 ? dim <= ADJI_TREE_DIMS : dim == 2 || dim == 3;
+  if (adji_knn_has_pooled(type, step, dim, k)) return true;
   return kernel && step == ADJI_STEP_L2 && k <= ADJI_MOST_DENSE;
 }
 
 adj_status adji_knn_dense(adji_gpu *gpu, cudaStream_t stream, const adji_knn_job *job) {
+  if (!getenv("KNN_OLD") && adji_knn_has_pooled(job->type, job->measure->step, job->dim, job->k)) return adji_knn_pooled(gpu, stream, job);
   if (job->type == ADJ_F64)
     return job->dim == 2 ? launch_dense_k<double, 2>(gpu, stream, job) : launch_dense_k<double, 3>(gpu, stream, job);
   if (job->dim == 1) return launch_dense_k<float, 1>(gpu, stream, job);

@@ -42,7 +42,7 @@ typedef struct adji_knn_job : adji_gpu_knn_task {
   uint32_t most_blocks;              /* that run at a time; 0: as many as fit */
 } adji_knn_job;
 
-/* The most neighbours that a lane, or a warp, keeps in registers. */
-enum { ADJI_MOST_DENSE = 32, ADJI_MOST_PER_QUERY = 1024 };
+/* The most neighbours that a lane, or a warp, keeps in registers; and that the pooled kernel finds. */
+enum { ADJI_MOST_DENSE = 32, ADJI_MOST_SHORT = 14, ADJI_MOST_POOLED = 160, ADJI_MOST_PER_QUERY = 1024 };
 
 #endif

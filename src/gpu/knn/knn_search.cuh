@@ -29,6 +29,7 @@ struct knn_job : adji_gpu_knn_task {
   bool same_sets; /* a query is in the leaf of its own position */
   uint64_t first_query;
   T limit;
+  float stretch;
   const T *bounds;
   adji_gpu_measure<T> measure;
   T *sums;
@@ -78,6 +79,13 @@ __device__ __forceinline__ T sum_of(const knn_job<T> &job, const T (&x)[W::ROOM]
     s = adji_gpu_step<W::STEP>(s, x[j], c[j], job.measure, j);
   return s;
 }
+
+/* A point and its id in shared memory, laid out for one wide load, or a few. */
+template <class T, int DIM>
+struct alignas(16) pooled_point {
+  static constexpr int ID = DIM < 4 ? 3 : 7; /* index of the id */
+  T x[ID + 1];
+};
 
 /* ---- Boxes ----------------------------------------------------------------------------------- */
 
