@@ -163,20 +163,15 @@ void build_zeros(join_case *c, const case_entry *entry) {
  * axis of its largest component. */
 static uint32_t random_direction(join_case *c, double *step_of, uint32_t dim) {
   uint32_t only = case_random(c) % 4 ? dim : (uint32_t)(case_random(c) % dim), largest = 0;
-  double length = 0;
   for (uint32_t j = 0; j < dim; j++) {
     step_of[j] = only < dim && j != only ? 0 : 2 * case_random_unit(c) - 1 + 1e-9;
-    double size = fabs(step_of[j]);
-    if (size > fabs(step_of[largest])) largest = j;
-    if (c->metric == ADJ_LINF)
-      length = fmax(length, size);
-    else
-      length += c->metric == ADJ_L1 ? size : c->metric == ADJ_LP && isfinite(c->p) ? pow(size, c->p) : size * size;
+    if (fabs(step_of[j]) > fabs(step_of[largest])) largest = j;
   }
-  if (c->metric == ADJ_LP && isfinite(c->p))
-    length = pow(length, 1 / c->p);
-  else if (c->metric != ADJ_L1 && c->metric != ADJ_LINF)
-    length = sqrt(length);
+  double most = fabs(step_of[largest]), sum = 0; /* powers of sizes up to 1: of smaller ones all might vanish */
+  double p = c->metric == ADJ_L1 ? 1 : c->metric == ADJ_LINF ? INFINITY : c->metric == ADJ_LP ? c->p : 2;
+  for (uint32_t j = 0; j < dim; j++)
+    sum += pow(fabs(step_of[j]) / most, p);
+  double length = isfinite(p) ? most * pow(sum, 1 / p) : most;
   for (uint32_t j = 0; j < dim; j++)
     step_of[j] /= length;
   return largest;
