@@ -182,7 +182,7 @@ static uint32_t random_direction(join_case *c, double *step_of, uint32_t dim) {
  * canonical value grows with that component, so bisection finds the two neighbours. */
 static void put_at_edge(join_case *c, const point_set *from, uint64_t base, point_set *set, uint64_t row, bool inside) {
   enum { MOST = 1024 };
-  double direction[MOST];
+  double direction[MOST] = {0};
   uint32_t dim = set->dim < MOST ? set->dim : MOST;
   copy_row(set, row, from, base);
   uint32_t axis = random_direction(c, direction, dim);
