@@ -124,10 +124,10 @@ static adj_status get_lists(adji_chunks *c, const adji_regions *r, part *p) {
   return p->ids && p->own ? ADJ_OK : ADJ_E_MEMORY;
 }
 
-/* Points of several regions are gathered at once, in a quarter of what they take, or of what the limit
- * leaves. */
+/* Points of several regions are gathered at once, in three eighths of what they take, or a quarter of what the
+ * limit leaves. */
 static void open_gather(adji_chunks *c, const adji_regions *r, part *p) {
-  uint64_t bytes = r->set->count * r->set->dim * adji_type_size(r->set->type) / 4;
+  uint64_t bytes = r->set->count * r->set->dim * adji_type_size(r->set->type) / 8 * 3;
   uint64_t available = adji_memory_available(&c->join.ctx->memory) / 4;
   if (bytes < LEAST_GATHER) bytes = LEAST_GATHER;
   adji_gather_open(r, bytes < available ? bytes : available, c->join.style.kernels->stream_row, &p->gather);
@@ -241,6 +241,7 @@ static adj_status count_regions(counting *k, uint32_t *degrees, uint32_t *counts
     else if (left->own[i] && !status)
       status = add_region(k, counts);
   }
+  adji_gather_clear(&j->left.gather); /* its memory may be what rows are written to now */
   if (!status && degrees) status = adji_regions_spread(left, counts, degrees, &pairs);
   atomic_fetch_add(&k->pairs, pairs);
   return status ? status : adji_run_check_pairs(j->run.whole, atomic_load(&k->pairs));

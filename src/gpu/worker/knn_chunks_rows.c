@@ -258,9 +258,10 @@ static void place_complete(const some_rows *s) {
   const adji_window *to = c->pass->window;
   adji_stream_fn stream = c->join.style.kernels->stream_row;
   uint64_t k = c->join.k, size = to->distances ? c->type : 0, from = s->first * k;
-  char *sums = s->rows->sums + from * c->type;
+  float local[AT_ONCE * ADJI_MOST_PAIRED]; /* so that pinned memory is not written */
+  char *found = s->rows->sums + from * c->type, *sums = c->paired ? (char *)local : found;
   const uint32_t *rows = s->part->ids + s->rows->first + s->first;
-  if (size) adji_report_distances(&c->measure, c->join.left->type, sums, s->count * k, sums);
+  if (size) adji_report_distances(&c->measure, c->join.left->type, found, s->count * k, sums);
   for (uint64_t n = 0; n < s->count; n++) {
     if (s->fates[n] != COMPLETE) continue;
     if (adji_knn_is_paired(c, rows[n])) {
