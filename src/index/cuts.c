@@ -316,15 +316,3 @@ adj_status adji_cuts_spacing(adj_ctx *ctx, const adj_dataset *set, const adji_cu
     adji_free(memory, blocks[i]);
   return status;
 }
-
-bool adji_cuts_near(const adji_cuts *cuts, adj_type type, const void *x, double reach) {
-  uint32_t node = 0;
-  bool near = false;
-  for (uint32_t i = 0; i < cuts->depth; i++) {
-    const adji_cut *cut = &cuts->nodes[node];
-    double value = type == ADJ_F64 ? ((const double *)x)[cut->dim] : (double)((const float *)x)[cut->dim];
-    near |= fabs(value - cut->at) <= reach; /* false for NaN */
-    node = cut->below + (value >= cut->at);
-  }
-  return near;
-}
