@@ -225,6 +225,14 @@ static uint64_t all_members(const adji_regions *r) {
   return all;
 }
 
+/* A part of the rows' memory that is prefaulted while the device counts a region. */
+static adji_ahead part_ahead(const adji_regions *left, uint32_t region, uint32_t *degrees) {
+  uint64_t begin, end;
+  if (!degrees) return (adji_ahead){0};
+  adji_slice(left->set->count, left->cuts->count, region, &begin, &end);
+  return (adji_ahead){degrees + begin, NULL, end - begin};
+}
+
 static adj_status count_regions(counting *k, uint32_t *degrees, uint32_t *counts) {
   region_join *j = &k->j;
   const adji_regions *left = j->c->by_region->left;
@@ -232,6 +240,7 @@ static adj_status count_regions(counting *k, uint32_t *degrees, uint32_t *counts
   uint64_t before = 0, pairs = 0;
   for (uint32_t i = 0; i < left->cuts->count && !status; i++) {
     adji_chunk_run_next(&j->run, (double)i, 1, atomic_load(&k->pairs));
+    j->run.run.ahead = part_ahead(left, i, degrees);
     if (left->own[i])
       status = count_region(k, i, counts + before);
     else if (degrees)
