@@ -61,7 +61,7 @@
  * runs range joins and kNN joins with every metric and any k. kNN joins use trees in up to six
  * dimensions (L2, L1, Linf, and the metrics derived from them) and brute force otherwise. Sets larger
  * than the device's memory are joined in chunks, with 2 bytes of host memory a point, for chunks on their
- * way a quarter of the points or 256 MiB, and for counts 4 bytes a point; kNN joins keep rows that need
+ * way three eighths of the points or 256 MiB, and for counts 4 bytes a point; kNN joins keep rows that need
  * several chunks in up to a quarter of what memory_limit leaves.
  * ADJ_BACKEND_HYBRID shares the queries between cores and GPUs: range joins of sets that fit the device,
  * and kNN joins in up to six dimensions. Where a GPU cannot help, the cores do the join alone and log a

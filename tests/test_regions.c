@@ -226,6 +226,50 @@ static void regions_of_points(void **state) {
   }
 }
 
+static double distance_between(const adj_dataset *set, uint64_t a, uint64_t b) {
+  double sum = 0;
+  for (uint32_t j = 0; j < set->dim; j++) {
+    double t = adji_dataset_at(set, a, j) - adji_dataset_at(set, b, j);
+    sum += t * t;
+  }
+  return sqrt(sum);
+}
+
+/* The estimated spacing of evenly spread points: most points have k others within it, and it is not far more. Cells
+ * are around the regions' points. */
+static void spacing_of_regions(void **state) {
+  (void)state;
+  enum { COUNT = 200000, K = 8 };
+  adj_ctx *ctx = context_of(2, NULL);
+  adji_measure measure = {.step = ADJI_STEP_L2};
+  point_set points = make_points(EVEN, ADJ_F32, 3, COUNT, 7);
+  adj_dataset *set = dataset_of(ctx, &points);
+  adji_cuts cuts;
+  must(adji_cuts_make(ctx, set, 2, &cuts));
+  double spacing[2], low[6], high[6];
+  must(adji_cuts_spacing(ctx, set, &cuts, &measure, K, spacing));
+  adji_cuts_cells(&cuts, low, high);
+  uint64_t within = 0, far = 0, tried = 0;
+  for (uint64_t a = 0; a < COUNT; a += 2003, tried++) {
+    uint32_t region = region_of(&cuts, set, a), near = 0, half = 0;
+    for (uint32_t j = 0; j < 3; j++) {
+      double x = adji_dataset_at(set, a, j);
+      assert_true(x >= low[region * 3 + j] && x <= high[region * 3 + j]);
+    }
+    for (uint64_t b = 0; b < COUNT; b++) {
+      near += b != a && distance_between(set, a, b) <= spacing[region];
+      half += b != a && distance_between(set, a, b) <= spacing[region] / 6;
+    }
+    within += near >= K;
+    far += half >= K;
+  }
+  assert_true(within > tried * 9 / 10 && far < tried / 10);
+  adji_cuts_clear(ctx, &cuts);
+  adj_dataset_destroy(set);
+  free(points.data);
+  adj_ctx_destroy(ctx);
+}
+
 /* A region without points, and a set without. */
 static void empty_regions(void **state) {
   (void)state;
@@ -459,9 +503,9 @@ static void ranges_by_memory(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(regions_of_points), cmocka_unit_test(empty_regions),
-                                     cmocka_unit_test(knn_in_chunks),     cmocka_unit_test(derived_points_in_chunks),
-                                     cmocka_unit_test(small_pools),       cmocka_unit_test(chosen_by_memory),
-                                     cmocka_unit_test(ranges_by_memory)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(regions_of_points), cmocka_unit_test(spacing_of_regions),       cmocka_unit_test(empty_regions),
+      cmocka_unit_test(knn_in_chunks),     cmocka_unit_test(derived_points_in_chunks), cmocka_unit_test(small_pools),
+      cmocka_unit_test(chosen_by_memory),  cmocka_unit_test(ranges_by_memory)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -234,7 +234,7 @@ static double distance_of(const spacing *s, const double *a, const double *b) {
 
 /* Puts a value into an ascending list of up to `most`. Returns its length. */
 static uint32_t insert(double *list, uint32_t length, uint32_t most, double value) {
-  if (length == most && !(value < list[most - 1])) return length;
+  if (!most || (length == most && !(value < list[most - 1]))) return length;
   uint32_t at = length < most ? length : most - 1;
   for (; at && list[at - 1] > value; at--)
     list[at] = list[at - 1];
@@ -262,12 +262,12 @@ static adj_status space_region(void *user, uint64_t region, uint32_t lane) {
   const spacing *s = user;
   uint32_t dim = s->cuts->dim, some = 0;
   uint64_t first = s->starts[region], end = s->starts[region + 1], step = (end - first) / SPACED + 1;
-  double found[SPACED + 1], nearest[MOST_RANK];
+  double found[SPACED] = {0}, nearest[MOST_RANK] = {0};
   for (uint64_t i = first; i < end && some < SPACED; i += step) {
     uint32_t length = 0;
     for (uint64_t j = first; j < end; j++)
       if (j != i) length = insert(nearest, length, s->rank, distance_of(s, s->x + i * dim, s->x + j * dim));
-    if (length == s->rank) some = insert(found, some, SPACED, nearest[length - 1]);
+    if (length && length == s->rank) some = insert(found, some, SPACED, nearest[length - 1]);
   }
   double reach = some ? 2 * s->scale * found[some * 9 / 10] : -1;
   for (int tries = 0; tries < 8 && reach >= 0 && count_around(s, region, reach) > (end - first) * 6 / 5 + 1; tries++)
@@ -315,16 +315,4 @@ adj_status adji_cuts_spacing(adj_ctx *ctx, const adj_dataset *set, const adji_cu
   for (int i = 0; i < 4; i++)
     adji_free(memory, blocks[i]);
   return status;
-}
-
-bool adji_cuts_near(const adji_cuts *cuts, adj_type type, const void *x, double reach) {
-  uint32_t node = 0;
-  bool near = false;
-  for (uint32_t i = 0; i < cuts->depth; i++) {
-    const adji_cut *cut = &cuts->nodes[node];
-    double value = type == ADJ_F64 ? ((const double *)x)[cut->dim] : (double)((const float *)x)[cut->dim];
-    near |= fabs(value - cut->at) <= reach; /* false for NaN */
-    node = cut->below + (value >= cut->at);
-  }
-  return near;
 }

@@ -58,7 +58,4 @@ static inline double adji_reach(const adji_measure *measure, adj_type type, doub
   return reach > least ? reach : least;
 }
 
-/* Whether a point within `reach` of x may be in another region than that of x. x: dim values of the type, packed. */
-bool adji_cuts_near(const adji_cuts *cuts, adj_type type, const void *x, double reach);
-
 #endif

@@ -49,13 +49,9 @@ double adji_counted_seconds(const adji_range_question *q, double pairs, double c
   return count_seconds(q, candidates) + fill_seconds(q, pairs, candidates);
 }
 
-/* Rows from which on address translation misses as well: 24 ns to deal out a pair among 100 million rows. */
-static const double FAR_ROWS = 1e7;
-
 double adji_pair_spread(double rows) {
   double factor = 0.43 + 0.28 * log10((rows + 1) / 1000);
-  if (rows > FAR_ROWS) factor = 1.5 + 0.7 * log10(rows / FAR_ROWS);
-  return factor < 0.43 ? 0.43 : factor > 1.5 && rows <= FAR_ROWS ? 1.5 : factor;
+  return factor < 0.43 ? 0.43 : factor > 1.5 ? 1.5 : factor;
 }
 
 static double single_seconds(const adji_range_question *q, double pairs, double candidates, double pair_ns) {

@@ -229,6 +229,22 @@ adj_status adji_knn_count(adj_plan *plan, adji_run *run, uint32_t *degrees, uint
   return status ? status : adji_run_check_pairs(run, *pairs);
 }
 
+typedef struct copying {
+  uint32_t *to;
+  const uint32_t *from;
+} copying;
+
+static void copy_some(void *user, uint64_t begin, uint64_t end) {
+  const copying *c = user;
+  memcpy(c->to + begin, c->from + begin, (end - begin) * sizeof *c->to);
+}
+
+/* By all threads. What was begun is completed, even if the run is cancelled now. */
+static void copy_degrees(adj_ctx *ctx, uint32_t *to, const uint32_t *from, uint64_t count) {
+  copying c = {to, from};
+  if (count && adji_each_row(ctx, count, copy_some, &c)) copy_some(&c, 0, count);
+}
+
 adj_status adj_count(adj_plan *plan, uint32_t *degrees, uint64_t *total, const adj_run_control *control,
                      adj_stats *stats) {
   if (!plan) return adji_fail(ADJ_E_ARGUMENT, "plan: must not be NULL");
@@ -245,7 +261,7 @@ adj_status adj_count(adj_plan *plan, uint32_t *degrees, uint64_t *total, const a
   if (!status)
     status = plan->join.k ? adji_knn_count(plan, &run, mine, &pairs) : adji_count_rows(plan, &run, mine, &pairs);
   if (!status) status = adji_finish_run(plan, &run, begin, 0, pairs, stats);
-  if (!status && degrees && count) memcpy(degrees, mine, count * sizeof *mine);
+  if (!status && degrees) copy_degrees(plan->ctx, degrees, mine, count);
   if (!status && total) *total = pairs;
   adji_free(&plan->ctx->memory, mine);
   adji_plan_end(&run);

@@ -32,7 +32,7 @@ adj_status adji_chunks_create(const adji_join *join, const adji_chunk_source *so
 
 /* Uses regions from now on, if they serve: L2, L1 and Linf in up to six dimensions, and a region with the points around
  * it has no more points than a chunk and a quarter. Changes no result.
- * Memory: 2 bytes a point, once more for those near another region; a quarter of the points or 256 MiB, at most a
+ * Memory: 2 bytes a point, once more for those near another region; three eighths of the points or 256 MiB, at most a
  * quarter of what the limit leaves, for regions on their way; a region's points, 5 bytes each, and their counts. */
 adj_status adji_chunks_use_regions(adji_worker *worker);
 /* Whether that may be so, by the join alone. */

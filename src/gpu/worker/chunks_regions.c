@@ -124,10 +124,10 @@ static adj_status get_lists(adji_chunks *c, const adji_regions *r, part *p) {
   return p->ids && p->own ? ADJ_OK : ADJ_E_MEMORY;
 }
 
-/* Points of several regions are gathered at once, in a quarter of what they take, or of what the limit
- * leaves. */
+/* Points of several regions are gathered at once, in three eighths of what they take, or a quarter of what the
+ * limit leaves. */
 static void open_gather(adji_chunks *c, const adji_regions *r, part *p) {
-  uint64_t bytes = r->set->count * r->set->dim * adji_type_size(r->set->type) / 4;
+  uint64_t bytes = r->set->count * r->set->dim * adji_type_size(r->set->type) / 8 * 3;
   uint64_t available = adji_memory_available(&c->join.ctx->memory) / 4;
   if (bytes < LEAST_GATHER) bytes = LEAST_GATHER;
   adji_gather_open(r, bytes < available ? bytes : available, c->join.style.kernels->stream_row, &p->gather);
@@ -225,6 +225,14 @@ static uint64_t all_members(const adji_regions *r) {
   return all;
 }
 
+/* A part of the rows' memory that is prefaulted while the device counts a region. */
+static adji_ahead part_ahead(const adji_regions *left, uint32_t region, uint32_t *degrees) {
+  uint64_t begin, end;
+  if (!degrees) return (adji_ahead){0};
+  adji_slice(left->set->count, left->cuts->count, region, &begin, &end);
+  return (adji_ahead){degrees + begin, NULL, end - begin};
+}
+
 static adj_status count_regions(counting *k, uint32_t *degrees, uint32_t *counts) {
   region_join *j = &k->j;
   const adji_regions *left = j->c->by_region->left;
@@ -232,6 +240,7 @@ static adj_status count_regions(counting *k, uint32_t *degrees, uint32_t *counts
   uint64_t before = 0, pairs = 0;
   for (uint32_t i = 0; i < left->cuts->count && !status; i++) {
     adji_chunk_run_next(&j->run, (double)i, 1, atomic_load(&k->pairs));
+    j->run.run.ahead = part_ahead(left, i, degrees);
     if (left->own[i])
       status = count_region(k, i, counts + before);
     else if (degrees)
@@ -241,6 +250,7 @@ static adj_status count_regions(counting *k, uint32_t *degrees, uint32_t *counts
     else if (left->own[i] && !status)
       status = add_region(k, counts);
   }
+  adji_gather_clear(&j->left.gather); /* its memory may be what rows are written to now */
   if (!status && degrees) status = adji_regions_spread(left, counts, degrees, &pairs);
   atomic_fetch_add(&k->pairs, pairs);
   return status ? status : adji_run_check_pairs(j->run.whole, atomic_load(&k->pairs));

@@ -56,11 +56,12 @@ static bool shrink_margins(const adji_knn_chunks *c, const adji_regions *r, doub
   return some;
 }
 
-/* Points of several regions are gathered at once, in up to this or a quarter of what the set takes. */
+/* Points of several regions are gathered at once, in up to this or three eighths of what the set takes. */
 static const uint64_t LEAST_GATHER = (uint64_t)256 << 20;
 
 static void open_gather(const adji_knn_chunks *c, adji_knn_pieces *p) {
-  uint64_t bytes = p->regions.set->count * c->point / 4, available = adji_memory_available(&c->join.ctx->memory) / 4;
+  uint64_t bytes = p->regions.set->count * c->point / 8 * 3,
+           available = adji_memory_available(&c->join.ctx->memory) / 4;
   if (bytes < LEAST_GATHER) bytes = LEAST_GATHER;
   adji_gather_open(&p->regions, bytes < available ? bytes : available, c->join.style.kernels->stream_row, &p->gather);
 }

@@ -140,7 +140,7 @@ void adji_knn_row_place(adji_knn_chunks *c, uint32_t row, const uint32_t *ids, c
   one.ids = both;
   one.distances = both + c->join.k;
   adji_row_place_padded(&one, &c->join.style, row, ids, sums, length);
-  memcpy(adji_knn_paired_at(c, row), both, 2 * c->join.k * sizeof *both);
+  memcpy(adji_knn_paired_at(c, row), both, 2 * sizeof *both * c->join.k);
 }
 
 /* ---- Into the window ----------------------------------------------------------------------------------------- */
@@ -232,7 +232,7 @@ static void keep_open(const some_rows *s) {
 static void place_paired(const some_rows *s, uint64_t n, const char *distances) {
   const adji_knn_chunks *c = s->c;
   uint64_t k = c->join.k, bytes = k * sizeof(uint32_t);
-  _Alignas(ADJI_LINE) char both[2 * ADJI_MOST_PAIRED * sizeof(uint32_t)];
+  _Alignas(ADJI_LINE) char both[2 * sizeof(uint32_t) * ADJI_MOST_PAIRED];
   if (k == 8) { /* of a size that is known when it is compiled */
     memcpy(both, s->rows->ids + (s->first + n) * 8, 32);
     memcpy(both + 32, distances, 32);
@@ -258,9 +258,10 @@ static void place_complete(const some_rows *s) {
   const adji_window *to = c->pass->window;
   adji_stream_fn stream = c->join.style.kernels->stream_row;
   uint64_t k = c->join.k, size = to->distances ? c->type : 0, from = s->first * k;
-  char *sums = s->rows->sums + from * c->type;
+  float local[AT_ONCE * ADJI_MOST_PAIRED]; /* so that pinned memory is not written */
+  char *found = s->rows->sums + from * c->type, *sums = c->paired ? (char *)local : found;
   const uint32_t *rows = s->part->ids + s->rows->first + s->first;
-  if (size) adji_report_distances(&c->measure, c->join.left->type, sums, s->count * k, sums);
+  if (size) adji_report_distances(&c->measure, c->join.left->type, found, s->count * k, sums);
   for (uint64_t n = 0; n < s->count; n++) {
     if (s->fates[n] != COMPLETE) continue;
     if (adji_knn_is_paired(c, rows[n])) {
