@@ -231,16 +231,28 @@ static adj_status open_tree(cuda_join *j, bool fills) {
                                     .grid = &plan->device.grid.grid,
                                     .right = (adji_gpu_right *)(uintptr_t)j->lent.what,
                                     .left_rows = plan->self_join ? NULL : &j->left->rows,
+                                    .right_rows = j->index ? NULL : &j->right->rows,
                                     .tree = true,
                                     .checks_left = j->checks,
                                     .single = fills};
   return adji_gpu_range_open(j->gpu, &options, &j->range);
 }
 
+/* A join through a tree, on request. */
+static adj_status check_tree(cuda_join *j) {
+  j->tree = j->algorithm == ADJI_ALGORITHM_KDTREE;
+  if (!j->tree || adji_gpu_has_tree(&j->plan.measure, j->plan.join.right->dim)) return ADJ_OK;
+  return adji_fail(
+      ADJ_E_UNSUPPORTED,
+      "algorithm: \"kdtree\" is for trees on a GPU: up to six dimensions, and L2, L1 and Linf (and what is "
+      "computed from these)");
+}
+
 static adj_status open_range(cuda_join *j, bool fills) {
   uint32_t dim = j->index ? j->index->points->dim : j->left->rows.dim;
   uint64_t sample = dim <= 3 ? SMALL_SAMPLE : SAMPLE;
   adj_status status = j->index ? describe_queries(j, sample) : describe(j, sample);
+  if (!status && !j->index) status = check_tree(j);
   if (status) return status;
   return j->tree ? open_tree(j, fills) : open_grid(j, sample);
 }
