@@ -219,7 +219,7 @@ static adj_status open_grid(cuda_join *j, uint64_t sample) {
   else
     status = borrow_points(j, &options.right_rows);
   options.left_rows = plan->self_join && j->index ? options.right_rows : &j->left->rows;
-  if (plan->self_join && options.right) options.left_rows = j->index->origin ? &j->index->rows : NULL;
+  if (plan->self_join && j->index && options.right) options.left_rows = j->index->origin ? &j->index->rows : NULL;
   return status ? status : adji_gpu_range_open(j->gpu, &options, &j->range);
 }
 
