@@ -128,7 +128,8 @@ static adj_status describe_queries(cuda_join *j, uint64_t sample) {
   adj_status status = ADJ_OK;
   if (!plan->self_join) {
     status = adji_cuda_derive_side(j->gpu, &plan->spec, left, "queries");
-    j->checks = j->tree && left->rows.count <= ADJI_PACKED_QUERIES;
+    bool dense = plan->spec.kind == ADJ_KNN && adji_gpu_knn_is_dense(left->rows.count, index->points->count);
+    j->checks = j->tree && !dense && left->rows.count <= ADJI_PACKED_QUERIES;
     if (!status && !j->checks) status = adji_cuda_survey_side(plan->ctx, j->gpu, left, sample, "queries");
     if (j->checks) left->set = (adj_dataset){.type = left->rows.type, .dim = left->rows.dim};
   }
