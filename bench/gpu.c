@@ -12,6 +12,7 @@
  *   bench/gpu --auto-sets | --auto-cold [--case NAME] [--repeats N] [--quick]
  *   bench/gpu --dims [--case NAME] [--repeats N] [--points N] [--plain N] [--radius R] [--quick] [--check]
  *   bench/gpu --spread [--case NAME] [--repeats N] [--points N] [--quick] [--check]
+ *   bench/gpu --index [--case NAME] [--repeats N] [--points N] [--quick] [--check]
  *   bench/gpu --select [--case NAME] [--repeats N] [--quick] [--check]
  *
  * For each set of points and each mean number of neighbours the radius is found first, by counting. Then, smallest of
@@ -28,7 +29,7 @@
  * COMPARE_GPS, the rate of a kernel that compares all pairs; that of host is the bytes of the result over the pinned
  * copy rate, which is measured here. --check compares every pair with the CPU's result. --tuning: docs/tuning.md.
  * --threads: of the host. The others are tables of their own: gpu_ablation.c, gpu_auto.c, gpu_dims.c, gpu_hybrid.c,
- * gpu_knn.c, gpu_select.c, gpu_spread.c, gpu_sweep.c.
+ * gpu_index.c, gpu_knn.c, gpu_select.c, gpu_spread.c, gpu_sweep.c.
  */
 #include "gpu.h"
 

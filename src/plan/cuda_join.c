@@ -128,7 +128,8 @@ static adj_status describe_queries(cuda_join *j, uint64_t sample) {
   adj_status status = ADJ_OK;
   if (!plan->self_join) {
     status = adji_cuda_derive_side(j->gpu, &plan->spec, left, "queries");
-    j->checks = j->tree && left->rows.count <= ADJI_PACKED_QUERIES;
+    bool dense = plan->spec.kind == ADJ_KNN && adji_gpu_knn_is_dense(left->rows.count, index->points->count);
+    j->checks = j->tree && !dense && left->rows.count <= ADJI_PACKED_QUERIES;
     if (!status && !j->checks) status = adji_cuda_survey_side(plan->ctx, j->gpu, left, sample, "queries");
     if (j->checks) left->set = (adj_dataset){.type = left->rows.type, .dim = left->rows.dim};
   }
@@ -219,7 +220,7 @@ static adj_status open_grid(cuda_join *j, uint64_t sample) {
   else
     status = borrow_points(j, &options.right_rows);
   options.left_rows = plan->self_join && j->index ? options.right_rows : &j->left->rows;
-  if (plan->self_join && options.right) options.left_rows = j->index->origin ? &j->index->rows : NULL;
+  if (plan->self_join && j->index && options.right) options.left_rows = j->index->origin ? &j->index->rows : NULL;
   return status ? status : adji_gpu_range_open(j->gpu, &options, &j->range);
 }
 
@@ -231,16 +232,28 @@ static adj_status open_tree(cuda_join *j, bool fills) {
                                     .grid = &plan->device.grid.grid,
                                     .right = (adji_gpu_right *)(uintptr_t)j->lent.what,
                                     .left_rows = plan->self_join ? NULL : &j->left->rows,
+                                    .right_rows = j->index ? NULL : &j->right->rows,
                                     .tree = true,
                                     .checks_left = j->checks,
                                     .single = fills};
   return adji_gpu_range_open(j->gpu, &options, &j->range);
 }
 
+/* A join through a tree, on request. */
+static adj_status check_tree(cuda_join *j) {
+  j->tree = j->algorithm == ADJI_ALGORITHM_KDTREE;
+  if (!j->tree || adji_gpu_has_tree(&j->plan.measure, j->plan.join.right->dim)) return ADJ_OK;
+  return adji_fail(
+      ADJ_E_UNSUPPORTED,
+      "algorithm: \"kdtree\" is for trees on a GPU: up to six dimensions, and L2, L1 and Linf (and what is "
+      "computed from these)");
+}
+
 static adj_status open_range(cuda_join *j, bool fills) {
   uint32_t dim = j->index ? j->index->points->dim : j->left->rows.dim;
   uint64_t sample = dim <= 3 ? SMALL_SAMPLE : SAMPLE;
   adj_status status = j->index ? describe_queries(j, sample) : describe(j, sample);
+  if (!status && !j->index) status = check_tree(j);
   if (status) return status;
   return j->tree ? open_tree(j, fills) : open_grid(j, sample);
 }

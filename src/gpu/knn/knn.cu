@@ -14,12 +14,10 @@
 #include "gpu/shared/arrays.cuh"
 #include "gpu/shared/report.cuh"
 
-/* BUDGET: leaves a warp searches for 32 queries before it gives up, several times the average. FEW_QUERIES: fewer
- * cannot keep the device busy with 32 per warp. POINTS_A_QUERY: with more right points for each query, those of a warp
- * are too far apart. ROOT_AT_ONCE: the search kernels take the root of shorter rows; for
- * longer ones there is a separate kernel, since the code would exceed the instruction cache. */
-enum { BUDGET_FEW_DIMS = 1024, BUDGET = 8192, FEW_QUERIES = 30000, POINTS_A_QUERY = 16 };
-enum { LEAST_ROWS = 1024, ROOT_AT_ONCE = 128 };
+/* BUDGET: leaves a warp searches for 32 queries before it gives up, several times the average. ROOT_AT_ONCE: the search
+ * kernels take the root of shorter rows; for longer ones there is a separate kernel, since the code would exceed the
+ * instruction cache. */
+enum { BUDGET_FEW_DIMS = 1024, BUDGET = 8192, LEAST_ROWS = 1024, ROOT_AT_ONCE = 128 };
 enum { RENAME_THREADS = 256, RENAME_BLOCKS = 4096 };
 
 static_assert(static_cast<int>(ADJI_MOST_TREE_DIM) == static_cast<int>(ADJI_TREE_DIMS), "as trees have it");
@@ -40,11 +38,11 @@ static adj_status make_right(adji_gpu_knn *n, const adji_gpu_knn_options *option
   return status;
 }
 
-/* 32 queries per warp, if there is a kernel for that, if they keep the device busy, and if they are so dense among the
- * right points that those of a warp are neighbours. */
+/* 32 queries per warp, if there is a kernel for that. Of a list, all queries of the join say how dense they are. */
 static bool wants_dense(const adji_gpu_knn *n, uint64_t queries) {
-  bool pays = queries >= FEW_QUERIES && n->join.left->count >= n->right->tree.points.count / POINTS_A_QUERY;
-  return !n->per_query && (n->dense || pays) && n->right->tree.points.count &&
+  uint64_t points = n->right->tree.points.count;
+  bool pays = queries >= ADJI_KNN_FEW && adji_gpu_knn_is_dense(n->join.left->count, points);
+  return !n->per_query && !n->checks_left && (n->dense || pays) && points &&
          adji_knn_has_dense(n->join.left->type, n->measure.step, n->join.left->dim, n->join.k);
 }
 

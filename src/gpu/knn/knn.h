@@ -30,6 +30,13 @@ static inline bool adji_gpu_knn_can(const adji_join *join, const adji_measure *m
   return adji_gpu_has_tree(measure, join->left->dim);
 }
 
+/* Whether 32 queries per warp are worth it: fewer than FEW cannot keep the device busy, and if there are more than 16
+ * right points for each, those of a warp are too far apart. Such queries are not packed as they come. */
+enum { ADJI_KNN_FEW = 30000, ADJI_KNN_POINTS_A_QUERY = 16 };
+static inline bool adji_gpu_knn_is_dense(uint64_t queries, uint64_t points) {
+  return queries >= ADJI_KNN_FEW && queries >= points / ADJI_KNN_POINTS_A_QUERY;
+}
+
 typedef struct adji_gpu_knn_options {
   const adji_join *join; /* copied */
   const adji_measure *measure;
@@ -39,8 +46,8 @@ typedef struct adji_gpu_knn_options {
   adji_gpu_right *right;         /* a tree of the right set, or its points for brute force. NULL: made for this join */
   const adji_gpu_lender *lender; /* workers: who lends that; NULL: nobody. It outlives the worker */
   bool timed;                    /* adji_gpu_knn_work reports the seconds of kernels */
-  /* left_rows need not be finite: adji_gpu_knn_take refuses those that are not. Of up to ADJI_PACKED_QUERIES rows, and
-   * nothing else may use the device in between. */
+  /* left_rows need not be finite: adji_gpu_knn_take refuses those that are not. Of up to ADJI_PACKED_QUERIES rows that
+   * are not dense, and nothing else may use the device in between. */
   bool checks_left;
   uint64_t rows_at_once;          /* of the result, at most, on the device; 0: as many as there is memory for */
   uint32_t budget;                /* leaves a warp may search for 32 queries; 0: default */
