@@ -27,8 +27,9 @@
  * and so may not have kept the whole device busy, with a larger part. */
 enum { FEW_QUERIES = 1 << 14, PART_OF_QUERIES = 64, LARGE_PART = 8 };
 
-/* In up to so many dimensions a warp has a query's coordinates in registers, and does not wait for each. */
-enum { MOST_QUICK_DIM = 64 };
+/* In up to FEW_DIMS dimensions a warp has its queries' coordinates in registers; in up to SHORT_DIMS it waits for few.
+ */
+enum { FEW_DIMS = 6, SHORT_DIMS = 64 };
 static const double LONG_ENOUGH_S = 0.01;
 
 static double index_seconds(const adj_plan *plan) {
@@ -252,20 +253,22 @@ static bool device_takes_regions(adj_plan *plan, adji_algorithm algorithm) {
  * shares queries as long as one that has them all. */
 static bool compares_all(const adj_plan *plan) {
   const adji_grid_choice *grid = &plan->device.grid;
-  return plan->left->dim > MOST_QUICK_DIM && !grid->grid.axis_count && !grid->tensor.use && !plan->tuning.share &&
+  return plan->left->dim > FEW_DIMS && !grid->grid.axis_count && !grid->tensor.use && !plan->tuning.share &&
          adji_gpu_worker_count(plan->ctx) == 1;
 }
 
 /* One pass of a device over all pairs, and of the cores. */
 static double device_pass_seconds(const adj_plan *plan) {
-  return (double)plan->right->count * plan->join.left->dim * plan->ctx->costs.device_step_ns * 1e-9;
+  const adji_costs *costs = &plan->ctx->costs;
+  double dim = plan->join.left->dim, ns = dim > SHORT_DIMS ? costs->device_long_step_ns : costs->device_step_ns;
+  return (double)plan->right->count * dim * ns * 1e-9;
 }
 
 static double cores_pass_seconds(const adj_plan *plan) {
   const adji_costs *costs = &plan->ctx->costs;
   double pairs = (double)plan->left->count * (double)plan->right->count;
   double ns = costs->plain_pair_ns + costs->plain_dim_ns * plan->join.left->dim;
-  return costs->cores_all_pairs * pairs * ns * 1e-9 / plan->ctx->threads;
+  return costs->cores_all_pairs_s + costs->cores_all_pairs * pairs * ns * 1e-9 / plan->ctx->threads;
 }
 
 /* The cores, or the device alone, whichever should be quicker. A device makes an estimate before it counts. */
