@@ -120,6 +120,7 @@ if command -v compute-sanitizer >/dev/null; then
     sanitize "$tool" gpu_select "$build/tests/gpu_select" "rows of 1000" 6
     sanitize "$tool" "gpu_select, many rows" "$build/tests/gpu_select" "many rows, mixed" 6
     sanitize "$tool" gpu_points "$build/tests/gpu_points" "129 points"
+    sanitize "$tool" gpu_rows "$build/tests/gpu_rows"
     if [ "$tool" = memcheck ]; then
       sanitize "$tool" gpu_brute "$build/tests/gpu_brute" "17 queries"
     else

@@ -9,6 +9,7 @@
 
 #include "check.h"
 #include "cpu/range.h"
+#include "gpu/brute/prefilter_tensor.h"
 #include "plan/plan.h"
 
 /* ---- Asking a device ------------------------------------------------------------------------------------ */
@@ -154,6 +155,46 @@ static void test_seconds_of_nearest(void **state) {
     adj_dataset_destroy(set);
   }
   adj_ctx_destroy(ctx);
+}
+
+/* Brute force on a device takes longer with more points, dimensions and neighbours, and by costlier metrics. */
+static void test_seconds_of_brute_force_on_a_device(void **state) {
+  (void)state;
+  adj_ctx *ctx = NULL;
+  assert_int_equal(adj_ctx_create(NULL, &ctx), ADJ_OK);
+  static const adj_metric metrics[] = {ADJ_L2, ADJ_L1, ADJ_LP};
+  static const char *const names[] = {"Unif16D1K", "Unif16D10K", "Unif128D10K"};
+  double before = 0, slower = 0;
+  for (int i = 0; i < 5; i++) {
+    adj_dataset *set = points_of(ctx, names[i < 3 ? i : 2]);
+    adj_join_spec spec;
+    adj_join_spec_init(&spec, sizeof spec);
+    spec.kind = ADJ_KNN;
+    spec.k = 8;
+    spec.p = 3;
+    spec.metric = metrics[i < 3 ? 0 : i - 2];
+    spec.backend = ADJ_BACKEND_CPU;
+    adj_plan *plan = plan_of(ctx, set, &spec);
+    double seconds = adji_device_brute_seconds(&plan->join, false);
+    assert_true(seconds > before);
+    if (i < 3) assert_true(adji_device_brute_seconds(&plan->join, true) < seconds);
+    before = seconds;
+    slower = seconds;
+    adj_plan_destroy(plan);
+    adj_dataset_destroy(set);
+  }
+  assert_true(slower < 1);
+  adj_ctx_destroy(ctx);
+}
+
+/* Tensor cores are for many queries and points, and for k that are a small part of them. */
+static void test_when_tensor_cores_pay(void **state) {
+  (void)state;
+  assert_true(adji_tensor_pays(1000, 10000, 32));
+  assert_false(adji_tensor_pays(10000, 10000, 1000));
+  assert_true(adji_tensor_pays(10000, 100000, 1000));
+  assert_false(adji_tensor_pays(8, 100000, 8));
+  assert_false(adji_tensor_pays(1000, 1000, 8));
 }
 
 /* A join that is too small for a device is planned for cores, with nobody asked. */
@@ -377,6 +418,8 @@ int main(void) {
       cmocka_unit_test(test_a_quicker_device_needs_less_help),
       cmocka_unit_test(test_seconds_without_an_index),
       cmocka_unit_test(test_seconds_of_nearest),
+      cmocka_unit_test(test_seconds_of_brute_force_on_a_device),
+      cmocka_unit_test(test_when_tensor_cores_pay),
       cmocka_unit_test(test_auto_keeps_small_joins),
       cmocka_unit_test(test_grids_are_apart),
       cmocka_unit_test(test_filter_is_the_devices),

@@ -99,6 +99,25 @@
   X(device_search, 6.3)                                                                                                \
   X(device_search_dim, 1.56)                                                                                           \
   X(device_search_k_power, 0.9)                                                                                        \
+  /* Brute force for kNN on an H200: to begin; a pair and each dimension of it in a matrix, and through tensor cores.  \
+   * 8,192 queries with 1 M points took 20 and 2.2 ms in 8 dimensions, 94 and 7 in 128; f64 twice that. What other     \
+   * metrics take of a dimension: L1 and Linf, and Lp. */                                                              \
+  X(device_brute_s, 0.0003)                                                                                            \
+  X(device_matrix_ns, 0.0017)                                                                                          \
+  X(device_matrix_dim_ns, 0.000077)                                                                                    \
+  X(device_matrix_l1, 2.5)                                                                                             \
+  X(device_matrix_lp, 32)                                                                                              \
+  X(device_tensor_ns, 0.00022)                                                                                         \
+  X(device_tensor_dim_ns, 0.000005)                                                                                    \
+  /* What a device's search by trees takes of its upper bound. */                                                      \
+  X(device_search_usual, 0.6)                                                                                          \
+  /* Comparing all points within a radius, without tensor cores, a warp takes so long for a right point and dimension, \
+   * however few queries there are: up to 64 dimensions, and in more. 10,000 points took 12 ms in 64 dimensions, half  \
+   * of it for an estimate, and 115 a pass in 384. What cores take of their estimate there, and to begin. */           \
+  X(device_step_ns, 10)                                                                                                \
+  X(device_long_step_ns, 30)                                                                                           \
+  X(cores_all_pairs, 2.5)                                                                                              \
+  X(cores_all_pairs_s, 0.002)                                                                                          \
   /* What finding neighbours takes of counting them: from four dimensions on; in up to three in lists (2.2 to 2.8),    \
    * and in batches, which are of consecutive rows and not of neighbours (4.3 to 7.4). What counting every two points  \
    * once takes of counting them twice. */                                                                             \

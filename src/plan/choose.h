@@ -146,6 +146,8 @@ bool adji_choose_cut(const adji_join *join, const adji_tuning *tuning);
 double adji_tree_seconds(const adji_join *join);
 double adji_search_seconds(const adji_join *join);
 double adji_knn_seconds(const adji_join *join, bool few);
+/* By brute force on a device, with or without tensor cores. */
+double adji_device_brute_seconds(const adji_join *join, bool tensor);
 
 /* ---- Cores and devices --------------------------------------------------------------------------------- */
 

@@ -15,7 +15,12 @@
  * points beyond the range are strays: they pass the prefilter.
  */
 
-enum { LEAST_DIM = 7, LEAST_POINTS = 4096, SAMPLED_ROWS = 256 };
+enum { LEAST_DIM = 7, LEAST_POINTS = 4096, SAMPLED_ROWS = 256, SAMPLED_PAIRS = 2048 };
+
+/* Pairs that pass are compared one by one. Where more than this part of all does, comparing all is quicker: 10,000
+ * points in 64 dimensions with 1,000 neighbours took an H200 16.4 ms through the prefilter and 12.1 without; with
+ * 10, 3.1. */
+static const double MOST_PASSING = 0.06;
 
 bool adji_may_choose_tensor(const adji_range_question *q) {
   const adj_dataset *right = q->join->right;
@@ -76,6 +81,21 @@ static bool is_useful(const adji_halves_plan *tensor, const double *values, uint
   return strays <= rows / 64 && p * p + slack <= 1.3 * scale->reach * scale->reach;
 }
 
+/* Whether few pairs of the sample are within the radius. */
+static bool is_selective(const adji_range_question *q, const double *values, uint64_t sample) {
+  uint32_t dim = q->join->right->dim;
+  uint64_t near = 0, half = sample / 2;
+  if (half < 2) return true;
+  for (uint64_t pair = 0; pair < SAMPLED_PAIRS; pair++) {
+    uint64_t i = pair * 7 % half, k = half + (pair * 13 + pair / half) % half;
+    double s = 0;
+    for (uint32_t j = 0; j < dim; j++)
+      s += (values[j * sample + i] - values[j * sample + k]) * (values[j * sample + i] - values[j * sample + k]);
+    near += s <= q->join->limit;
+  }
+  return (double)near <= MOST_PASSING * SAMPLED_PAIRS;
+}
+
 adj_status adji_choose_tensor(const adji_range_question *q, const double *values, uint64_t sample,
                               adji_halves_plan *out) {
   uint32_t dim = q->join->right->dim;
@@ -93,7 +113,7 @@ adj_status adji_choose_tensor(const adji_range_question *q, const double *values
   }
   find_scale(q->join, out->centre, &out->scale);
   out->asked = wanted;
-  out->use = wanted || is_useful(out, values, sample);
+  out->use = wanted || (is_useful(out, values, sample) && is_selective(q, values, sample));
   return ADJ_OK;
 }
 

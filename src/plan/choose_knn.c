@@ -105,11 +105,30 @@ double adji_search_seconds(const adji_join *join) {
   return seconds_of(join, (double)join->left->count, ns);
 }
 
-/* In more dimensions it depends on the points: a quarter of what a tree takes for unfavourable ones. */
+/* In more dimensions it depends on the points: a quarter of what a tree takes for unfavourable ones. Brute force makes
+ * a copy of the points and a trial first. */
 double adji_knn_seconds(const adji_join *join, bool few) {
   const adji_costs *costs = &join->ctx->costs;
   double trees = adji_tree_seconds(join) + adji_search_seconds(join);
   double pairs = (double)join->left->count * (double)join->right->count;
   double brute = seconds_of(join, pairs, costs->brute_pair_ns + costs->brute_dim_ns * join->left->dim);
+  if (!adji_measure_grows(join->style.measure)) return brute + costs->few_begin_ns * 1e-9; /* has no tree */
   return fmin(few ? trees : trees / 4, brute);
+}
+
+/* What a dimension takes of one of L2. */
+static double step_factor(const adji_costs *costs, adji_step step) {
+  if (step == ADJI_STEP_L1 || step == ADJI_STEP_LINF) return costs->device_matrix_l1;
+  return step == ADJI_STEP_LP ? costs->device_matrix_lp : 1;
+}
+
+double adji_device_brute_seconds(const adji_join *join, bool tensor) {
+  const adji_costs *costs = &join->ctx->costs;
+  double queries = (double)join->left->count, points = (double)join->right->count, dim = join->left->dim;
+  double size = (double)adji_type_size(join->left->type);
+  double pair_ns = tensor ? costs->device_tensor_ns + costs->device_tensor_dim_ns * dim
+                          : costs->device_matrix_ns +
+                                costs->device_matrix_dim_ns * dim * step_factor(costs, join->style.measure->step);
+  double bytes = (points + (join->self_join ? 0 : queries)) * dim * size + queries * join->k * (4 + size);
+  return costs->device_brute_s + queries * points * pair_ns * 1e-9 * size / 4 + bytes / costs->copy_rate;
 }

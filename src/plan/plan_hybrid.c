@@ -50,14 +50,15 @@ static adj_status choose_alone(adj_plan *plan, adji_pending_device *device) {
   uint64_t some = plan->left->count / PART_OF_QUERIES;
   if (!held) device_s = adji_gpu_knn_worker_guess(&device->worker, most_searches(plan));
   adji_share_times t = times_of(plan, device_s);
-  if (held || adji_sharing_pays(&t)) {
+  bool tried = held || adji_sharing_pays(&t);
+  if (tried) {
     status = adji_gpu_knn_worker_try(&device->worker, some < FEW_QUERIES ? FEW_QUERIES : some, &device_s);
     t = times_of(plan, device_s);
   }
   if (status || adji_sharing_pays(&t)) return ADJ_OK; /* a device that fails will do so again */
   adji_pending_give(device, &plan->engine, &plan->join);
   plan->choice.algorithm = ADJI_ALGORITHM_KDTREE;
-  plan->estimated_seconds = device_s;
+  plan->estimated_seconds = tried ? device_s : plan->ctx->costs.device_search_usual * device_s;
   snprintf(plan->choice.reason, sizeof plan->choice.reason,
            "the GPU alone: it needs at most about %.2g s, and with the cores' help %.2g s", device_s,
            adji_shared_seconds(&t));

@@ -26,6 +26,10 @@
 /* A device is timed with this many queries, then with a part of all of them. If that was shorter than LONG_ENOUGH_S,
  * and so may not have kept the whole device busy, with a larger part. */
 enum { FEW_QUERIES = 1 << 14, PART_OF_QUERIES = 64, LARGE_PART = 8 };
+
+/* In up to FEW_DIMS dimensions a warp has its queries' coordinates in registers; in up to SHORT_DIMS it waits for few.
+ */
+enum { FEW_DIMS = 6, SHORT_DIMS = 64 };
 static const double LONG_ENOUGH_S = 0.01;
 
 static double index_seconds(const adj_plan *plan) {
@@ -144,6 +148,7 @@ static adj_status choose_alone(adj_plan *plan, const adji_gpu_worker_options *op
   plan->choice.algorithm = plan->device.grid.grid.axis_count ? ADJI_ALGORITHM_GRID : ADJI_ALGORITHM_BRUTE;
   plan->choice.single = false;
   plan->estimated_seconds = t.alone;
+  plan->estimated_count_seconds = trial->count_s;
   plan->estimated_pairs = trial->pairs;
   plan->estimated_candidates = trial->candidates;
   plan->sampled = trial->queries;
@@ -242,11 +247,55 @@ static bool device_takes_regions(adj_plan *plan, adji_algorithm algorithm) {
   return true;
 }
 
+/* ---- All pairs in many dimensions -------------------------------------------------------------------- */
+
+/* Without a grid and tensor cores, a warp compares its queries with every right point, one dimension after the other,
+ * and waits for each. Few queries take as long as thousands: a trial would take as long as the join, and a device that
+ * shares queries as long as one that has them all. */
+static bool compares_all(const adj_plan *plan) {
+  const adji_grid_choice *grid = &plan->device.grid;
+  return plan->left->dim > FEW_DIMS && !grid->grid.axis_count && !grid->tensor.use && !plan->tuning.share &&
+         adji_gpu_worker_count(plan->ctx) == 1;
+}
+
+/* One pass of a device over all pairs, and of the cores. */
+static double device_pass_seconds(const adj_plan *plan) {
+  const adji_costs *costs = &plan->ctx->costs;
+  double dim = plan->join.left->dim, ns = dim > SHORT_DIMS ? costs->device_long_step_ns : costs->device_step_ns;
+  return (double)plan->right->count * dim * ns * 1e-9;
+}
+
+static double cores_pass_seconds(const adj_plan *plan) {
+  const adji_costs *costs = &plan->ctx->costs;
+  double pairs = (double)plan->left->count * (double)plan->right->count;
+  double ns = costs->plain_pair_ns + costs->plain_dim_ns * plan->join.left->dim;
+  return costs->cores_all_pairs_s + costs->cores_all_pairs * pairs * ns * 1e-9 / plan->ctx->threads;
+}
+
+/* The cores, or the device alone, whichever should be quicker. A device makes an estimate before it counts. */
+static adj_status compare_all(adj_plan *plan, adji_algorithm algorithm) {
+  double device_s = device_pass_seconds(plan), cores_s = cores_pass_seconds(plan);
+  bool cores = cores_s < 1.5 * device_s;
+  adji_forget_device(plan); /* it is planned for again, if it is used */
+  adj_status status = cores ? adji_plan_range_on_cores(plan, algorithm) : adji_plan_range_on_gpu(plan, algorithm);
+  if (status) return status;
+  if (!cores) {
+    plan->estimated_count_seconds = device_s;
+    plan->estimated_seconds =
+        2 * device_s + plan->estimated_pairs * (double)adji_plan_entry_bytes(plan) / plan->ctx->costs.copy_rate;
+  }
+  snprintf(plan->choice.reason, sizeof plan->choice.reason,
+           "the %s alone: comparing all pairs takes the cores about %.2g s, and the GPU %.2g s",
+           cores ? "cores" : "GPU", cores_s, device_s);
+  return ADJ_OK;
+}
+
 adj_status adji_plan_range_hybrid(adj_plan *plan, adji_algorithm algorithm) {
   const adji_gpu_worker_options *options = &plan->device.options;
   adj_status status = adji_choose_for_device(&plan->question, algorithm, &plan->device);
   if (!status) status = adji_gpu_range_can_share(options);
   if (!status) status = adji_gpu_can_be();
+  if (!status && compares_all(plan)) return compare_all(plan, algorithm);
   if (!status && device_takes_regions(plan, algorithm)) return ADJ_OK;
   return status ? status : with_devices(plan, algorithm);
 }

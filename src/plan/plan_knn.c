@@ -175,6 +175,14 @@ adj_status adji_check_knn_kernels(const adj_plan *plan) {
   return ADJ_OK;
 }
 
+/* Whether brute force on a device goes through tensor cores. */
+static bool takes_tensor(const adj_plan *plan) {
+  const adji_join *join = &plan->join;
+  return plan->measure.step == ADJI_STEP_L2 && join->left->dim <= ADJI_TENSOR_MOST_DIM &&
+         plan->tuning.prefilter != ADJI_PREFILTER_OFF &&
+         adji_tensor_pays(join->left->count, join->right->count, join->k);
+}
+
 adj_status adji_plan_knn_on_gpu(adj_plan *plan, adji_algorithm algorithm) {
   uint64_t begin = adji_now_ns();
   const char *reason;
@@ -188,7 +196,10 @@ adj_status adji_plan_knn_on_gpu(adj_plan *plan, adji_algorithm algorithm) {
                            : options->grid.use ? ADJI_ALGORITHM_GRID
                                                : ADJI_ALGORITHM_KDTREE;
   plan->estimated_pairs = (double)plan->left->count * adji_join_reach(&plan->join);
-  if (options->brute) plan->estimated_candidates = (double)plan->left->count * (double)plan->right->count;
+  if (options->brute) {
+    plan->estimated_candidates = (double)plan->left->count * (double)plan->right->count;
+    plan->estimated_seconds = adji_device_brute_seconds(&plan->join, takes_tensor(plan));
+  }
   because(plan, "%s", reason);
   adji_worker worker;
   status = adji_gpu_knn_create(options, plan->tuning.device_chunk, &worker);

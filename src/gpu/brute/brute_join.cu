@@ -247,15 +247,15 @@ uint64_t adji_gpu_brute_most_rows(const adji_gpu_brute *b) {
 
 /* ---- Methods --------------------------------------------------------------------------------- */
 
-/* With fewer queries or points, comparing is faster than copying. BATCH_BYTES: of the queries of a batch. */
-enum { FEWEST_QUERIES = 64, FEWEST_POINTS = 2048, BATCH_BYTES = 512 << 20 };
+/* Of the queries of a batch. */
+enum { BATCH_BYTES = 512 << 20 };
 
 static bool has_prefilter(const adji_gpu_brute *b, const adji_brute_job *job) {
   const adji_brute_choice *choice = &b->choice;
   if (choice->method == ADJI_METHOD_MATRIX) return false;
   if (choice->method == ADJI_METHOD_GEMM) return adji_gemm_can(job);
   if (choice->distance || choice->select || !b->gpu->tensor.holds || !adji_tensor_can(job)) return false;
-  return choice->method == ADJI_METHOD_TENSOR || (job->queries >= FEWEST_QUERIES && job->right_count >= FEWEST_POINTS);
+  return choice->method == ADJI_METHOD_TENSOR || adji_tensor_pays(job->queries, job->right_count, job->k);
 }
 
 /* Searches one batch; queries it fails go to the matrix method. */
