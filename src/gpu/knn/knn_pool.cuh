@@ -26,6 +26,7 @@
 #ifndef ADJI_GPU_KNN_KNN_POOL_CUH
 #define ADJI_GPU_KNN_KNN_POOL_CUH
 
+#include <cfloat>
 #include <type_traits>
 
 #include "gpu/knn/knn_keys.cuh"
@@ -290,14 +291,14 @@ __device__ __forceinline__ T guess_reach(const knn_job<T> &job, const pool_memor
     else
       pool.x[j][0] = static_cast<T>(NAN);
   }
-  float volume = wanted / (4 * ADJI_WARP), widest = 0;
+  float volume = log2f(wanted / (4 * ADJI_WARP)), widest = 0; /* its logarithm: it may overflow */
 #pragma unroll
   for (int j = 0; j < W::DIM; j++) {
     float wide = static_cast<float>(search.high[j] - search.low[j]);
-    volume *= wide;
+    volume += log2f(wide);
     widest = fmaxf(widest, wide);
   }
-  T sum = grown<W>(volume), least = static_cast<T>(INFINITY);
+  T sum = fminf(exp2f(volume * (2.0f / W::DIM)), FLT_MAX), least = static_cast<T>(INFINITY);
   if (!(sum > 0)) sum = widest * widest;
   for (uint32_t i = 0; i < SAMPLES; i++) {
     selection<V> of[1];

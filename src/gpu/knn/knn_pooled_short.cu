@@ -52,6 +52,11 @@ __device__ __forceinline__ uint32_t key_of(float s, float scale, uint32_t place)
   return __float_as_uint(__fmaf_rn(s, scale, HALF)) << PLACE_BITS | place;
 }
 
+/* A reach of 0, or one so small that the quotient overflows, has the largest scale: then all numbers are equal. */
+__device__ __forceinline__ float scale_of(float reach) {
+  return fminf(LAST_NUMBER / reach, FLT_MAX);
+}
+
 /* ---- Columns --------------------------------------------------------------------------------- */
 
 /* The least keys of the lane's column, in order. */
@@ -121,7 +126,7 @@ __device__ __forceinline__ void shorten_column(short_memory<V> *at, lane_search<
   }
   if (mine->failed) mine->bound = -1;
   if (mine->failed || last == NO_KEY) return;
-  float bound = static_cast<float>((last >> PLACE_BITS) + 2) * (1.00001f / LAST_NUMBER) * reach;
+  float bound = static_cast<float>((last >> PLACE_BITS) + 2) / scale_of(reach) * 1.00001f;
   if (bound < mine->bound) mine->bound = bound;
 }
 
@@ -130,7 +135,7 @@ template <class V, class T>
 __device__ __forceinline__ void compare_all(const knn_job<T> &job, short_memory<V> *at,
                                             lane_search<typename V::W> *mine, const pool_search<typename V::W> &search,
                                             uint32_t enough, uint32_t lane) {
-  float scale = LAST_NUMBER / search.reach;
+  float scale = scale_of(search.reach);
   uint32_t *tail = &at->columns[0][lane];
 #pragma unroll 1
   for (uint32_t first = 0; first < search.pooled; first += AT_ONCE) {
