@@ -38,12 +38,19 @@ static adj_status make_right(adji_gpu_knn *n, const adji_gpu_knn_options *option
   return status;
 }
 
+/* Whether a kernel searches for 32 queries per warp. */
+static bool has_warps_of_32(const adji_gpu_knn *n) {
+  adj_type type = n->join.left->type;
+  int step = n->measure.step;
+  return adji_knn_has_pooled(type, step, n->join.left->dim, n->join.k) ||
+         adji_knn_has_dense(type, step, n->join.left->dim, n->join.k);
+}
+
 /* 32 queries per warp, if there is a kernel for that. Of a list, all queries of the join say how dense they are. */
 static bool wants_dense(const adji_gpu_knn *n, uint64_t queries) {
   uint64_t points = n->right->tree.points.count;
   bool pays = queries >= ADJI_KNN_FEW && adji_gpu_knn_is_dense(n->join.left->count, points);
-  return !n->per_query && !n->checks_left && (n->dense || pays) && points &&
-         adji_knn_has_dense(n->join.left->type, n->measure.step, n->join.left->dim, n->join.k);
+  return !n->per_query && !n->checks_left && (n->dense || pays) && points && has_warps_of_32(n);
 }
 
 /* Where a warp has one query, some are packed as they come; others go along the curve. */
@@ -222,7 +229,9 @@ static adj_status reserve_rows(adji_gpu_knn *n, uint64_t first_row) {
 
 /* 32 queries per warp, and the hard ones of them, which exceeded the budget, one per warp. */
 static adj_status search_dense(adji_gpu_knn *n, adji_knn_job *job) {
-  adj_status status = adji_knn_dense(n->gpu, n->gpu->compute, job);
+  bool pooled = adji_knn_has_pooled(job->type, job->measure->step, job->dim, job->k);
+  adj_status status =
+      pooled ? adji_knn_pooled(n->gpu, n->gpu->compute, job) : adji_knn_dense(n->gpu, n->gpu->compute, job);
   if (status) return status;
   job->queries = job->hard;
   job->counted_queries = job->hard_count;

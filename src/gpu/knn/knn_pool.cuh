@@ -15,7 +15,8 @@
  *               only these queries
  *
  * A row is complete: the pool has all points within the reach of a query, since the sum to the box of the queries is at
- * most that to a query (knn_search.cuh), and within the reach there are k points, or the reach is the query's own bound.
+ * most that to a query (knn_search.cuh), and within the reach there are k points, or the reach is the query's own
+ * bound.
  *
  * Queries that do not get their rows in a few rounds are left to knn_per_query.cu: those far from all others, or with
  * too many candidates at one distance.
@@ -25,6 +26,7 @@
 #ifndef ADJI_GPU_KNN_KNN_POOL_CUH
 #define ADJI_GPU_KNN_KNN_POOL_CUH
 
+#include <cfloat>
 #include <type_traits>
 
 #include "gpu/knn/knn_keys.cuh"
@@ -32,8 +34,9 @@
 
 namespace {
 
-/* SAMPLES: queries that the guess is made from. TRIES: for a radius. STEP: registers of candidates that are compared together. SHRINKS: of a reach. */
-enum { SAMPLES = 4, TRIES = 8, STEP = 4, ROUNDS = 5, SHRINKS = 16 };
+/* SAMPLES: queries that the guess is made from. TRIES: for a radius. STEP: registers of candidates that are compared
+ * together. SHRINKS: of a reach, for several queries; MOST_SHRINKS: for one. */
+enum { SAMPLES = 4, TRIES = 8, STEP = 4, ROUNDS = 12, SHRINKS = 4, MOST_SHRINKS = 24 };
 enum { SOME_LEAVES = 2 * ADJI_WARP / ADJI_TREE_LEAF, MOST_LEAVES = ADJI_WARP + SOME_LEAVES };
 
 /* An instance. SLOTS: candidates of a lane. E: entries of a lane in the list of a query. PAIR: queries at a time.
@@ -45,12 +48,12 @@ struct pool_instance {
   static constexpr uint32_t SLOTS = SLOTS_, E = E_, PAIR = PAIR_, POOL = SLOTS_ * ADJI_WARP, LIST = E_ * ADJI_WARP;
   static constexpr int BLOCKS = BLOCKS_;
   static constexpr uint32_t PLACE_BITS = E == 1 ? 5 : E == 2 ? 6 : E == 4 ? 7 : 8; /* of a place in a list */
-  static constexpr bool IN_REGISTERS = SLOTS_ <= 24; /* more candidates stay in shared memory */
-  static constexpr uint32_t WARPS = IN_REGISTERS ? 2 : 1;
+  static constexpr bool IN_REGISTERS = E_ > 1 && SLOTS_ <= 24; /* otherwise candidates stay in shared memory */
+  static constexpr uint32_t WARPS = SLOTS_ <= 24 ? 2 : 1;
   /* Leaves around the queries that the guess is made from, and points of these per lane. */
   static constexpr uint32_t WINDOW = E < 4 ? 16 : 64, WINDOW_SLOTS = WINDOW * ADJI_TREE_LEAF / ADJI_WARP;
   typedef std::conditional_t<SLOTS_ <= 32, uint32_t, uint64_t> mask;
-  static_assert(SLOTS_ <= 64 && SLOTS_ % STEP == 0 && LIST == 1 << PLACE_BITS, "as masks and keys have it");
+  static_assert(SLOTS_ <= 64 && (E == 1 || SLOTS_ % STEP == 0) && LIST == 1 << PLACE_BITS, "as masks and keys have it");
 };
 
 /* The shared memory of a warp. Kernels have more in theirs. */
@@ -68,7 +71,7 @@ template <class W>
 struct pool_search {
   typename W::T low[W::ROOM], high[W::ROOM]; /* the box of the queries that have no rows yet */
   typename W::T reach, radius;               /* radius: for the next query */
-  uint32_t open, failed;                     /* queries without rows; and those that cannot get one here */
+  uint32_t open, later, failed;              /* queries without rows; those set aside; those that get none here */
   uint32_t fewest;                           /* points within the reach of an open query */
   uint32_t pooled, leaves, tests;
   unsigned long long compared;
@@ -100,7 +103,7 @@ template <class V, class T>
 __device__ __forceinline__ bool make_room(const knn_job<T> &job, pool_memory<V> *at, pool_search<typename V::W> *search,
                                           uint32_t lane) {
   for (uint32_t i = 0; search->pooled + SOME_LEAVES * ADJI_TREE_LEAF > V::POOL; i++) {
-    if (i == SHRINKS) return false;
+    if (i == (search->open & (search->open - 1) ? SHRINKS : MOST_SHRINKS)) return false;
     uint32_t many = search->pooled;
     search->reach *= T(0.75);
     search->pooled = 0;
@@ -120,13 +123,13 @@ __device__ __forceinline__ bool make_room(const knn_job<T> &job, pool_memory<V> 
 
 /* Adds the points of the last SOME_LEAVES of the listed leaves, or of all if there are fewer: two per lane. */
 template <class V, class T>
-__device__ __forceinline__ bool pool_leaves(const knn_job<T> &job, pool_memory<V> *at, pool_search<typename V::W> *search,
-                                            uint32_t lane) {
+__device__ __forceinline__ bool pool_leaves(const knn_job<T> &job, pool_memory<V> *at,
+                                            pool_search<typename V::W> *search, uint32_t lane) {
   typedef typename V::W W;
   uint32_t some = search->leaves < SOME_LEAVES ? search->leaves : SOME_LEAVES;
   if (!make_room(job, at, search, lane)) return false;
   search->leaves -= some;
-  search->tests += some;
+  search->tests++;
   T x[2][W::ROOM];
   uint32_t ids[2];
   bool there[2];
@@ -288,14 +291,14 @@ __device__ __forceinline__ T guess_reach(const knn_job<T> &job, const pool_memor
     else
       pool.x[j][0] = static_cast<T>(NAN);
   }
-  float volume = wanted / (4 * ADJI_WARP), widest = 0;
+  float volume = log2f(wanted / (4 * ADJI_WARP)), widest = 0; /* its logarithm: it may overflow */
 #pragma unroll
   for (int j = 0; j < W::DIM; j++) {
     float wide = static_cast<float>(search.high[j] - search.low[j]);
-    volume *= wide;
+    volume += log2f(wide);
     widest = fmaxf(widest, wide);
   }
-  T sum = grown<W>(volume), least = static_cast<T>(INFINITY);
+  T sum = fminf(exp2f(volume * (2.0f / W::DIM)), FLT_MAX), least = static_cast<T>(INFINITY);
   if (!(sum > 0)) sum = widest * widest;
   for (uint32_t i = 0; i < SAMPLES; i++) {
     selection<V> of[1];
@@ -347,6 +350,13 @@ __device__ __forceinline__ void write_entry(const knn_job<T> &job, uint64_t to, 
 
 /* ---- The search ------------------------------------------------------------------------------ */
 
+/* The reach, as a multiple of the guess: the more neighbours, the less their distances differ. With longer ones there
+ * are more candidates, with shorter ones more queries take another round. */
+template <class V>
+__device__ __forceinline__ constexpr float stretch() {
+  return V::E == 1 ? V::W::DIM == 2 ? 2.7f : 1.8f : V::W::DIM == 2 ? 1.6f : 1.35f;
+}
+
 /* Sets the box of the open queries. x: of the lane's query. */
 template <class W, class T>
 __device__ __forceinline__ void box_of_open(pool_search<W> *search, const T (&x)[W::ROOM], uint32_t lane) {
@@ -356,6 +366,19 @@ __device__ __forceinline__ void box_of_open(pool_search<W> *search, const T (&x)
     search->high[j] = warp_largest(open ? x[j] : static_cast<T>(-INFINITY));
     search->low[j] = -warp_largest(open ? -x[j] : static_cast<T>(-INFINITY));
   }
+}
+
+/* Sets half of the open queries aside, since there are too many points between all of them. The last one fails. */
+template <class W>
+__device__ __forceinline__ void halve(pool_search<W> *search) {
+  uint32_t second = search->open;
+  for (uint32_t i = __popc(search->open) / 2; i; i--)
+    second &= second - 1;
+  search->open &= ~second;
+  if (search->open)
+    search->later |= second;
+  else
+    search->failed |= second;
 }
 
 /* Leaves the open queries to another kernel. */
@@ -385,8 +408,8 @@ __device__ __forceinline__ uint32_t window_of(const knn_job<T> &job, const T (&m
   return first + V::WINDOW <= all ? first : all > V::WINDOW ? all - V::WINDOW : 0;
 }
 
-/* The whole search of a warp. S: what a kernel adds: its memory, and select(), which is step 3 and closes the queries that
- * have their rows. */
+/* The whole search of a warp. S: what a kernel adds: its memory, and select(), which is step 3 and closes the queries
+ * that have their rows. */
 template <class V, class S>
 __global__ void __launch_bounds__(V::WARPS *ADJI_WARP, V::BLOCKS) find_pooled(const knn_job<typename V::T> job) {
   typedef typename V::W W;
@@ -412,20 +435,33 @@ __global__ void __launch_bounds__(V::WARPS *ADJI_WARP, V::BLOCKS) find_pooled(co
   box_of_open(&search, x, lane);
   uint32_t many = __popc(search.open), enough = job.k + job.drop_self;
   wanted_points wanted = {enough, V::LIST, sqrtf(static_cast<float>(enough * V::LIST))};
-  T sum = guess_reach<V>(job, at, search, window_of<V>(job, x, position, many, lane), many, static_cast<float>(enough), lane);
-  search.reach = sum * job.stretch;
+  T sum = guess_reach<V>(job, at, search, window_of<V>(job, x, position, many, lane), many, static_cast<float>(enough),
+                         lane);
+  search.reach = sum * stretch<V>();
   search.radius = sum * grown<W>(wanted.some / static_cast<float>(enough));
-  for (uint32_t round = 0; round < ROUNDS; round++) {
+  T guessed = search.reach;
+  for (uint32_t round = 0; round < ROUNDS && search.tests <= job.budget; round++) {
     if (round) box_of_open(&search, x, lane);
-    if (!fill_pool<V>(job, at, &search, lane)) break;
-    if (search.pooled == job.right_count) search.reach = static_cast<T>(INFINITY); /* there are no others */
-    S::select(job, at, &search, wanted, lane);
-    search.open &= ~search.failed;
+    T reach = search.reach;
+    bool filled = fill_pool<V>(job, at, &search, lane);
+    if (filled) {
+      if (search.pooled == job.right_count) search.reach = static_cast<T>(INFINITY); /* there are no others */
+      S::select(job, at, &search, wanted, lane);
+      search.open &= ~search.failed;
+    }
+    bool shortened = !filled || search.reach < reach;
+    search.reach = reach;
+    if (search.open && shortened)
+      halve(&search);
+    else if (search.open)
+      search.reach *= 1.2f * grown<W>(fminf(1.2f * wanted.enough / static_cast<float>(max(search.fewest, 1u)), 64.0f));
+    if (search.open) continue;
+    search.open = search.later;
+    search.later = 0;
+    search.reach = guessed;
     if (!search.open) break;
-    float least = static_cast<float>(max(search.fewest, 1u));
-    search.reach *= 1.2f * grown<W>(fminf(1.2f * wanted.enough / least, 64.0f));
   }
-  search.open |= search.failed;
+  search.open |= search.later | search.failed;
   if (search.open) give_up(job, search.open, position, lane);
   if (lane == 0) atomicAdd(job.candidates + blockIdx.x % ADJI_SPREAD, search.compared);
 }
@@ -435,7 +471,6 @@ adj_status launch_pooled(adji_gpu *gpu, cudaStream_t stream, const adji_knn_job 
   uint64_t threads = V::WARPS * ADJI_WARP, all = job->query_count;
   uint64_t each = job->most_blocks ? job->most_blocks * threads : all;
   knn_job<typename V::T> typed = with_types<typename V::T>(job);
-  typed.stretch = getenv("KNN_C") ? atof(getenv("KNN_C")) : V::E == 1 ? (V::W::DIM == 2 ? 3.0f : 2.5f) : 1.5f;
   for (uint64_t first = 0; first < all; first += each) { /* one launch, unless blocks are limited */
     uint64_t many = all - first < each ? all - first : each;
     typed.first_query = first;

@@ -9,11 +9,11 @@
  *
  * Two queries at a time, with the pool in registers, 32 points per register, or in shared memory for long lists:
  *
- *   1. count    the points within a radius, which is that of the query before; adjust the radius until there are k, and no
- *               more than a list has room for
+ *   1. count    the points within a radius, which is that of the query before; adjust the radius until there are k, and
+ * no more than a list has room for
  *   2. list     the places of these points
- *   3. sort     the list across the lanes, by 32 bits: the sum as a fixed-point number, and the place in the list. If two
- *               neighbours in that order have the same number, the list is sorted again by sums and ids
+ *   3. sort     the list across the lanes, by 32 bits: the sum as a fixed-point number, and the place in the list. If
+ * two neighbours in that order have the same number, the list is sorted again by sums and ids
  *   4. write    the row, a lane per entry
  *
  * No radius is longer than the reach, so none of the k nearest is missing in the pool.
@@ -62,11 +62,11 @@ __device__ __forceinline__ void compare_slots(const knn_job<T> &job, const pool_
 
 /* ---- Selecting ------------------------------------------------------------------------------- */
 
-/* Adjusts the radius of a query, within the bounds found so far. True if the count is as wanted, or the radius as long as
- * it can be. */
+/* Adjusts the radius of a query, within the bounds found so far. True if the count is as wanted, or the radius as long
+ * as it can be. */
 template <class V, class T>
 __device__ __forceinline__ bool adjust_radius(const wanted_points &wanted, selection<V> *of, T *low, T *high) {
-  bool few = of->count < wanted.enough, many = of->count > wanted.most;
+  bool few = of->count<wanted.enough, many = of->count> wanted.most;
   if (!many && (!few || of->radius >= of->most)) return true;
   if (few)
     *low = of->radius;
@@ -312,8 +312,9 @@ __device__ __forceinline__ void select_some(const knn_job<T> &job, pool_shared<V
 }
 
 template <class V, class T>
-__device__ __forceinline__ void select_all(const knn_job<T> &job, pool_shared<V> *at, pool_search<typename V::W> *search,
-                                           const wanted_points &wanted, uint32_t lane) {
+__device__ __forceinline__ void select_all(const knn_job<T> &job, pool_shared<V> *at,
+                                           pool_search<typename V::W> *search, const wanted_points &wanted,
+                                           uint32_t lane) {
   uint32_t step = STEP * ADJI_WARP, padded = (search->pooled + step - 1) / step * step;
   for (uint32_t i = search->pooled + lane; i < padded; i += ADJI_WARP)
     at->pool[i].x[0] = static_cast<T>(NAN);

@@ -7,8 +7,8 @@
  *
  * Input: trees and queries in device memory (adji_knn_job). Output: ids and sums, row by row, in device memory.
  *
- *   1. compare  all lanes compare eight points of the pool at a time with their queries. A point within the lane's bound
- *               becomes a key in the lane's column in shared memory: the sum as a fixed-point number, and the place in the
+ *   1. compare  all lanes compare eight points of the pool at a time with their queries. A point within the lane's
+ * bound becomes a key in the lane's column in shared memory: the sum as a fixed-point number, and the place in the
  *               pool. At first the bound is the reach
  *   2. sort     all columns, each by its lane in registers, once in the end; or before if one may overflow: then the
  *               least keys stay, and the bound becomes shorter
@@ -22,14 +22,15 @@
 namespace {
 
 /* AT_ONCE: candidates compared before the columns are checked. COLUMN: entries. KEPT: those that are sorted. */
-enum { AT_ONCE = 8, COLUMN = 32, KEPT = 16, PLACE_BITS = 9 };
+enum { AT_ONCE = 8, COLUMN = 32, KEPT = 16, PLACE_BITS = 10 };
 
 constexpr uint32_t NO_KEY = UINT32_MAX;
 constexpr float HALF = 8388608; /* 2^23: the bits of HALF + n, for n below that, end in those of n */
+constexpr float LAST_NUMBER = (1 << (32 - PLACE_BITS)) - 2;
 
 template <class V>
 struct short_memory : pool_memory<V> {
-  static_assert(V::POOL < 1 << PLACE_BITS, "places have so many bits");
+  static_assert(V::POOL <= 1 << PLACE_BITS, "places have so many bits");
   union {
     uint32_t columns[COLUMN][ADJI_WARP];
     struct {
@@ -46,9 +47,14 @@ struct lane_search {
   bool open, within, failed;       /* within: the reach has all that the query may have */
 };
 
-/* The number of a sum: monotone, and at most 2^23 - 2. scale: for sums up to the reach. */
+/* The key of a sum: a number that is monotone in it, and a place. scale: LAST_NUMBER for the reach. */
 __device__ __forceinline__ uint32_t key_of(float s, float scale, uint32_t place) {
   return __float_as_uint(__fmaf_rn(s, scale, HALF)) << PLACE_BITS | place;
+}
+
+/* A reach of 0, or one so small that the quotient overflows, has the largest scale: then all numbers are equal. */
+__device__ __forceinline__ float scale_of(float reach) {
+  return fminf(LAST_NUMBER / reach, FLT_MAX);
 }
 
 /* ---- Columns --------------------------------------------------------------------------------- */
@@ -98,9 +104,9 @@ __device__ __forceinline__ void drop_behind(short_memory<V> *at, lane_search<typ
   mine->failed = kept > COLUMN - AT_ONCE;
 }
 
-/* Makes room in the columns. The least keys stay, and if there are enough, all of them are within the number of the last
- * one that is wanted, plus two for roundings: that is the bound. If keys that would be dropped have this number too, all
- * keys up to it stay, or the query fails. */
+/* Makes room in the columns. The least keys stay, and if there are enough, all of them are within the number of the
+ * last one that is wanted, plus two for roundings: that is the bound. If keys that would be dropped have this number
+ * too, all keys up to it stay, or the query fails. */
 template <class V>
 __device__ __forceinline__ void shorten_column(short_memory<V> *at, lane_search<typename V::W> *mine, uint32_t enough,
                                                float reach, uint32_t lane) {
@@ -120,15 +126,16 @@ __device__ __forceinline__ void shorten_column(short_memory<V> *at, lane_search<
   }
   if (mine->failed) mine->bound = -1;
   if (mine->failed || last == NO_KEY) return;
-  float bound = static_cast<float>((last >> PLACE_BITS) + 2) * (1.00001f / (HALF - 2)) * reach;
+  float bound = static_cast<float>((last >> PLACE_BITS) + 2) / scale_of(reach) * 1.00001f;
   if (bound < mine->bound) mine->bound = bound;
 }
 
 /* Step 1 for all points of the pool. */
 template <class V, class T>
-__device__ __forceinline__ void compare_all(const knn_job<T> &job, short_memory<V> *at, lane_search<typename V::W> *mine,
-                                            const pool_search<typename V::W> &search, uint32_t enough, uint32_t lane) {
-  float scale = (HALF - 2) / search.reach;
+__device__ __forceinline__ void compare_all(const knn_job<T> &job, short_memory<V> *at,
+                                            lane_search<typename V::W> *mine, const pool_search<typename V::W> &search,
+                                            uint32_t enough, uint32_t lane) {
+  float scale = scale_of(search.reach);
   uint32_t *tail = &at->columns[0][lane];
 #pragma unroll 1
   for (uint32_t first = 0; first < search.pooled; first += AT_ONCE) {
@@ -174,7 +181,8 @@ __device__ __forceinline__ void write_exactly(const knn_job<T> &job, const short
     for (uint32_t e = 0; e < mine.count; e++) {
       list_point<T> point = sum_at<V>(job, at, mine.x, at->columns[e][lane] & ((1u << PLACE_BITS) - 1));
       if (job.drop_self && point.id == mine.row) continue;
-      if (!comes_before(after, after_id, point.s, point.id) || !comes_before(point.s, point.id, best, best_id)) continue;
+      if (!comes_before(after, after_id, point.s, point.id) || !comes_before(point.s, point.id, best, best_id))
+        continue;
       best = point.s;
       best_id = point.id;
     }
@@ -288,5 +296,7 @@ adj_status launch_short(adji_gpu *gpu, cudaStream_t stream, const adji_knn_job *
 }  // namespace
 
 adj_status adji_knn_pooled_short(adji_gpu *gpu, cudaStream_t stream, const adji_knn_job *job) {
-  return job->dim == 2 ? launch_short<2, 8, 12>(gpu, stream, job) : launch_short<3, 12, 10>(gpu, stream, job);
+  if (job->dim == 2)
+    return job->k <= 8 ? launch_short<2, 8, 14>(gpu, stream, job) : launch_short<2, 12, 10>(gpu, stream, job);
+  return job->k <= 8 ? launch_short<3, 14, 9>(gpu, stream, job) : launch_short<3, 16, 8>(gpu, stream, job);
 }

@@ -29,7 +29,6 @@ struct knn_job : adji_gpu_knn_task {
   bool same_sets; /* a query is in the leaf of its own position */
   uint64_t first_query;
   T limit;
-  float stretch;
   const T *bounds;
   adji_gpu_measure<T> measure;
   T *sums;
