@@ -356,7 +356,7 @@ static bool *switch_of(options *o, const char *name) {
              {"--brute", &o->brute},       {"--select", &o->select},
              {"--hybrid", &o->hybrid},     {"--hybrid-range", &o->hybrid_range},
              {"--auto", &o->automatic},    {"--auto-cold", &o->auto_cold},
-             {"--spread", &o->spread}};
+             {"--spread", &o->spread},     {"--skip", &o->skip}};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     if (!strcmp(name, all[i].name)) return all[i].set;
   return NULL;
@@ -404,7 +404,7 @@ static options parse(int argc, char **argv) {
           "usage: gpu [--case NAME] [--mean N] [--repeats N] [--points N] [--check] [--quick] [--tuning TEXT]\n"
           "           [--threads N] [--ablation] [--ablation-dims] [--dims [--plain N] [--radius R]]\n"
           "           [--nearest [--neighbours K] [--algorithm grid]] [--hybrid [--neighbours K]] [--hybrid-range]\n"
-          "           [--brute [--neighbours K]] [--select] [--auto] [--auto-cold] [--spread]\n");
+          "           [--brute [--neighbours K]] [--select] [--auto] [--auto-cold] [--spread] [--skip]\n");
       exit(2);
     }
     i++;
@@ -443,7 +443,7 @@ int main(int argc, char **argv) {
          b.options.repeats);
   const options *o = &b.options;
   if (o->ablation || o->ablation_dims || o->dims || o->nearest || o->brute || o->hybrid || o->hybrid_range ||
-      o->select || o->automatic || o->auto_cold || o->spread) {
+      o->select || o->automatic || o->auto_cold || o->spread || o->skip) {
     if (b.options.ablation) run_ablation(&b);
     if (b.options.ablation_dims) run_ablation_dims(&b);
     if (b.options.dims) run_dims(&b);
@@ -455,6 +455,7 @@ int main(int argc, char **argv) {
     if (b.options.automatic) run_auto(&b);
     if (b.options.auto_cold) run_auto_cold(&b);
     if (b.options.spread) run_spread(&b);
+    if (b.options.skip) run_skip(&b);
     adj_ctx_destroy(b.ctx);
     return b.faults > 0;
   }

@@ -45,6 +45,10 @@ struct adji_gpu_brute {
   side left, right;
   cudaEvent_t used[BUFFERS]; /* the comparisons with a buffer of the right set are done */
   bool copied;               /* `points` are copies of the right set, which is on the device as a whole */
+  bool skip_fails;           /* too few tiles can be skipped */
+  /* Rows of queries that the prefilter failed, with points in tree order: searched when all others are done. */
+  adji_block hard;
+  uint64_t hard_count;
   adji_tensor_points points;
   adji_tensor_batch batch;
 };
@@ -232,19 +236,6 @@ uint64_t adji_gpu_brute_chunk(const adji_gpu_brute *b) {
   return is_whole(&b->right) ? 0 : b->right.at_once;
 }
 
-/* Rows that stay on the device are found in one step. Others take up to half of the remaining memory, since a small
- * matrix is slow. They should also not take longer than the time between two checks for adj_cancel, unless every step
- * needs another copy of all points to the device. */
-uint64_t adji_gpu_brute_most_rows(const adji_gpu_brute *b) {
-  uint64_t most = b->left.at_once, pairs = b->right.count * b->join.right->dim + 1;
-  if (b->left.given) return most;
-  uint64_t row = adji_mul(b->join.k, 4 + adji_type_size(b->join.left->type));
-  most = adji_brute_rows_that_fit(most, row, adji_gpu_available(b->gpu) / 2);
-  if (!is_whole(&b->right) || most <= LEAST_ROWS) return most;
-  uint64_t rows = COORDINATES_PER_CHECK / pairs > LEAST_ROWS ? COORDINATES_PER_CHECK / pairs : LEAST_ROWS;
-  return rows < most ? rows : most;
-}
-
 /* ---- Methods --------------------------------------------------------------------------------- */
 
 /* With fewer queries or points, comparing is faster than copying. BATCH_BYTES: of the queries of a batch. */
@@ -258,7 +249,15 @@ static bool has_prefilter(const adji_gpu_brute *b, const adji_brute_job *job) {
   return choice->method == ADJI_METHOD_TENSOR || (job->queries >= FEWEST_QUERIES && job->right_count >= FEWEST_POINTS);
 }
 
-/* Searches one batch; queries it fails go to the matrix method. */
+/* Keeps the rows of queries that failed. */
+static adj_status keep_hard(adji_gpu_brute *b, const adji_tensor_outcome *found) {
+  ADJI_CUDA(b->gpu, cudaMemcpyAsync(adji_at<uint32_t>(b->hard) + b->hard_count, found->numbers, found->failed * 4,
+                                    cudaMemcpyDeviceToDevice, b->gpu->compute));
+  b->hard_count += found->failed;
+  return ADJ_OK;
+}
+
+/* Searches one batch. Queries it fails go to the matrix method, or with points in tree order they are kept. */
 static adj_status search_batch(adji_gpu_brute *b, const adji_brute_job *job) {
   adji_tensor_outcome found;
   adj_status status = b->choice.method == ADJI_METHOD_GEMM
@@ -269,47 +268,200 @@ static adj_status search_batch(adji_gpu_brute *b, const adji_brute_job *job) {
   work->queries += job->queries;
   work->sums += found.sums;
   work->again += found.again;
-  work->failed += found.failed;
+  work->again += b->hard.at ? found.failed : 0;
+  work->failed += b->hard.at ? 0 : found.failed;
+  if (adji_tensor_in_order(&b->points)) {
+    uint64_t warps = (job->queries + ADJI_WARP - 1) / ADJI_WARP;
+    work->tiles += warps * ((job->right_count + ADJI_TENSOR_TILE - 1) / ADJI_TENSOR_TILE);
+    work->tiles_scanned += found.tiles;
+  }
   if (!found.failed) return ADJ_OK;
+  if (b->hard.at) return keep_hard(b, &found);
   adji_brute_job rest = *job;
   rest.numbers = found.numbers;
   rest.queries = found.failed;
   return adji_brute_matrix(b->gpu, &rest, &b->choice);
 }
 
-static adj_status search_batches(adji_gpu_brute *b, const adji_brute_job *job) {
-  bool gemm = b->choice.method == ADJI_METHOD_GEMM;
-  uint64_t row = job->k * adji_type_size(job->type), unit = ADJI_TENSOR_ROWS;
-  uint64_t most = BATCH_BYTES / (gemm ? adji_gemm_query_bytes(job) : adji_tensor_query_bytes(job)) / unit * unit;
-  if (most < unit) most = unit;
+/* ---- Tree order ------------------------------------------------------------------------------ */
+
+/* Points in tree order take about 2 ns each, and a query with brute force 0.25 ns a point. So a join of fewer queries
+ * could lose more than some per cent where nothing can be skipped. */
+static const uint64_t FEWEST_SKIP_QUERIES = UINT64_C(1) << 18, FEWEST_SKIP_PAIRS = UINT64_C(1) << 38;
+
+/* The part of all tiles that a batch may scan. If it scans more, the others do without lists of tiles. */
+static const double MOST_SCANNED = 0.8;
+
+/* Whether the queries, all or some of the left set, are worth a try. */
+static bool may_skip(const adji_gpu_brute *b, uint64_t queries) {
+  const adji_brute_choice *choice = &b->choice;
+  adji_brute_job job = {};
+  job.measure = &b->measure;
+  job.dim = b->join.left->dim;
+  job.k = b->join.k;
+  job.right_count = b->right.count;
+  bool tensor = choice->method == ADJI_METHOD_TENSOR || choice->method == ADJI_METHOD_AUTO;
+  if (choice->skip == ADJI_SKIP_OFF || b->skip_fails || !is_whole(&b->right) || !tensor) return false;
+  if (!b->gpu->tensor.holds || !adji_tensor_can(&job) || job.dim > ADJI_TENSOR_MOST_SKIP_DIM) return false;
+  return choice->skip == ADJI_SKIP_ON ||
+         (queries >= FEWEST_SKIP_QUERIES && queries >= FEWEST_SKIP_PAIRS / b->right.count);
+}
+
+/* Whether batches scan so many tiles that the others had better do without lists of them. */
+static bool too_many_tiles(const adji_gpu_brute *b) {
+  const adji_prefilter_stats *work = &b->work->prefilter;
+  return b->choice.skip == ADJI_SKIP_AUTO && (double)work->tiles_scanned > MOST_SCANNED * (double)work->tiles;
+}
+
+/* ---- Batches --------------------------------------------------------------------------------- */
+
+/* The queries of a batch: `most` from number `done` on. Listed ones keep the rows of the job. */
+static adji_brute_job batch_of(const adji_brute_job *job, uint64_t done, uint64_t most) {
+  adji_brute_job some = *job;
+  some.queries = job->queries - done < most ? job->queries - done : most;
+  if (job->numbers) {
+    some.numbers += done;
+    return some;
+  }
+  some.first_row += done;
+  some.ids += done * job->k;
+  some.distances = static_cast<char *>(some.distances) + done * job->k * adji_type_size(job->type);
+  return some;
+}
+
+static uint64_t batch_size(const adji_gpu_brute *b, const adji_brute_job *job) {
+  bool gemm = b->choice.method == ADJI_METHOD_GEMM, ordered = adji_tensor_in_order(&b->points);
+  uint64_t each = gemm ? adji_gemm_query_bytes(job) : adji_tensor_query_bytes(job, ordered);
+  uint64_t most = BATCH_BYTES / each / ADJI_TENSOR_ROWS * ADJI_TENSOR_ROWS;
+  return most > ADJI_TENSOR_ROWS ? most : ADJI_TENSOR_ROWS;
+}
+
+/* Searches queries from number *done on, until all are done or, with lists of tiles, too many tiles were scanned. */
+static adj_status search_batches(adji_gpu_brute *b, const adji_brute_job *job, uint64_t *done) {
+  uint64_t most = batch_size(b, job), unit = ADJI_TENSOR_ROWS;
+  bool ordered = adji_tensor_in_order(&b->points);
   adj_status status = ADJ_OK;
-  for (uint64_t done = 0; done < job->queries && !status;) {
-    adji_brute_job some = *job;
-    some.queries = job->queries - done < most ? job->queries - done : most;
-    some.first_row += done;
-    some.ids += done * job->k;
-    some.distances = static_cast<char *>(some.distances) + done * row;
-    status = search_batch(b, &some);
+  while (*done < job->queries && !status && !(ordered && b->skip_fails)) {
+    adji_brute_job some = batch_of(job, *done, most);
+    status = adji_check_cancel(b->join.ctx);
+    if (!status) status = search_batch(b, &some);
     if (status == ADJ_E_DEVICE_MEMORY && most > unit) {
       most = most / 2 / unit * unit;
       status = ADJ_OK;
       continue;
     }
-    done += some.queries;
+    *done += some.queries;
+    if (ordered && too_many_tiles(b)) b->skip_fails = true;
   }
   return status;
 }
 
-static adj_status search_through_prefilter(adji_gpu_brute *b, const adji_brute_job *job) {
-  adj_status status = ADJ_OK;
-  if (!b->copied)
-    status = b->choice.method == ADJI_METHOD_GEMM ? adji_gemm_copy_points(b->gpu, job, &b->points)
-                                                  : adji_tensor_copy_points(b->gpu, job, &b->points);
-  if (!status) status = search_batches(b, job);
+static adj_status copy_points(adji_gpu_brute *b, const adji_brute_job *job, bool ordered) {
+  if (b->copied) return ADJ_OK;
+  if (b->choice.method == ADJI_METHOD_GEMM) return adji_gemm_copy_points(b->gpu, job, &b->points);
+  return adji_tensor_copy_points(b->gpu, job, ordered, &b->points);
+}
+
+static void free_copies(adji_gpu_brute *b) {
   adji_tensor_batch_clear(b->gpu, &b->batch);
+  adji_tensor_points_clear(b->gpu, &b->points);
+  b->copied = false;
+}
+
+/* Searches queries that failed by canonical sums, batch by batch in tree order; those that fail again are kept. */
+static adj_status search_exactly(adji_gpu_brute *b, adji_brute_job *job, adji_block *rows) {
+  uint64_t most = BATCH_BYTES / adji_tensor_query_bytes(job, true) / ADJI_TENSOR_ROWS * ADJI_TENSOR_ROWS;
+  most = most > ADJI_TENSOR_ROWS ? most : ADJI_TENSOR_ROWS;
+  adj_status status = adji_block_get(b->gpu, b->gpu->compute, job->queries * 4, "order of queries", rows);
+  if (!status) status = adji_tensor_order_queries(b->gpu, &b->points, job, adji_at<uint32_t>(*rows));
+  job->numbers = adji_at<uint32_t>(*rows);
+  b->hard_count = 0;
+  for (uint64_t done = 0; done < job->queries && !status; done += most) {
+    adji_brute_job some = batch_of(job, done, most);
+    adji_tensor_outcome found = {};
+    status = adji_check_cancel(b->join.ctx);
+    if (!status) status = adji_tile_exact(b->gpu, &b->points, &some, &b->batch, &found);
+    if (!status) status = keep_hard(b, &found);
+  }
+  return status;
+}
+
+/* Searches the queries that were kept: by canonical sums; with longer lists; and by the matrix method. */
+static adj_status search_hard(adji_gpu_brute *b, const adji_brute_job *all) {
+  adji_brute_job job = *all;
+  adji_block rows = {};
+  uint32_t *numbers = adji_at<uint32_t>(b->hard);
+  job.numbers = numbers;
+  job.queries = b->hard_count;
+  if (!job.queries) return ADJ_OK;
+  adj_status status = search_exactly(b, &job, &rows);
+  adji_block_free(b->gpu, b->gpu->compute, &rows);
+  adji_tensor_outcome found = {b->hard_count, 0, 0, 0, numbers};
+  if (!status && found.failed) status = adji_tensor_search_failed(b->gpu, &b->points, &job, numbers, &found);
+  b->work->prefilter.sums += found.sums;
+  b->work->prefilter.failed += found.failed;
+  if (status || !found.failed) return status;
+  job.numbers = numbers;
+  job.queries = found.failed;
+  return adji_brute_matrix(b->gpu, &job, &b->choice);
+}
+
+/* With points and queries in tree order; rows: of the queries. If too few tiles can be skipped, it ends early, and the
+ * remaining queries of the job are searched in the usual way. */
+static adj_status search_skipping(adji_gpu_brute *b, adji_brute_job *job, adji_block *rows, uint64_t *done) {
+  adj_status status = copy_points(b, job, true);
+  if (!status)
+    status = adji_block_get(b->gpu, b->gpu->compute, job->queries * sizeof(uint32_t), "order of queries", rows);
+  if (!status) status = adji_tensor_order_queries(b->gpu, &b->points, job, adji_at<uint32_t>(*rows));
+  b->copied = !status;
+  if (status) return status;
+  job->numbers = adji_at<uint32_t>(*rows);
+  b->hard_count = 0;
+  if (adji_tile_exact_can(b->gpu, job))
+    status = adji_block_get(b->gpu, b->gpu->compute, job->queries * sizeof(uint32_t), "failed queries", &b->hard);
+  if (!status) status = search_batches(b, job, done);
+  if (!status) status = search_hard(b, job);
+  adji_block_free(b->gpu, b->gpu->compute, &b->hard);
+  if (status || b->skip_fails) free_copies(b);
+  return status;
+}
+
+static adj_status search_through_prefilter(adji_gpu_brute *b, const adji_brute_job *all) {
+  adji_brute_job job = *all;
+  adji_block rows = {};
+  uint64_t done = 0;
+  adj_status status = ADJ_OK;
+  if (may_skip(b, job.queries)) status = search_skipping(b, &job, &rows, &done);
+  if (status == ADJ_E_DEVICE_MEMORY && b->choice.skip == ADJI_SKIP_AUTO) {
+    free_copies(b);
+    b->skip_fails = true;
+    job = *all;
+    done = 0;
+    status = ADJ_OK;
+  }
+  if (!status && done < job.queries) {
+    status = copy_points(b, &job, false);
+    if (!status) status = search_batches(b, &job, &done);
+  }
+  adji_tensor_batch_clear(b->gpu, &b->batch);
+  adji_block_free(b->gpu, b->gpu->compute, &rows);
   b->copied = !status && is_whole(&b->right);
   if (!b->copied) adji_tensor_points_clear(b->gpu, &b->points);
   return status;
+}
+
+/* Rows that stay on the device are found in one step. Others take up to half of the remaining memory, since a small
+ * matrix is slow. They should also not take longer than the time between two checks for adj_cancel, unless every step
+ * needs another copy of all points to the device, or tiles can be skipped: neighbouring queries share what they scan,
+ * and some of the rows have fewer neighbours among each other. Batches check too. */
+uint64_t adji_gpu_brute_most_rows(const adji_gpu_brute *b) {
+  uint64_t most = b->left.at_once, pairs = b->right.count * b->join.right->dim + 1;
+  if (b->left.given) return most;
+  uint64_t row = adji_mul(b->join.k, 4 + adji_type_size(b->join.left->type));
+  most = adji_brute_rows_that_fit(most, row, adji_gpu_available(b->gpu) / 2);
+  if (!is_whole(&b->right) || most <= LEAST_ROWS || may_skip(b, most)) return most;
+  uint64_t rows = COORDINATES_PER_CHECK / pairs > LEAST_ROWS ? COORDINATES_PER_CHECK / pairs : LEAST_ROWS;
+  return rows < most ? rows : most;
 }
 
 /* The matrix method takes every job: also if there is no memory for a prefilter that was not asked for. */
