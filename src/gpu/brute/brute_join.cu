@@ -368,40 +368,45 @@ static void free_copies(adji_gpu_brute *b) {
   b->copied = false;
 }
 
-/* Searches queries that failed by canonical sums, batch by batch in tree order; those that fail again are kept. */
-static adj_status search_exactly(adji_gpu_brute *b, adji_brute_job *job, adji_block *rows) {
-  uint64_t most = BATCH_BYTES / adji_tensor_query_bytes(job, true) / ADJI_TENSOR_ROWS * ADJI_TENSOR_ROWS;
+/* Searches the first `count` queries that were kept by canonical sums, batch by batch in tree order. Those that fail
+ * again are kept then. */
+static adj_status search_exactly(adji_gpu_brute *b, const adji_brute_job *all, uint64_t count, bool patient) {
+  adji_brute_job job = *all;
+  adji_block rows = {};
+  job.numbers = adji_at<uint32_t>(b->hard);
+  job.queries = count;
+  uint64_t most = BATCH_BYTES / adji_tensor_query_bytes(&job, true) / ADJI_TENSOR_ROWS * ADJI_TENSOR_ROWS;
   most = most > ADJI_TENSOR_ROWS ? most : ADJI_TENSOR_ROWS;
-  adj_status status = adji_block_get(b->gpu, b->gpu->compute, job->queries * 4, "order of queries", rows);
-  if (!status) status = adji_tensor_order_queries(b->gpu, &b->points, job, adji_at<uint32_t>(*rows));
-  job->numbers = adji_at<uint32_t>(*rows);
+  adj_status status = adji_block_get(b->gpu, b->gpu->compute, count * 4, "order of queries", &rows);
+  if (!status) status = adji_tensor_order_queries(b->gpu, &b->points, &job, adji_at<uint32_t>(rows));
+  job.numbers = adji_at<uint32_t>(rows);
   b->hard_count = 0;
-  for (uint64_t done = 0; done < job->queries && !status; done += most) {
-    adji_brute_job some = batch_of(job, done, most);
+  for (uint64_t done = 0; done < count && !status; done += most) {
+    adji_brute_job some = batch_of(&job, done, most);
     adji_tensor_outcome found = {};
     status = adji_check_cancel(b->join.ctx);
-    if (!status) status = adji_tile_exact(b->gpu, &b->points, &some, &b->batch, &found);
+    if (!status) status = adji_tile_exact(b->gpu, &b->points, &some, patient, &b->batch, &found);
     if (!status) status = keep_hard(b, &found);
   }
+  adji_block_free(b->gpu, b->gpu->compute, &rows);
   return status;
 }
 
-/* Searches the queries that were kept: by canonical sums; with longer lists; and by the matrix method. */
+/* Searches the queries that were kept: by canonical sums where few tiles are within reach; with longer lists; and the
+ * rest by all canonical sums that are needed, or by the matrix method if they are too few to keep the device busy. */
 static adj_status search_hard(adji_gpu_brute *b, const adji_brute_job *all) {
+  if (!b->hard_count) return ADJ_OK;
+  adj_status status = search_exactly(b, all, b->hard_count, false);
   adji_brute_job job = *all;
-  adji_block rows = {};
-  uint32_t *numbers = adji_at<uint32_t>(b->hard);
-  job.numbers = numbers;
-  job.queries = b->hard_count;
-  if (!job.queries) return ADJ_OK;
-  adj_status status = search_exactly(b, &job, &rows);
-  adji_block_free(b->gpu, b->gpu->compute, &rows);
-  adji_tensor_outcome found = {b->hard_count, 0, 0, 0, numbers};
-  if (!status && found.failed) status = adji_tensor_search_failed(b->gpu, &b->points, &job, numbers, &found);
+  adji_tensor_outcome found = {b->hard_count, 0, 0, 0, adji_at<uint32_t>(b->hard)};
+  if (!status && found.failed)
+    status = adji_tensor_search_failed(b->gpu, &b->points, &job, adji_at<uint32_t>(b->hard), &found);
   b->work->prefilter.sums += found.sums;
   b->work->prefilter.failed += found.failed;
   if (status || !found.failed) return status;
-  job.numbers = numbers;
+  if (found.failed >= static_cast<uint64_t>(b->gpu->multiprocessors) * ADJI_TENSOR_ROWS)
+    return search_exactly(b, all, found.failed, true);
+  job.numbers = adji_at<uint32_t>(b->hard);
   job.queries = found.failed;
   return adji_brute_matrix(b->gpu, &job, &b->choice);
 }
