@@ -60,7 +60,7 @@ static double time_find(const bench *b, uint32_t k, const char *tuning, uint64_t
 }
 
 static void *to_host(const void *device, size_t bytes) {
-  void *host = malloc(bytes);
+  void *host = malloc(bytes + 1);
   if (!host) stop_on(ADJ_E_MEMORY);
   stop_on_cuda(cudaMemcpy(host, device, bytes, cudaMemcpyDeviceToHost));
   return host;
