@@ -29,7 +29,7 @@
  * COMPARE_GPS, the rate of a kernel that compares all pairs; that of host is the bytes of the result over the pinned
  * copy rate, which is measured here. --check compares every pair with the CPU's result. --tuning: docs/tuning.md.
  * --threads: of the host. The others are tables of their own: gpu_ablation.c, gpu_auto.c, gpu_dims.c, gpu_hybrid.c,
- * gpu_index.c, gpu_knn.c, gpu_select.c, gpu_spread.c, gpu_sweep.c.
+ * gpu_index.c, gpu_knn.c, gpu_select.c, gpu_skip.c, gpu_spread.c, gpu_sweep.c.
  */
 #include "gpu.h"
 
@@ -359,7 +359,7 @@ static bool *switch_of(options *o, const char *name) {
              {"--hybrid", &o->hybrid},       {"--hybrid-range", &o->hybrid_range},
              {"--auto", &o->automatic},      {"--auto-sets", &o->auto_sets},
              {"--auto-cold", &o->auto_cold}, {"--spread", &o->spread},
-             {"--index", &o->index}};
+             {"--index", &o->index},         {"--skip", &o->skip}};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     if (!strcmp(name, all[i].name)) return all[i].set;
   return NULL;
@@ -413,7 +413,7 @@ static options parse(int argc, char **argv) {
           "           [--nearest [--neighbours K] [--algorithm grid]] [--hybrid [--neighbours K]] [--hybrid-range]\n"
           "           [--brute [--neighbours K]] [--select] [--auto [--seconds S] [--seed N]] [--auto-sets] "
           "[--auto-cold]\n"
-          "           [--spread] [--index]\n");
+          "           [--spread] [--index] [--skip]\n");
       exit(2);
     }
     i++;
@@ -452,7 +452,7 @@ int main(int argc, char **argv) {
          b.options.repeats);
   const options *o = &b.options;
   if (o->ablation || o->ablation_dims || o->dims || o->nearest || o->brute || o->hybrid || o->hybrid_range ||
-      o->select || o->automatic || o->auto_sets || o->auto_cold || o->spread || o->index) {
+      o->select || o->automatic || o->auto_sets || o->auto_cold || o->spread || o->index || o->skip) {
     if (b.options.ablation) run_ablation(&b);
     if (b.options.ablation_dims) run_ablation_dims(&b);
     if (b.options.dims) run_dims(&b);
@@ -466,6 +466,7 @@ int main(int argc, char **argv) {
     if (b.options.auto_cold) run_auto_cold(&b);
     if (b.options.spread) run_spread(&b);
     if (b.options.index) run_index(&b);
+    if (b.options.skip) run_skip(&b);
     adj_ctx_destroy(b.ctx);
     return b.faults > 0;
   }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * What the tables of bench/gpu share: gpu.c, gpu_ablation.c, gpu_auto.c, gpu_brute.c, gpu_dims.c, gpu_hybrid.c,
- * gpu_index.c, gpu_knn.c, gpu_select.c, gpu_spread.c, gpu_sweep.c.
+ * gpu_index.c, gpu_knn.c, gpu_select.c, gpu_skip.c, gpu_spread.c, gpu_sweep.c.
  */
 #ifndef ADJOIN_BENCH_GPU_H
 #define ADJOIN_BENCH_GPU_H
@@ -23,7 +23,7 @@ typedef struct options {
   uint32_t neighbours, threads, seed;
   double seconds; /* 0: no limit */
   bool ablation, ablation_dims, dims, nearest, brute, hybrid, hybrid_range, select, automatic, auto_sets, auto_cold,
-      spread, index;
+      spread, index, skip;
 } options;
 
 typedef struct bench {
@@ -87,6 +87,9 @@ void run_index(bench *b);
 
 /* kNN by brute force, in any number of dimensions. */
 void run_brute(bench *b);
+
+/* kNN in 7 to 32 dimensions, with points in tree order beside brute force. */
+void run_skip(bench *b);
 
 /* kNN joins in few dimensions, and range joins, by cores and a GPU together. */
 void run_hybrid(bench *b);

@@ -24,9 +24,9 @@ typedef struct generate_request {
 
 static const option options[] = {
     {OPTION_HEADING, 0, NULL, NULL, 0,
-     "KIND is unif, expo, clusters, codes, normal, sphere, lattice, duplicates, repeats or scales; or\n"
-     "the name of a published set, such as Unif2D2M, Expo6D10M or Syn16D2M, which gives the number of\n"
-     "points and dimensions"},
+     "KIND is unif, expo, clusters, codes, normal, sphere, lattice, duplicates, repeats, scales or flat;\n"
+     "or the name of a published set, such as Unif2D2M, Expo6D10M or Syn16D2M, which gives the number\n"
+     "of points and dimensions"},
     {OPTION_COUNT, 'n', "count", "N", FIELD(count), "number of points, such as 10k or 2M"},
     {OPTION_COUNT, 'd', "dim", "D", FIELD(dim), "number of dimensions"},
     {OPTION_COUNT, 0, "seed", "S", FIELD(seed), "seed of the random numbers. Default: 1"},

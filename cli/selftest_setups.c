@@ -57,6 +57,8 @@ static const named_setup NEAREST_SETUPS[] = {
     {"kdtree", "device_chunk=60"},
     {"kdtree", "device_chunk=400,test.per_query=off,device_rows=300"},
     {"brute", "prefilter=tensor"},
+    {"brute", "test.skip=on"},
+    {"brute", "test.skip=on,device_rows=300"},
     {"brute", "prefilter=gemm"},
     {"brute", "prefilter=off"},
     {"brute", "prefilter=off,test.distance=naive,test.select=sort"},

@@ -86,9 +86,13 @@ static void put_grid(json_writer *json, const adj_stats *stats) {
 /* Only where a prefilter was at work. */
 static void put_prefilter(json_writer *json, const adj_stats *stats) {
   if (!stats->prefilter_queries) return;
-  json_raw(json, ",\n  \"prefilter\": {\"queries\": %llu, \"sums\": %llu, \"again\": %llu, \"failed\": %llu}",
+  json_raw(json, ",\n  \"prefilter\": {\"queries\": %llu, \"sums\": %llu, \"again\": %llu, \"failed\": %llu",
            (unsigned long long)stats->prefilter_queries, (unsigned long long)stats->prefilter_sums,
            (unsigned long long)stats->prefilter_again, (unsigned long long)stats->prefilter_failed);
+  if (stats->prefilter_tiles)
+    json_raw(json, ", \"tiles\": %llu, \"tiles_scanned\": %llu", (unsigned long long)stats->prefilter_tiles,
+             (unsigned long long)stats->prefilter_tiles_scanned);
+  json_raw(json, "}");
 }
 
 /* Only where cores and a device shared the queries. */

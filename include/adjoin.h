@@ -358,7 +358,8 @@ ADJ_API int adj_helper_main(int argc, char **argv);
 /* Points from a generator: the same on every machine for the same seed.
  * name: "unif", "expo", "clusters", "codes" (clusters in whole numbers up to 4,095), "normal", "sphere",
  * "lattice", "duplicates", "repeats" (uniform, one point in ten equal to another), "scales" (clusters of side
- * 1 to 10^-7, and a point at 10^6), or a published data set, such as "Unif2D2M", "Expo6D10M" or "Syn16D2M".
+ * 1 to 10^-7, and a point at 10^6), "flat" (correlated normal coordinates, which fill five dimensions), or a published
+ * data set, such as "Unif2D2M", "Expo6D10M" or "Syn16D2M".
  * The latter sets count, dim and lambda. */
 typedef struct adj_generate_options {
   uint32_t struct_size;
@@ -567,6 +568,9 @@ typedef struct adj_stats {
   uint64_t prefilter_sums;    /* distances computed of the candidates that passed it  */
   uint64_t prefilter_again;   /* queries that needed a longer list of candidates      */
   uint64_t prefilter_failed;  /* queries for which every distance was computed        */
+  /* Of these, with points in tree order: tiles of 256 candidates, counted for every 32 queries, and how many of them
+   * were near enough to be looked at. */
+  uint64_t prefilter_tiles, prefilter_tiles_scanned;
 } adj_stats;
 
 ADJ_API void adj_stats_init(adj_stats *stats, size_t struct_size);

@@ -82,6 +82,7 @@ static bool same(const adj_cuda_result *gpu, const adj_result *cpu, adj_type typ
 
 static const char *const TUNINGS[] = {NULL,
                                       "prefilter=tensor",
+                                      "test.skip=on",
                                       "prefilter=gemm",
                                       "prefilter=gemm,device_chunk=700",
                                       "prefilter=off",
@@ -161,6 +162,103 @@ static const problem PROBLEMS[] = {
     {"cosine", 400, 3000, 20, 16, ADJ_COSINE, 0, 0, 0},
     {"great circle", 400, 3000, 2, 16, ADJ_HAVERSINE, 0, 0, 0},
 };
+
+/* ---- Points in tree order -------------------------------------------------------------------------------- */
+
+/* Sets whose tiles are skipped. far: the last point is moved there. */
+typedef struct ordered_case {
+  const char *generator;
+  uint64_t left, right; /* right 0: a self-join */
+  uint32_t dim, k;
+  double radius, far;
+} ordered_case;
+
+static const ordered_case ORDERED[] = {
+    {"unif", 30011, 0, 7, 8, 0, 0},
+    {"unif", 20000, 30000, 10, 1, 0, 0},
+    {"unif", 5001, 30001, 16, 500, 0, 0},
+    {"clusters", 40007, 0, 16, 8, 0, 0},
+    {"clusters", 9000, 40000, 24, 32, 0, 0},
+    {"clusters", 30000, 0, 10, 64, 0.02, 0},
+    {"codes", 40000, 0, 8, 10, 0, 0},
+    {"repeats", 30000, 0, 9, 7, 0, 0},
+    {"flat", 30003, 0, 32, 16, 0, 0},
+    {"flat", 3000, 30003, 12, 2000, 0, 0},
+    {"unif", 20000, 0, 8, 8, 0, 1e6},
+    {"clusters", 20000, 0, 12, 8, 0, 1e30},
+    {"duplicates", 20000, 0, 8, 20, 0, 0},
+    {"lattice", 20000, 0, 7, 12, 0, 0},
+    {"scales", 20000, 0, 8, 8, 0, 0},
+    {"normal", 700, 257, 20, 256, 0, 0},
+    {"unif", 200, 0, 7, 3, 0, 0},
+    {"expo", 33000, 0, 16, 8, 0, -1e5},
+};
+
+static point_set generate(adj_ctx *ctx, const ordered_case *c, adj_type type, uint64_t count, uint64_t seed) {
+  point_set p = {type, c->dim, count, malloc((count * c->dim + 1) * type_size(type))};
+  need(p.data, "memory");
+  if (!count) return p;
+  adj_generate_options options;
+  adj_generate_options_init(&options, sizeof options);
+  options.name = c->generator;
+  options.type = type;
+  options.count = count;
+  options.dim = c->dim;
+  options.seed = seed;
+  adj_dataset *set = NULL;
+  need(!adj_dataset_generate(ctx, &options, &set), "points");
+  for (uint64_t i = 0; i < count; i++)
+    need(!adj_dataset_row(set, i, (char *)p.data + i * c->dim * type_size(type)), "a row");
+  adj_dataset_destroy(set);
+  for (uint32_t j = 0; j < c->dim && c->far != 0; j++)
+    if (type == ADJ_F64)
+      ((double *)p.data)[(count - 1) * c->dim + j] = c->far;
+    else
+      ((float *)p.data)[(count - 1) * c->dim + j] = (float)c->far;
+  return p;
+}
+
+static const char *const ORDERED_TUNINGS[] = {"test.skip=on", "test.skip=off"};
+
+static void check_ordered(adj_ctx *ctx, const ordered_case *c, adj_type type) {
+  point_set left = generate(ctx, c, type, c->left, 1), right = generate(ctx, c, type, c->right, 2);
+  problem p = {c->generator, c->left, c->right, c->dim, c->k, ADJ_L2, 0, c->radius, 0};
+  void *memory[2] = {NULL, NULL};
+  adj_cuda_points queries = to_device(&left, PACKED, &memory[0]), others = to_device(&right, PACKED, &memory[1]);
+  adj_result *cpu = find_on_cpu(ctx, &p, &left, c->right ? &right : NULL);
+  for (size_t t = 0; t < sizeof ORDERED_TUNINGS / sizeof *ORDERED_TUNINGS; t++) {
+    adj_join_spec spec = spec_of(&p);
+    spec.algorithm = "brute";
+    spec.tuning = ORDERED_TUNINGS[t];
+    adj_cuda_result *gpu = NULL;
+    need(!adj_cuda_knn_join(ctx, &spec, &queries, c->right ? &others : NULL, NULL, &gpu), p.name);
+    if (!same(gpu, cpu, type)) {
+      fprintf(stderr, "gpu_brute: %s, %u-D, k %u, %s, tuning %s: other rows than the CPU's\n", p.name, p.dim, p.k,
+              type == ADJ_F64 ? "f64" : "f32", ORDERED_TUNINGS[t]);
+      exit(1);
+    }
+    adj_cuda_result_destroy(gpu, NULL);
+  }
+  adj_result_destroy(cpu);
+  need_cuda(cudaFree(memory[0]));
+  need_cuda(cudaFree(memory[1]));
+  free(left.data);
+  free(right.data);
+}
+
+static void check_all_ordered(const char *text) {
+  adj_ctx *ctx = NULL;
+  need(!adj_ctx_create(NULL, &ctx), "a context");
+  for (size_t i = 0; i < sizeof ORDERED / sizeof *ORDERED; i++) {
+    const ordered_case *c = &ORDERED[i];
+    if (text && !strstr("in tree order", text) && !strstr(c->generator, text)) continue;
+    check_ordered(ctx, c, ADJ_F32);
+    check_ordered(ctx, c, ADJ_F64);
+    printf("in tree order: %s, %u-D, k %u: the CPU's rows\n", c->generator, c->dim, c->k);
+    fflush(stdout);
+  }
+  adj_ctx_destroy(ctx);
+}
 
 /* ---- The environment ------------------------------------------------------------------------------------- */
 
@@ -247,6 +345,7 @@ int main(int argc, char **argv) {
     printf("%s: the CPU's rows\n", PROBLEMS[i].name);
     fflush(stdout);
   }
+  check_all_ordered(argc > 1 ? argv[1] : NULL);
   if (argc == 1) check_environments(argv[0]);
   return 0;
 }

@@ -72,6 +72,8 @@ static const golden goldens[] = {
     {"repeats", ADJ_F64, 3001, 2, 5, UINT64_C(0xfb15ed9b08ffdd25)},
     {"scales", ADJ_F32, 3001, 1, 5, UINT64_C(0x166cd51fcfa1e583)},
     {"scales", ADJ_F64, 3001, 2, 5, UINT64_C(0xde3af8b91e002595)},
+    {"flat", ADJ_F32, 3001, 1, 7, UINT64_C(0x66bb32325bee5675)},
+    {"flat", ADJ_F64, 3001, 2, 7, UINT64_C(0xf91fc07e20aeef19)},
     {"Unif2D100K", ADJ_F32, 0, 1, 0, UINT64_C(0x49770ea5faa807cf)},
     {"Expo4D50K", ADJ_F32, 0, 1, 0, UINT64_C(0xea1542cb1572ac32)},
     {"Syn16D10K", ADJ_F32, 0, 1, 0, UINT64_C(0x83880fee01082792)},

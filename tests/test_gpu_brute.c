@@ -114,6 +114,10 @@ static void settings_have_names(void **user) {
   must_fail(ADJ_E_ARGUMENT, "test.distance= is for prefilter=off", adji_tuning_parse("test.distance=naive", &t));
   must_fail(ADJ_E_ARGUMENT, "test.select= is for prefilter=off and prefilter=gemm",
             adji_tuning_parse("prefilter=tensor,test.select=sort", &t));
+  must(adji_tuning_parse("prefilter=tensor,test.skip=on", &t));
+  must(adji_tuning_parse("prefilter=gemm,test.skip=off", &t));
+  must_fail(ADJ_E_ARGUMENT, "test.skip=on is for prefilter=tensor",
+            adji_tuning_parse("prefilter=gemm,test.skip=on", &t));
   must_fail(ADJ_E_ARGUMENT, "naive, tiled and register", adji_tuning_parse("test.distance=gemm", &t));
 }
 

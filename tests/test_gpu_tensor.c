@@ -66,10 +66,27 @@ typedef struct scene {
   adji_tensor_rules rules;
   double scale, norm_sq, error;
   float values[POINTS], sums[POINTS];
+  float near[POINTS], nearer[POINTS]; /* sums of squared gaps to boxes: of the point, and of it and those before it */
 } scene;
+
+/* The box of a point, which the others before it may be in; the sums of gaps to both boxes. */
+static void add_box(const copied *query, const copied *point, uint32_t dim, float (*box)[2], uint32_t i, scene *to) {
+  float alone = 0, together = 0;
+  for (uint32_t j = 0; j < dim; j++) {
+    float x = (float)query->values[j], y = (float)point->values[j];
+    box[j][0] = i % 8 ? fminf(box[j][0], y) : y;
+    box[j][1] = i % 8 ? fmaxf(box[j][1], y) : y;
+    float c = (box[j][0] + box[j][1]) / 2;
+    alone = adji_tensor_add_gap(alone, x, y, adji_tensor_box_half(y, y, y));
+    together = adji_tensor_add_gap(together, x, c, adji_tensor_box_half(box[j][0], box[j][1], c));
+  }
+  to->near[i] = alone;
+  to->nearer[i] = together;
+}
 
 static void make_scene(uint32_t dim, const lying *l, uint32_t group, scene *to) {
   float x[MOST_DIM], y[MOST_DIM], centre[MOST_DIM], scale = (float)ldexp(0x1p10, -ilogb(l->spread)), most = 0;
+  float box[MOST_DIM][2];
   copied query, point;
   to->rules = adji_tensor_rules_of(dim, false);
   to->scale = (double)scale;
@@ -87,9 +104,19 @@ static void make_scene(uint32_t dim, const lying *l, uint32_t group, scene *to) 
     to->values[i] = (float)tensor_product((tensor_unit){group, 23, false}, (double)point.start, query.values,
                                           point.values, to->rules.width);
     to->sums[i] = canonical(x, y, dim);
+    if (dim <= ADJI_TENSOR_MOST_SKIP_DIM) add_box(&query, &point, dim, box, i, to);
   }
   to->norm_sq = query.norm_sq;
   to->error = (double)query.error + (double)most;
+}
+
+/* No box of a point whose sum is at most limit is farther than p. */
+static void check_boxes(const scene *s, float limit, double reach, const char *what) {
+  double by_radius = adji_tensor_reach_of(&s->rules, s->scale, (double)limit);
+  float p_sq = adji_tensor_reach_sq(reach < by_radius ? reach : by_radius, s->error);
+  for (uint32_t i = 0; i < POINTS; i++)
+    if (s->sums[i] <= limit && (s->near[i] > p_sq || s->nearer[i] > p_sq))
+      fail_msg("%s, %u-D: the box of one of the nearest is skipped", what, s->rules.dim);
 }
 
 /* For one k: how many values are below the bound, none of which may be of the k nearest. */
@@ -111,6 +138,7 @@ static uint64_t check_bound(const scene *s, uint32_t k, const char *what) {
       fail_msg("%s, %u-D, k %u: one of the nearest is dropped", what, s->rules.dim, k);
     dropped += s->values[i] < bound;
   }
+  if (s->rules.dim <= ADJI_TENSOR_MOST_SKIP_DIM) check_boxes(s, sums[k - 1], reach, what);
   return dropped;
 }
 

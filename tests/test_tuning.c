@@ -259,6 +259,8 @@ static void kernels_are_refused(void **state) {
       {two, {gpu, ADJ_L1, "prefilter=tensor", NULL, 0.1, 0, 0}, "prefilter=tensor is for L2 in f32"},
       {two, {gpu, 0, "prefilter=tensor", NULL, 0, 3000, 0}, "prefilter=tensor is for L2 in up to"},
       {two, {gpu, ADJ_L1, "prefilter=gemm", NULL, 0, 3, 0}, "prefilter=gemm is for L2 in up to"},
+      {two, {gpu, ADJ_L1, "test.skip=on", "brute", 0, 3, 0}, "test.skip=on is for L2 in up to"},
+      {two, {gpu, 0, "test.skip=on", "brute", 0, 3000, 0}, "test.skip=on is for L2 in up to"},
       {two, {gpu, 0, "test.per_query=off", NULL, 0, 161, 0}, "test.per_query=off is for"},
       {six, {gpu, 0, "test.per_query=off", NULL, 0, 33, 0}, "test.per_query=off is for"},
       {two, {ADJ_BACKEND_AUTO, 0, "paper.access=full", NULL, 0.1, 0, 0}, "GPU"},

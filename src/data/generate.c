@@ -38,7 +38,7 @@ bool adji_published_find(const char *name, adji_published_set *set) {
     const char *prefix, *generator;
   } families[] = {{"Unif", "unif"},       {"Expo", "expo"},     {"Syn", "expo"},        {"Clusters", "clusters"},
                   {"Normal", "normal"},   {"Sphere", "sphere"}, {"Lattice", "lattice"}, {"Codes", "codes"},
-                  {"Repeats", "repeats"}, {"Scales", "scales"}};
+                  {"Repeats", "repeats"}, {"Scales", "scales"}, {"Flat", "flat"}};
   for (size_t f = 0; f < sizeof families / sizeof *families; f++) {
     size_t length = strlen(families[f].prefix);
     if (strncasecmp(name, families[f].prefix, length)) continue;
@@ -77,7 +77,7 @@ static adj_status resolve_name(adj_generate_options *options, const adji_generat
   return adji_fail(
       ADJ_E_ARGUMENT,
       "name: \"%s\" is not a kind of points; there are unif, expo, clusters, codes, normal, sphere, lattice, "
-      "duplicates, repeats, scales, and published sets such as Expo4D10M",
+      "duplicates, repeats, scales, flat, and published sets such as Expo4D10M",
       options->name);
 }
 
@@ -131,6 +131,7 @@ free_points:
   if (status) adji_free(&ctx->memory, g->data);
 free_weights:
   adji_free(&ctx->memory, g->cumulative);
+  adji_free(&ctx->memory, g->axes);
   return status;
 }
 

@@ -28,14 +28,15 @@ typedef struct adji_generator {
   uint64_t side;      /* lattice: points per dimension                                       */
   uint32_t clusters;  /* clusters, duplicates: centres                                       */
   double *cumulative; /* clusters: weight of the centres 0 .. c, clusters entries, else NULL */
+  double *axes;       /* flat: the directions, 5 entries for each dimension, else NULL       */
   char *data;         /* count rows of dim values of type, packed                            */
 } adji_generator;
 
 /* The kind of that name, or NULL. */
 const adji_generator_kind *adji_generator_find(const char *name);
 
-/* What a kind needs before its first row: the side of the lattice; the weights of the clusters, to be freed with
- * adji_free. */
+/* What a kind needs before its first row: the side of the lattice; the weights of the clusters and the
+ * directions of a flat set, to be freed with adji_free. */
 adj_status adji_generator_prepare(adj_ctx *ctx, adji_generator *g);
 
 /* The parts of a name such as "Expo6D10M": generator, dim and count. */

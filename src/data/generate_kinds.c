@@ -44,7 +44,7 @@ double adji_ln(double x) {
 }
 
 /* One seed has several keys, by purpose. */
-enum { FOR_ROWS, FOR_CENTRES, FOR_WEIGHTS, FOR_WIDTHS };
+enum { FOR_ROWS, FOR_CENTRES, FOR_WEIGHTS, FOR_WIDTHS, FOR_AXES };
 
 static uint64_t key_of(const adji_generator *g, unsigned purpose, uint64_t index) {
   return adji_random(adji_random(g->key, purpose), index);
@@ -229,10 +229,30 @@ static void scale_row(const adji_generator *g, uint64_t row) {
   }
 }
 
+/* Correlated normal coordinates: a sum of FLAT_DIMS normal vectors along fixed directions, and normal noise of a
+ * hundredth of their length in every dimension. */
+enum { FLAT_DIMS = 5 };
+
+static void flat_row(const adji_generator *g, uint64_t row) {
+  uint64_t key = key_of(g, FOR_ROWS, row);
+  double z[FLAT_DIMS];
+  for (uint32_t a = 0; a < FLAT_DIMS; a++) {
+    uint64_t attempt = 0;
+    z[a] = normal(key, g->dim + a, &attempt);
+  }
+  for (uint32_t j = 0; j < g->dim; j++) {
+    uint64_t attempt = 0;
+    double x = 0.01 * normal(key, j, &attempt);
+    for (uint32_t a = 0; a < FLAT_DIMS; a++)
+      x += g->axes[j * FLAT_DIMS + a] * z[a];
+    put(g, row, j, x);
+  }
+}
+
 static const adji_generator_kind kinds[] = {
     {"unif", uniform_row},   {"expo", exponential_row}, {"clusters", cluster_row}, {"codes", code_row},
     {"normal", normal_row},  {"sphere", sphere_row},    {"lattice", lattice_row},  {"duplicates", duplicate_row},
-    {"repeats", repeat_row}, {"scales", scale_row},
+    {"repeats", repeat_row}, {"scales", scale_row},     {"flat", flat_row},
 };
 
 const adji_generator_kind *adji_generator_find(const char *name) {
@@ -277,7 +297,19 @@ static adj_status prepare_clusters(adj_ctx *ctx, adji_generator *g) {
   return ADJ_OK;
 }
 
+static adj_status prepare_flat(adj_ctx *ctx, adji_generator *g) {
+  g->axes = adji_alloc(&ctx->memory, adji_mul(g->dim, FLAT_DIMS), sizeof(double), "directions of the points");
+  if (!g->axes) return ADJ_E_MEMORY;
+  for (uint32_t j = 0; j < g->dim; j++)
+    for (uint32_t a = 0; a < FLAT_DIMS; a++) {
+      uint64_t attempt = 0;
+      g->axes[j * FLAT_DIMS + a] = normal(key_of(g, FOR_AXES, j), a, &attempt);
+    }
+  return ADJ_OK;
+}
+
 adj_status adji_generator_prepare(adj_ctx *ctx, adji_generator *g) {
+  if (g->kind->row == flat_row) return prepare_flat(ctx, g);
   if (g->kind->row == lattice_row) return prepare_lattice(g);
   if (g->kind->row == cluster_row || g->kind->row == code_row) return prepare_clusters(ctx, g);
   return ADJ_OK;

@@ -144,6 +144,9 @@ static void say_prefilter(text *t, const adj_stats *s) {
       "distances\n",
       (double)s->prefilter_sums / (double)s->prefilter_queries, (unsigned long long)s->prefilter_again,
       (unsigned long long)s->prefilter_queries, (unsigned long long)s->prefilter_failed);
+  if (s->prefilter_tiles)
+    say(t, "  points in tree order: %.2f %% of the tiles were near enough to be looked at\n",
+        100 * (double)s->prefilter_tiles_scanned / (double)s->prefilter_tiles);
 }
 
 static void say_workers(text *t, const adj_plan *plan) {

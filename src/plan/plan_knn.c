@@ -154,7 +154,8 @@ adji_knn_request adji_knn_request_of(const adj_plan *plan) {
                                         .cut = adji_choose_cut(&plan->join, &plan->tuning),
                                         .grid = grid_of(&plan->tuning)},
                             .choice = {brute_method(&plan->tuning), (adji_brute_distance)plan->tuning.distance,
-                                       (adji_select_algorithm)plan->tuning.select, plan->tuning.device_chunk}};
+                                       (adji_select_algorithm)plan->tuning.select, plan->tuning.device_chunk,
+                                       (adji_brute_skip)plan->tuning.skip}};
 }
 
 /* Whether there are kernels for the prefilter of brute force, and for 32 queries per warp. */
@@ -166,6 +167,9 @@ adj_status adji_check_knn_kernels(const adj_plan *plan) {
       (!l2 || dim > ADJI_TENSOR_MOST_DIM || join->k > most_k))
     return adji_fail(ADJ_E_UNSUPPORTED, "tuning: prefilter=%s is for L2 in up to %d dimensions and k up to %u",
                      tensor ? "tensor" : "gemm", (int)ADJI_TENSOR_MOST_DIM, most_k);
+  if (plan->tuning.skip == ADJI_ON && (!l2 || dim > ADJI_TENSOR_MOST_SKIP_DIM || join->k > ADJI_TENSOR_MOST_K))
+    return adji_fail(ADJ_E_UNSUPPORTED, "tuning: test.skip=on is for L2 in up to %d dimensions and k up to %d",
+                     (int)ADJI_TENSOR_MOST_SKIP_DIM, (int)ADJI_TENSOR_MOST_K);
   bool plane_or_space = dim == 2 || dim == 3, f32 = join->left->type == ADJ_F32;
   bool dense = l2 && join->k <= (f32 && plane_or_space ? 160u : 32u) && (f32 ? dim <= 6 : plane_or_space);
   if (plan->tuning.per_query == ADJI_OFF && !dense) /* adji_knn_has_dense */

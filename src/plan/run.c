@@ -33,6 +33,8 @@ static void report_device(const adj_plan *plan, const adji_run *run, adj_stats *
   stats->prefilter_sums = device->prefilter.sums;
   stats->prefilter_again = device->prefilter.again;
   stats->prefilter_failed = device->prefilter.failed;
+  stats->prefilter_tiles = device->prefilter.tiles;
+  stats->prefilter_tiles_scanned = device->prefilter.tiles_scanned;
   stats->grid_queries = device->grid.queries;
   stats->grid_failed = device->grid.failed;
   stats->grid_reindexed = device->grid.reindexed;

@@ -214,6 +214,8 @@ static adj_status check_kernels(const adji_tuning *t) {
     return adji_fail(ADJ_E_ARGUMENT, "tuning: test.mirrored=on compares without prefilter=tensor");
   if (t->distance && t->prefilter != ADJI_PREFILTER_OFF)
     return adji_fail(ADJ_E_ARGUMENT, "tuning: test.distance= is for prefilter=off only");
+  if (t->skip == ADJI_ON && ((t->prefilter && t->prefilter != ADJI_PREFILTER_TENSOR) || t->distance || t->select))
+    return adji_fail(ADJ_E_ARGUMENT, "tuning: test.skip=on is for prefilter=tensor only");
   if (t->select && t->prefilter != ADJI_PREFILTER_OFF && t->prefilter != ADJI_PREFILTER_GEMM)
     return adji_fail(ADJ_E_ARGUMENT, "tuning: test.select= is for prefilter=off and prefilter=gemm only");
   return ADJ_OK;

@@ -18,6 +18,8 @@ static void accumulate(adji_device_stats *to, const adji_device_stats *more, int
   to->prefilter.sums += s * more->prefilter.sums;
   to->prefilter.again += s * more->prefilter.again;
   to->prefilter.failed += s * more->prefilter.failed;
+  to->prefilter.tiles += s * more->prefilter.tiles;
+  to->prefilter.tiles_scanned += s * more->prefilter.tiles_scanned;
   to->grid.queries += s * more->grid.queries;
   to->grid.failed += s * more->grid.failed;
   to->grid.reindexed += s * more->grid.reindexed;

@@ -35,8 +35,9 @@ typedef struct adji_knn_grid_stats {
 /* A brute-force kNN join with a prefilter on a GPU (gpu/brute/); all 0 for others. */
 typedef struct adji_prefilter_stats {
   uint64_t queries;
-  uint64_t sums;          /* canonical ones, of candidates that passed                         */
-  uint64_t again, failed; /* queries that needed longer lists; that were done without it       */
+  uint64_t sums;                 /* canonical ones, of candidates that passed                         */
+  uint64_t again, failed;        /* queries that needed longer lists; that were done without it       */
+  uint64_t tiles, tiles_scanned; /* with points in tree order: of candidates, for 32 queries each */
 } adji_prefilter_stats;
 
 /* What devices did for a run; all 0 where none took part. Waiting and placing are summed over the lanes. */

@@ -30,11 +30,16 @@ typedef enum adji_brute_distance {
   ADJI_DISTANCE_REGISTER /* 64 pairs per thread in registers (f64: 16): the default */
 } adji_brute_distance;
 
+/* Whether points are put in tree order, so that the prefilter of tensor cores skips tiles that are too far away: if
+ * enough of them are, always, or never. */
+typedef enum adji_brute_skip { ADJI_SKIP_AUTO, ADJI_SKIP_ON, ADJI_SKIP_OFF } adji_brute_skip;
+
 typedef struct adji_brute_choice {
   adji_brute_method method;
   adji_brute_distance distance;
   adji_select_algorithm select;
   uint64_t chunk; /* right points on the device at a time; 0: all, if there is memory */
+  adji_brute_skip skip;
 } adji_brute_choice;
 
 /* ---- Sizes of tiles -------------------------------------------------------------------------- */

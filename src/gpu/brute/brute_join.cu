@@ -1,57 +1,31 @@
 /* SPDX-License-Identifier: MIT
  *
- * kNN by brute force on a device: its points, and the choice of a method for the rows of the result. With a prefilter
- * rows are found in batches, and queries that it cannot certify go to the matrix method. knn.cu calls it.
+ * kNN by brute force on a device: its points, and the rows of the result. brute_join_method.cu has the choice of a
+ * method for them. knn.cu calls it.
  *
  * Points that are already on the device and packed are used in place. Other points are copied there, all of them if
  * there is memory. A right set that is too large goes through two buffers: one is filled while the other is compared
  * with, and the lists of the best so far are merged with those of each chunk. A left set that is too large is copied
  * with the rows that are requested.
  */
-#include "gpu/brute/brute_join.cuh"
-
 #include <cstdlib>
 
+#include "gpu/brute/brute_join_private.cuh"
 #include "gpu/brute/brute_matrix.cuh"
-#include "gpu/brute/prefilter_gemm.cuh"
 #include "gpu/shared/report.cuh"
 
 extern "C" {
 #include "gpu/device/staging.h"
 }
 
-enum { BUFFERS = 2, LEAST_CHUNK = 1 << 10, PACK_THREADS = 256, SQUARE = 32, LEAST_ROWS = 8192 };
+enum { BUFFERS = ADJI_BRUTE_BUFFERS, LEAST_CHUNK = 1 << 10, PACK_THREADS = 256, SQUARE = 32, LEAST_ROWS = 8192 };
 
 /* Coordinates of pairs compared between two checks for adj_cancel: about a second. */
 static const uint64_t COORDINATES_PER_CHECK = UINT64_C(1) << 44;
 
-/* A set, and the part of it on the device. */
-typedef struct side {
-  const adj_dataset *set; /* on the host; on the device if rows are given */
-  bool given;
-  adji_gpu_rows rows;
-  uint64_t count, row_bytes;
-  uint64_t at_once;           /* rows on the device at a time */
-  adji_block points[BUFFERS]; /* the first one holds all if they fit */
-} side;
-
-struct adji_gpu_brute {
-  adji_gpu *gpu;
-  adji_join join;
-  adji_measure measure;
-  adji_brute_choice choice;
-  adji_device_stats *work;
-  adji_block box;
-  side left, right;
-  cudaEvent_t used[BUFFERS]; /* the comparisons with a buffer of the right set are done */
-  bool copied;               /* `points` are copies of the right set, which is on the device as a whole */
-  adji_tensor_points points;
-  adji_tensor_batch batch;
-};
-
 /* ---- Points ---------------------------------------------------------------------------------- */
 
-static bool is_packed(const side *s) {
+static bool is_packed(const adji_brute_side *s) {
   return s->given && s->rows.column_stride == 1 && s->rows.row_stride == s->rows.dim;
 }
 
@@ -76,7 +50,7 @@ static __global__ void pack_rows(adji_gpu_rows rows, bool across, uint64_t first
     if (row + i < count && column + x < rows.dim) to[(row + i) * rows.dim + column + x] = square[i][x];
 }
 
-static adj_status pack(adji_gpu *gpu, const side *s, uint64_t first, uint64_t count, void *to) {
+static adj_status pack(adji_gpu *gpu, const adji_brute_side *s, uint64_t first, uint64_t count, void *to) {
   const adji_gpu_rows *rows = &s->rows;
   uint32_t blocks = adji_blocks_for(count, SQUARE) * adji_blocks_for(rows->dim, SQUARE);
   bool across = rows->row_stride < rows->column_stride;
@@ -90,7 +64,7 @@ static adj_status pack(adji_gpu *gpu, const side *s, uint64_t first, uint64_t co
 }
 
 /* Copies rows first .. first + count - 1, packed, to device memory that nothing else uses. */
-static adj_status fetch_rows(adji_gpu_brute *b, const side *s, uint64_t first, uint64_t count, void *to) {
+static adj_status fetch_rows(adji_gpu_brute *b, const adji_brute_side *s, uint64_t first, uint64_t count, void *to) {
   if (s->given) return pack(b->gpu, s, first, count, to);
   adj_dataset some = *s->set;
   some.data += first * some.row_stride;
@@ -107,7 +81,7 @@ static adj_status get_points(adji_gpu_brute *b, uint64_t bytes, adji_block *out)
   return status;
 }
 
-static void set_side(side *s, const adj_dataset *set, const adji_gpu_rows *rows) {
+static void set_side(adji_brute_side *s, const adj_dataset *set, const adji_gpu_rows *rows) {
   s->set = set;
   s->given = rows != NULL;
   if (rows) s->rows = *rows;
@@ -117,34 +91,30 @@ static void set_side(side *s, const adj_dataset *set, const adji_gpu_rows *rows)
 }
 
 /* Copies all of a set, or fails with ADJ_E_DEVICE_MEMORY. */
-static adj_status fetch_all(adji_gpu_brute *b, side *s) {
+static adj_status fetch_all(adji_gpu_brute *b, adji_brute_side *s) {
   if (is_packed(s)) return ADJ_OK;
   adj_status status = get_points(b, adji_mul(s->count, s->row_bytes), &s->points[0]);
   return status || !s->count ? status : fetch_rows(b, s, 0, s->count, s->points[0].at);
 }
 
-static bool is_whole(const side *s) {
-  return s->at_once == s->count;
-}
-
 /* Where row `first` is, among those on the device. */
-static const void *points_of(const side *s, uint32_t buffer, uint64_t first) {
-  const char *all = is_packed(s)  ? static_cast<const char *>(s->rows.data)
-                    : is_whole(s) ? static_cast<const char *>(s->points[0].at)
-                                  : NULL;
+static const void *points_of(const adji_brute_side *s, uint32_t buffer, uint64_t first) {
+  const char *all = is_packed(s)             ? static_cast<const char *>(s->rows.data)
+                    : adji_brute_is_whole(s) ? static_cast<const char *>(s->points[0].at)
+                                             : NULL;
   return all ? all + first * s->row_bytes : s->points[buffer].at;
 }
 
 /* Whether the queries are the right points in device memory. */
 static bool is_shared(const adji_gpu_brute *b) {
-  return b->join.self_join && (is_whole(&b->right) || is_packed(&b->right));
+  return b->join.self_join && (adji_brute_is_whole(&b->right) || is_packed(&b->right));
 }
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
 /* Two buffers for chunks of the right set: as large as requested, or as there is memory for. */
 static adj_status get_buffers(adji_gpu_brute *b) {
-  side *s = &b->right;
+  adji_brute_side *s = &b->right;
   if (is_packed(s)) return ADJ_OK;
   for (;;) {
     adj_status status = ADJ_OK;
@@ -159,7 +129,7 @@ static adj_status get_buffers(adji_gpu_brute *b) {
 
 /* A right set takes up to half of the memory if it fits whole, and otherwise a quarter, in two chunks. */
 static adj_status open_right(adji_gpu_brute *b) {
-  side *s = &b->right;
+  adji_brute_side *s = &b->right;
   uint64_t available = adji_gpu_available(b->gpu), most = b->choice.chunk;
   if (!most && (is_packed(s) || s->count <= available / 2 / s->row_bytes)) most = s->count;
   if (!most) most = adji_brute_rows_that_fit(s->count, s->row_bytes, available / 4 / BUFFERS);
@@ -173,7 +143,7 @@ static adj_status open_right(adji_gpu_brute *b) {
 /* A left set takes up to a quarter of the remaining memory if it fits whole, and otherwise an eighth for the rows
  * requested. */
 static adj_status open_left(adji_gpu_brute *b) {
-  side *s = &b->left;
+  adji_brute_side *s = &b->left;
   uint64_t available = adji_gpu_available(b->gpu);
   if (is_shared(b)) return ADJ_OK;
   if (is_packed(s) || s->count <= available / 4 / s->row_bytes) return fetch_all(b, s);
@@ -229,104 +199,29 @@ void adji_gpu_brute_close(adji_gpu_brute *b) {
 }
 
 uint64_t adji_gpu_brute_chunk(const adji_gpu_brute *b) {
-  return is_whole(&b->right) ? 0 : b->right.at_once;
+  return adji_brute_is_whole(&b->right) ? 0 : b->right.at_once;
 }
 
 /* Rows that stay on the device are found in one step. Others take up to half of the remaining memory, since a small
  * matrix is slow. They should also not take longer than the time between two checks for adj_cancel, unless every step
- * needs another copy of all points to the device. */
+ * needs another copy of all points to the device, or tiles can be skipped: neighbouring queries share what they scan,
+ * and some of the rows have fewer neighbours among each other. Batches check too. */
 uint64_t adji_gpu_brute_most_rows(const adji_gpu_brute *b) {
   uint64_t most = b->left.at_once, pairs = b->right.count * b->join.right->dim + 1;
   if (b->left.given) return most;
   uint64_t row = adji_mul(b->join.k, 4 + adji_type_size(b->join.left->type));
   most = adji_brute_rows_that_fit(most, row, adji_gpu_available(b->gpu) / 2);
-  if (!is_whole(&b->right) || most <= LEAST_ROWS) return most;
+  if (!adji_brute_is_whole(&b->right) || most <= LEAST_ROWS || adji_brute_may_skip(b, most)) return most;
   uint64_t rows = COORDINATES_PER_CHECK / pairs > LEAST_ROWS ? COORDINATES_PER_CHECK / pairs : LEAST_ROWS;
   return rows < most ? rows : most;
-}
-
-/* ---- Methods --------------------------------------------------------------------------------- */
-
-/* Of the queries of a batch. */
-enum { BATCH_BYTES = 512 << 20 };
-
-static bool has_prefilter(const adji_gpu_brute *b, const adji_brute_job *job) {
-  const adji_brute_choice *choice = &b->choice;
-  if (choice->method == ADJI_METHOD_MATRIX) return false;
-  if (choice->method == ADJI_METHOD_GEMM) return adji_gemm_can(job);
-  if (choice->distance || choice->select || !b->gpu->tensor.holds || !adji_tensor_can(job)) return false;
-  return choice->method == ADJI_METHOD_TENSOR || adji_tensor_pays(job->queries, job->right_count, job->k);
-}
-
-/* Searches one batch; queries it fails go to the matrix method. */
-static adj_status search_batch(adji_gpu_brute *b, const adji_brute_job *job) {
-  adji_tensor_outcome found;
-  adj_status status = b->choice.method == ADJI_METHOD_GEMM
-                          ? adji_gemm_search(b->gpu, &b->points, job, &b->choice, &b->batch, &found)
-                          : adji_tensor_search(b->gpu, &b->points, job, &b->batch, &found);
-  if (status) return status;
-  adji_prefilter_stats *work = &b->work->prefilter;
-  work->queries += job->queries;
-  work->sums += found.sums;
-  work->again += found.again;
-  work->failed += found.failed;
-  if (!found.failed) return ADJ_OK;
-  adji_brute_job rest = *job;
-  rest.numbers = found.numbers;
-  rest.queries = found.failed;
-  return adji_brute_matrix(b->gpu, &rest, &b->choice);
-}
-
-static adj_status search_batches(adji_gpu_brute *b, const adji_brute_job *job) {
-  bool gemm = b->choice.method == ADJI_METHOD_GEMM;
-  uint64_t row = job->k * adji_type_size(job->type), unit = ADJI_TENSOR_ROWS;
-  uint64_t most = BATCH_BYTES / (gemm ? adji_gemm_query_bytes(job) : adji_tensor_query_bytes(job)) / unit * unit;
-  if (most < unit) most = unit;
-  adj_status status = ADJ_OK;
-  for (uint64_t done = 0; done < job->queries && !status;) {
-    adji_brute_job some = *job;
-    some.queries = job->queries - done < most ? job->queries - done : most;
-    some.first_row += done;
-    some.ids += done * job->k;
-    some.distances = static_cast<char *>(some.distances) + done * row;
-    status = search_batch(b, &some);
-    if (status == ADJ_E_DEVICE_MEMORY && most > unit) {
-      most = most / 2 / unit * unit;
-      status = ADJ_OK;
-      continue;
-    }
-    done += some.queries;
-  }
-  return status;
-}
-
-static adj_status search_through_prefilter(adji_gpu_brute *b, const adji_brute_job *job) {
-  adj_status status = ADJ_OK;
-  if (!b->copied)
-    status = b->choice.method == ADJI_METHOD_GEMM ? adji_gemm_copy_points(b->gpu, job, &b->points)
-                                                  : adji_tensor_copy_points(b->gpu, job, &b->points);
-  if (!status) status = search_batches(b, job);
-  adji_tensor_batch_clear(b->gpu, &b->batch);
-  b->copied = !status && is_whole(&b->right);
-  if (!b->copied) adji_tensor_points_clear(b->gpu, &b->points);
-  return status;
-}
-
-/* The matrix method takes every job: also if there is no memory for a prefilter that was not asked for. */
-static adj_status run_method(adji_gpu_brute *b, const adji_brute_job *job) {
-  if (b->choice.method == ADJI_METHOD_TENSOR && !b->gpu->tensor.holds) return adji_gpu_refuse_tensor(b->gpu);
-  if (!has_prefilter(b, job)) return adji_brute_matrix(b->gpu, job, &b->choice);
-  adj_status status = search_through_prefilter(b, job);
-  if (status != ADJ_E_DEVICE_MEMORY || b->choice.method != ADJI_METHOD_AUTO) return status;
-  return adji_brute_matrix(b->gpu, job, &b->choice);
 }
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
 /* Finds or copies the points of the queries. */
 static adj_status find_left(adji_gpu_brute *b, adji_brute_job *job) {
-  side *s = is_shared(b) ? &b->right : &b->left;
-  if (is_packed(s) || is_whole(s)) {
+  adji_brute_side *s = is_shared(b) ? &b->right : &b->left;
+  if (is_packed(s) || adji_brute_is_whole(s)) {
     job->left = points_of(s, 0, 0);
     return ADJ_OK;
   }
@@ -339,7 +234,7 @@ static adj_status find_left(adji_gpu_brute *b, adji_brute_job *job) {
 
 /* Copies the next chunk of the right set, rows first .. first + count - 1. */
 static adj_status fetch_chunk(adji_gpu_brute *b, uint32_t buffer, uint64_t first, uint64_t count) {
-  side *s = &b->right;
+  adji_brute_side *s = &b->right;
   if (is_packed(s)) return ADJ_OK;
   if (!s->given)
     ADJI_CUDA(b->gpu, cudaEventSynchronize(b->used[buffer])); /* wait for the comparisons with its previous contents */
@@ -348,7 +243,7 @@ static adj_status fetch_chunk(adji_gpu_brute *b, uint32_t buffer, uint64_t first
 
 /* Finds the lists of one chunk, as sums. */
 static adj_status search_chunk(adji_gpu_brute *b, adji_brute_job *job, uint64_t first, const adji_brute_lists &to) {
-  side *s = &b->right;
+  adji_brute_side *s = &b->right;
   uint32_t buffer = static_cast<uint32_t>(first / s->at_once % BUFFERS);
   job->right_first = first;
   job->right_count = s->count - first < s->at_once ? s->count - first : s->at_once;
@@ -357,7 +252,7 @@ static adj_status search_chunk(adji_gpu_brute *b, adji_brute_job *job, uint64_t 
   adj_status status = adji_check_cancel(b->join.ctx);
   if (!status) status = fetch_chunk(b, buffer, first, job->right_count);
   job->right = points_of(s, buffer, first);
-  if (!status) status = run_method(b, job);
+  if (!status) status = adji_brute_run(b, job);
   if (!status) ADJI_CUDA(b->gpu, cudaEventRecord(b->used[buffer], b->gpu->compute));
   return status;
 }
@@ -380,10 +275,10 @@ static adj_status search_chunks(adji_gpu_brute *b, adji_brute_job *job, adji_bru
 }
 
 static adj_status search_right(adji_gpu_brute *b, adji_brute_job *job) {
-  if (is_whole(&b->right)) {
+  if (adji_brute_is_whole(&b->right)) {
     job->right = points_of(&b->right, 0, 0);
     job->right_count = b->right.count;
-    return run_method(b, job);
+    return adji_brute_run(b, job);
   }
   adji_brute_running lists = {{job->type, job->queries, job->k}};
   adj_status status = search_chunks(b, job, &lists);
@@ -407,7 +302,7 @@ adj_status adji_gpu_brute_search(adji_gpu_brute *b, uint64_t first_row, uint64_t
   job.distances = distances;
   adj_status status = find_left(b, &job);
   if (!status) status = search_right(b, &job);
-  if (!is_whole(&b->left)) adji_block_free(b->gpu, b->gpu->compute, &b->left.points[0]);
+  if (!adji_brute_is_whole(&b->left)) adji_block_free(b->gpu, b->gpu->compute, &b->left.points[0]);
   if (status || b->measure.report == ADJI_REPORT_ROOT) return status;
   return adji_gpu_report(b->gpu, b->gpu->compute, &b->measure, job.type, rows * job.k, distances);
 }

@@ -3,13 +3,14 @@
  * Brute force through tensor cores: the rounds of scans, and the memory of a batch of queries.
  */
 #include "gpu/brute/prefilter_tensor_scan.cuh"
+#include "gpu/brute/prefilter_tensor_tiles.cuh"
 
 namespace {
 
 enum { FEWEST = 1024, LONGEST = 16384, MOST_REFINED = 8192, AGAIN_AT_ONCE = 2048 };
 
 /* The part of a list that a round is expected to fill, and how many more pairs pass than in exact arithmetic. */
-const double FILL = 0.6, LOOSE = 1.5, MOST_FACTOR = 4;
+const double FILL = 0.6, LOOSE = 1.5, MOST_FACTOR = 4, MOST_TILE_FACTOR = 8;
 
 /* Lists the values of all queries with positions first .. end - 1: all values of the first scan, later those that are
  * not below the bounds. */
@@ -42,10 +43,61 @@ adj_status scan_rounds(adji_gpu *gpu, const adji_tensor_batch *b) {
   return status;
 }
 
+/* ---- In tree order --------------------------------------------------------------------------- */
+
+/* Scans what prefilter_tensor_lists.cu has scheduled. all: the first tiles, of which all values are listed. */
+adj_status scan_tiles(adji_gpu *gpu, const adji_tensor_batch *b, bool all) {
+  adji_tensor_scan_job s = {adji_tensor_view_of(b)};
+  s.left = adji_at<uint4>(b->values);
+  s.right = adji_at<uint4>(b->points->values);
+  s.starts = adji_at<float>(b->points->starts);
+  s.queries = static_cast<uint32_t>(b->job->queries);
+  s.end = b->starts * static_cast<uint64_t>(ADJI_TENSOR_TILE);
+  s.all = all;
+  s.tiles = adji_blocks_for(b->points->count, ADJI_TENSOR_TILE);
+  s.entries = adji_tile_lists_of(b).work;
+  s.items = adji_at<adji_tile_item>(b->items);
+  s.item_counts = adji_at<uint32_t>(b->list_counts);
+  return adji_tensor_scan_tiles(gpu, s);
+}
+
+/* The same rounds as scan_rounds, over tiles: first those nearest to each block of queries, then those of its list,
+ * nearest first. The points of a round are farther away than those before it. So no more of them pass than of a sample
+ * of all points, and fewer as a rule. */
+adj_status scan_tile_rounds(adji_gpu *gpu, adji_tensor_batch *b) {
+  uint64_t tiles = adji_blocks_for(b->points->count, ADJI_TENSOR_TILE);
+  double factor = 1 + (FILL * b->rounds.capacity / b->job->k - 1) / LOOSE;
+  if (factor > MOST_TILE_FACTOR) factor = MOST_TILE_FACTOR;
+  uint64_t most = tiles < ADJI_TILE_NEAREST ? tiles : ADJI_TILE_NEAREST, starts = b->rounds.capacity / ADJI_TENSOR_TILE;
+  b->starts = static_cast<uint32_t>(starts < most ? starts : most);
+  double scanned = b->starts * factor;
+  b->nearest = scanned < static_cast<double>(most) ? static_cast<uint32_t>(scanned) : static_cast<uint32_t>(most);
+  adj_status status = adji_tile_lists_get(gpu, b);
+  if (!status) status = adji_tile_begin(gpu, b);
+  if (!status) status = scan_tiles(gpu, b, true);
+  if (!status) status = adji_tensor_tighten(gpu, b, b->starts * ADJI_TENSOR_TILE);
+  if (!status) status = adji_tile_nearest(gpu, b);
+  if (!status) status = scan_tiles(gpu, b, false);
+  if (!status) status = adji_tensor_tighten(gpu, b, 0);
+  if (!status) status = adji_tile_list(gpu, b);
+  scanned = b->nearest;
+  for (uint64_t begin = 0; begin < tiles - b->nearest && !status;) {
+    scanned *= factor;
+    uint64_t end = static_cast<uint64_t>(scanned) - b->nearest;
+    if (end <= begin) end = begin + 1;
+    if (end + end / 4 > tiles) end = tiles;
+    status = adji_tile_next(gpu, b, begin, end);
+    if (!status) status = scan_tiles(gpu, b, false);
+    if (!status) status = adji_tensor_tighten(gpu, b, 0);
+    begin = end;
+  }
+  return status;
+}
+
 adj_status search(adji_gpu *gpu, adji_tensor_batch *b, adji_tensor_outcome *out) {
   adj_status status = adji_tensor_batch_get(gpu, b);
   if (!status) status = adji_tensor_copy_queries(gpu, b);
-  if (!status) status = scan_rounds(gpu, b);
+  if (!status) status = adji_tensor_in_order(b->points) ? scan_tile_rounds(gpu, b) : scan_rounds(gpu, b);
   if (!status) status = adji_tensor_refine(gpu, b);
   return status ? status : adji_tensor_fetch(gpu, b, out);
 }
@@ -61,28 +113,6 @@ adj_status search_again(adji_gpu *gpu, adji_tensor_batch *b, uint32_t *to, adji_
   out->failed += before;
   out->numbers = to;
   return ADJ_OK;
-}
-
-/* Searches again for all failed queries, with longer lists. Writing the failures in place never overtakes the
- * reading. */
-adj_status search_failed(adji_gpu *gpu, const adji_tensor_batch *batch, adji_tensor_outcome *out) {
-  adji_brute_job some = *batch->job;
-  adji_tensor_batch longer = {batch->points, &some, 0, adji_tensor_rounds_of(batch->points->count, some.k, true)};
-  if (longer.rounds.capacity == batch->rounds.capacity) return ADJ_OK;
-  uint32_t *numbers = adji_at<uint32_t>(batch->failed) + 2;
-  uint64_t failed = out->failed;
-  adji_tensor_outcome reported = {0, failed, out->sums, numbers};
-  adj_status status = ADJ_OK;
-  for (uint64_t done = 0; done < failed && !status; done += some.queries) {
-    some.numbers = numbers + done;
-    some.queries = failed - done < AGAIN_AT_ONCE ? failed - done : AGAIN_AT_ONCE;
-    status = search_again(gpu, &longer, numbers, &reported);
-    if (status == ADJ_E_DEVICE_MEMORY && !done) break; /* they go to the matrix method */
-  }
-  adji_tensor_batch_clear(gpu, &longer);
-  if (status == ADJ_E_DEVICE_MEMORY && !reported.failed) return ADJ_OK;
-  *out = reported;
-  return status;
 }
 
 }  // namespace
@@ -113,6 +143,7 @@ adji_tensor_view adji_tensor_view_of(const adji_tensor_batch *batch) {
   view.about = adji_at<adji_tensor_query>(batch->about);
   view.point_count = points->count;
   view.point_stride = points->stride;
+  view.order = adji_at<uint32_t>(points->order);
   view.right_first = job->right_first;
   view.drop_self = job->drop_self;
   view.limit = job->limit;
@@ -122,6 +153,8 @@ adji_tensor_view adji_tensor_view_of(const adji_tensor_batch *batch) {
   view.counts = adji_at<uint32_t>(batch->counts);
   view.passed = adji_at<uint2>(batch->passed);
   view.failed = adji_at<uint32_t>(batch->failed);
+  view.reaches = adji_at<float>(batch->reaches);
+  view.kept = adji_at<uint32_t>(batch->kept);
   return view;
 }
 
@@ -135,7 +168,7 @@ adj_status adji_tensor_batch_get(adji_gpu *gpu, adji_tensor_batch *b) {
                       {&b->bounds, rows * sizeof(float)},
                       {&b->counts, rows * sizeof(uint32_t)},
                       {&b->passed, queries * b->rounds.capacity * sizeof(uint2)},
-                      {&b->failed, (queries + 2) * sizeof(uint32_t)}};
+                      {&b->failed, (queries + ADJI_TENSOR_HEAD) * sizeof(uint32_t)}};
   b->row_capacity = rows;
   for (const auto &w : wanted) {
     if (w.block->bytes >= w.bytes) continue;
@@ -143,17 +176,18 @@ adj_status adji_tensor_batch_get(adji_gpu *gpu, adji_tensor_batch *b) {
     adj_status status = adji_block_get(gpu, gpu->compute, w.bytes, "brute force", w.block);
     if (status) return status;
   }
-  ADJI_CUDA(gpu, cudaMemsetAsync(b->failed.at, 0, 2 * sizeof(uint32_t), gpu->compute));
+  ADJI_CUDA(gpu, cudaMemsetAsync(b->failed.at, 0, ADJI_TENSOR_HEAD * sizeof(uint32_t), gpu->compute));
   return ADJ_OK;
 }
 
 adj_status adji_tensor_fetch(adji_gpu *gpu, const adji_tensor_batch *b, adji_tensor_outcome *out) {
-  uint32_t reported[2];
+  uint32_t reported[ADJI_TENSOR_HEAD];
   ADJI_CUDA(gpu, cudaMemcpyAsync(reported, b->failed.at, sizeof reported, cudaMemcpyDeviceToHost, gpu->compute));
   ADJI_CUDA(gpu, cudaStreamSynchronize(gpu->compute));
-  out->failed = reported[0];
-  out->sums += reported[1];
-  out->numbers = adji_at<uint32_t>(b->failed) + 2;
+  out->failed = reported[ADJI_TENSOR_FAILED];
+  out->sums += reported[ADJI_TENSOR_SUMS];
+  out->tiles += reported[ADJI_TENSOR_TILES];
+  out->numbers = adji_at<uint32_t>(b->failed) + ADJI_TENSOR_HEAD;
   return ADJ_OK;
 }
 
@@ -162,9 +196,31 @@ bool adji_tensor_can(const adji_brute_job *job) {
          job->right_count;
 }
 
-uint64_t adji_tensor_query_bytes(const adji_brute_job *job) {
-  return adji_tensor_width(job->dim) * 2ull + sizeof(adji_tensor_query) + 12 +
+uint64_t adji_tensor_query_bytes(const adji_brute_job *job, bool ordered) {
+  uint64_t lists = ordered ? adji_tile_list_bytes(job->right_count) / ADJI_TENSOR_ROWS + 8 : 0;
+  return lists + adji_tensor_width(job->dim) * 2ull + sizeof(adji_tensor_query) + 12 +
          adji_tensor_rounds_of(job->right_count, job->k, false).capacity * sizeof(uint2);
+}
+
+/* Writing the failures in place never overtakes the reading. */
+adj_status adji_tensor_search_failed(adji_gpu *gpu, const adji_tensor_points *points, const adji_brute_job *job,
+                                     uint32_t *numbers, adji_tensor_outcome *out) {
+  adji_brute_job some = *job;
+  adji_tensor_batch longer = {points, &some, 0, adji_tensor_rounds_of(points->count, some.k, true)};
+  if (longer.rounds.capacity == adji_tensor_rounds_of(points->count, some.k, false).capacity) return ADJ_OK;
+  uint64_t failed = out->failed;
+  adji_tensor_outcome reported = {0, out->again + failed, out->sums, out->tiles, numbers};
+  adj_status status = ADJ_OK;
+  for (uint64_t done = 0; done < failed && !status; done += some.queries) {
+    some.numbers = numbers + done;
+    some.queries = failed - done < AGAIN_AT_ONCE ? failed - done : AGAIN_AT_ONCE;
+    status = search_again(gpu, &longer, numbers, &reported);
+    if (status == ADJ_E_DEVICE_MEMORY && !done) break; /* they go to the matrix method */
+  }
+  adji_tensor_batch_clear(gpu, &longer);
+  if (status == ADJ_E_DEVICE_MEMORY && !reported.failed) return ADJ_OK;
+  *out = reported;
+  return status;
 }
 
 adj_status adji_tensor_search(adji_gpu *gpu, const adji_tensor_points *points, const adji_brute_job *job,
@@ -175,11 +231,13 @@ adj_status adji_tensor_search(adji_gpu *gpu, const adji_tensor_points *points, c
   batch->job = job;
   batch->rounds = adji_tensor_rounds_of(points->count, job->k, false);
   adj_status status = search(gpu, batch, out);
-  if (!status && out->failed) status = search_failed(gpu, batch, out);
+  bool exact = adji_tensor_in_order(points) && adji_tile_exact_can(gpu, job); /* of all failed queries together */
+  if (!status && out->failed && !exact)
+    status = adji_tensor_search_failed(gpu, points, job, adji_at<uint32_t>(batch->failed) + ADJI_TENSOR_HEAD, out);
   return status;
 }
 
 void adji_tensor_batch_clear(adji_gpu *gpu, adji_tensor_batch *batch) {
-  adji_blocks_free(gpu,
-                   {&batch->values, &batch->about, &batch->bounds, &batch->counts, &batch->passed, &batch->failed});
+  adji_blocks_free(gpu, {&batch->values, &batch->about, &batch->bounds, &batch->counts, &batch->passed, &batch->failed,
+                         &batch->reaches, &batch->kept, &batch->lists, &batch->list_counts, &batch->items});
 }

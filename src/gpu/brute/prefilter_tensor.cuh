@@ -52,10 +52,16 @@ typedef struct adji_tensor_points {
   adji_tensor_rules rules;
   uint32_t row_bytes;                /* of a copy */
   uint64_t count, capacity;          /* points; entries, in whole tiles */
-  uint64_t stride;                   /* position i holds point i * stride % count */
+  uint64_t stride;                   /* position i holds point i * stride % count, without an order */
   adji_block centre, frame;          /* of the points' type; adji_tensor_frame */
   adji_block values, starts, errors; /* by position: halves; the initial value -v; errors */
+  adji_block order, boxes; /* in tree order: the point of each position; boxes of tiles (prefilter_tensor_lists.cu) */
 } adji_tensor_points;
+
+/* Work of a scan in tree order: `count` entries of the work of a block of queries, from `first` on. */
+typedef struct adji_tile_item {
+  uint32_t block, first, count;
+} adji_tile_item;
 
 /* How the points are scanned: all values of the `first` points are kept, and every round has `factor` times the points
  * before it. A query has room for `capacity` pairs; at most `most` of them are refined at the end. */
@@ -75,8 +81,15 @@ typedef struct adji_tensor_batch {
   adji_block bounds;        /* of values, float; infinity for a failed query */
   adji_block counts;        /* of pairs; more than the capacity: some are lost */
   adji_block passed;        /* uint2, `capacity` per query */
-  adji_block failed; /* uint32_t: the number of failed queries, the number of pairs refined, then the failed queries */
+  adji_block failed;        /* uint32_t: ADJI_TENSOR_HEAD numbers, then the failed queries */
+  /* In tree order. reaches: p^2 of each query, float, rounded up; negative for a failed one. kept: pairs at the last
+   * tightening. The others belong to prefilter_tensor_lists.cu. */
+  adji_block reaches, kept, lists, list_counts, items;
+  uint32_t starts, nearest; /* tiles that are scanned first, and second */
 } adji_tensor_batch;
+
+/* The numbers before the failed queries: how many there are; pairs refined; tiles scanned, for a warp each. */
+enum { ADJI_TENSOR_FAILED, ADJI_TENSOR_SUMS, ADJI_TENSOR_TILES, ADJI_TENSOR_HEAD };
 
 /* A batch as all kernels read it. */
 typedef struct adji_tensor_view {
@@ -84,6 +97,7 @@ typedef struct adji_tensor_view {
   const adji_tensor_frame *frame;
   const adji_tensor_query *about;
   uint64_t point_count, point_stride, right_first;
+  const uint32_t *order; /* NULL: by the stride */
   bool drop_self;
   double limit; /* of sums; infinite: none */
   uint32_t k, capacity;
@@ -91,19 +105,25 @@ typedef struct adji_tensor_view {
   uint32_t *counts;
   uint2 *passed;
   uint32_t *failed;
+  float *reaches; /* NULL without an order, as is kept */
+  uint32_t *kept;
 } adji_tensor_view;
 adji_tensor_view adji_tensor_view_of(const adji_tensor_batch *batch);
 
 /* The number of the point at a position, in the right set; and adds a query to the failed ones. */
 static __device__ __forceinline__ uint64_t adji_tensor_point(const adji_tensor_view &view, uint32_t position) {
-  return position * view.point_stride % view.point_count;
+  return view.order ? __ldg(view.order + position) : position * view.point_stride % view.point_count;
 }
 static __device__ __forceinline__ void adji_tensor_fail(const adji_tensor_view &view, uint32_t row) {
-  view.failed[2 + atomicAdd(view.failed, 1)] = row;
+  view.failed[ADJI_TENSOR_HEAD + atomicAdd(view.failed + ADJI_TENSOR_FAILED, 1)] = row;
 }
 
 /* ---- prefilter_tensor_copies.cu ---- */
-adj_status adji_tensor_copy_points(adji_gpu *gpu, const adji_brute_job *job, adji_tensor_points *to);
+/* ordered: in tree order, with boxes of tiles; up to ADJI_TENSOR_MOST_SKIP_DIM dimensions. */
+adj_status adji_tensor_copy_points(adji_gpu *gpu, const adji_brute_job *job, bool ordered, adji_tensor_points *to);
+/* The rows of the job's queries in tree order. Waits. */
+adj_status adji_tensor_order_queries(adji_gpu *gpu, const adji_tensor_points *points, const adji_brute_job *job,
+                                     uint32_t *rows);
 /* Finds the centre of the right set and its scale. */
 adj_status adji_tensor_find_frame(adji_gpu *gpu, const adji_brute_job *job, adji_tensor_points *to);
 void adji_tensor_points_clear(adji_gpu *gpu, adji_tensor_points *points);
@@ -124,20 +144,37 @@ adji_tensor_rounds adji_tensor_rounds_of(uint64_t points, uint32_t k, bool again
  * failed. */
 adj_status adji_tensor_batch_get(adji_gpu *gpu, adji_tensor_batch *batch);
 
+/* Whether the points are in tree order. */
+static inline bool adji_tensor_in_order(const adji_tensor_points *points) {
+  return points->boxes.at != NULL;
+}
+
 bool adji_tensor_can(const adji_brute_job *job);
 /* The device memory of a query. */
-uint64_t adji_tensor_query_bytes(const adji_brute_job *job);
+uint64_t adji_tensor_query_bytes(const adji_brute_job *job, bool ordered);
 /* Finds the rows of the job, and waits. Queries that fail are tried again with longer lists if there is memory. Those
  * that still fail are returned as row numbers in device memory, valid until the batch is used again. sums: pairs
- * refined. */
+ * refined; tiles: scanned, for a warp of 32 queries each, if the points are in tree order. */
 typedef struct adji_tensor_outcome {
-  uint64_t failed, again, sums;
+  uint64_t failed, again, sums, tiles;
   const uint32_t *numbers;
 } adji_tensor_outcome;
 adj_status adji_tensor_search(adji_gpu *gpu, const adji_tensor_points *points, const adji_brute_job *job,
                               adji_tensor_batch *batch, adji_tensor_outcome *out);
+/* Searches again for out->failed queries, whose rows are listed in device memory, with longer lists if there is memory.
+ * Those that still fail are listed there then. */
+adj_status adji_tensor_search_failed(adji_gpu *gpu, const adji_tensor_points *points, const adji_brute_job *job,
+                                     uint32_t *numbers, adji_tensor_outcome *out);
 /* Waits, and fetches the numbers of failed queries and refined pairs. */
 adj_status adji_tensor_fetch(adji_gpu *gpu, const adji_tensor_batch *batch, adji_tensor_outcome *out);
 void adji_tensor_batch_clear(adji_gpu *gpu, adji_tensor_batch *batch);
+
+/* ---- prefilter_tensor_exact.cu ---- */
+/* For queries that fail: the rows of a job by canonical sums alone. exact_can: for so many neighbours. Queries should
+ * be in tree order. Those with many tiles within reach would take long and fail, unless it is patient. Waits. */
+enum { ADJI_TILE_EXACT_MOST_K = 64, ADJI_TILE_EXACT_STARTS = 4 };
+bool adji_tile_exact_can(const adji_gpu *gpu, const adji_brute_job *job);
+adj_status adji_tile_exact(adji_gpu *gpu, const adji_tensor_points *points, const adji_brute_job *job, bool patient,
+                           adji_tensor_batch *batch, adji_tensor_outcome *out);
 
 #endif

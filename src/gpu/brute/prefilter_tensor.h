@@ -34,8 +34,9 @@
 
 enum {
   ADJI_TENSOR_MOST_K = 2048,
-  ADJI_TENSOR_MOST_DIM = 4096, /* sums of this many squares are exact enough for halves.h */
-  ADJI_TENSOR_TILE = 256       /* copies of candidates fill such tiles */
+  ADJI_TENSOR_MOST_DIM = 4096,    /* sums of this many squares are exact enough for halves.h */
+  ADJI_TENSOR_MOST_SKIP_DIM = 32, /* boxes of tiles */
+  ADJI_TENSOR_TILE = 256          /* copies of candidates fill such tiles */
 };
 
 /* Whether it is quicker than a matrix. With few queries or points, comparing is faster than copying; where k is a large
@@ -105,6 +106,24 @@ ADJI_EVERYWHERE double adji_tensor_smallest(const adji_tensor_rules *rules, doub
 ADJI_EVERYWHERE float adji_tensor_bound(const adji_tensor_rules *rules, double norm_sq, double reach, double error) {
   double w = adji_tensor_smallest(rules, norm_sq, reach, error);
   return w > (double)ADJI_TENSOR_LEAST ? adji_halves_below(w) : ADJI_TENSOR_LEAST;
+}
+
+/* For boxes of copies, as prefilter_tensor_tiles.cuh proves. p^2, larger by more than sums of squared gaps in f32 are
+ * off, and by what underflows there. */
+ADJI_EVERYWHERE float adji_tensor_reach_sq(double reach, double error) {
+  double p = reach + error;
+  return adji_halves_above(p * p * (1 + 0x1p-15));
+}
+
+/* Half the length of a box from low to high with that centre, the rounded mean, rounded up; and the sum of squared gaps
+ * plus that of a dimension, between x and a box with centre c and half length h. */
+ADJI_EVERYWHERE float adji_tensor_box_half(float low, float high, float centre) {
+  double h = ((double)high - (double)low) / 2;
+  return (float)(h * (1 + 0x1p-21) + fabs((double)centre) * 0x1p-21);
+}
+ADJI_EVERYWHERE float adji_tensor_add_gap(float sum, float x, float c, float h) {
+  float gap = fmaxf(fabsf(x - c) - h, 0.0f);
+  return fmaf(gap, gap, sum);
 }
 
 #endif

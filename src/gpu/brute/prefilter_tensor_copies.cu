@@ -6,6 +6,7 @@
 #include <cuda_fp16.h>
 
 #include "gpu/brute/prefilter_tensor.cuh"
+#include "gpu/brute/prefilter_tensor_tiles.cuh"
 
 namespace {
 
@@ -238,6 +239,7 @@ template <class T>
 adj_status copy_all(adji_gpu *gpu, const adji_brute_job *job, const adji_tensor_points *to, uint32_t *bins) {
   adji_tensor_frame *frame = adji_at<adji_tensor_frame>(to->frame);
   copying<T> c = copying_of<T>(to, job->right);
+  c.numbers = adji_at<uint32_t>(to->order);
   c.stride = to->stride;
   c.of = c.count = to->count;
   c.capacity = to->capacity;
@@ -288,6 +290,12 @@ uint64_t stride_of(uint64_t count) {
   return stride;
 }
 
+adj_status copy_in_order(adji_gpu *gpu, const adji_brute_job *job, const adji_tensor_points *to, adji_block *bins) {
+  ADJI_CUDA(gpu, cudaMemsetAsync(bins->at, 0, bins->bytes, gpu->compute));
+  uint32_t *at = adji_at<uint32_t>(*bins);
+  return job->type == ADJ_F64 ? copy_all<double>(gpu, job, to, at) : copy_all<float>(gpu, job, to, at);
+}
+
 adj_status make_points(adji_gpu *gpu, const adji_brute_job *job, adji_tensor_points *to, adji_block *bins) {
   const char *what = "half-precision points";
   adj_status status = adji_block_get(gpu, gpu->compute, to->capacity * to->row_bytes, what, &to->values);
@@ -296,9 +304,44 @@ adj_status make_points(adji_gpu *gpu, const adji_brute_job *job, adji_tensor_poi
   if (!status) status = adji_block_get(gpu, gpu->compute, BINS * sizeof(uint32_t), "errors", bins);
   if (!status) status = adji_tensor_find_frame(gpu, job, to);
   if (status) return status;
-  ADJI_CUDA(gpu, cudaMemsetAsync(bins->at, 0, bins->bytes, gpu->compute));
-  uint32_t *at = adji_at<uint32_t>(*bins);
-  return job->type == ADJ_F64 ? copy_all<double>(gpu, job, to, at) : copy_all<float>(gpu, job, to, at);
+  return copy_in_order(gpu, job, to, bins);
+}
+
+/* Copies that are in the order of the points become copies in tree order. */
+adj_status order_points(adji_gpu *gpu, const adji_brute_job *job, adji_tensor_points *to, adji_block *bins) {
+  adji_order_job order = {to->values.at, to->count, to->rules.dim, to->rules.width};
+  adji_block numbers = {};
+  adj_status status = adji_block_get(gpu, gpu->compute, to->count * sizeof(uint32_t), "order of the points", &numbers);
+  if (!status) status = adji_tile_order(gpu, &order, adji_at<uint32_t>(numbers));
+  to->order = numbers;
+  if (!status) status = copy_in_order(gpu, job, to, bins);
+  return status ? status : adji_tile_boxes(gpu, to);
+}
+
+/* The rows of queries: numbers[order[i]], or first + order[i] if numbers is NULL, run after run of RUN_ROWS in steps of
+ * `stride` runs. A batch of queries then is a sample of all of them, whose blocks have neighbours all the same. What is
+ * behind the last whole run stays. One thread per row; all in device memory. */
+enum { RUN_ROWS = 2048 };
+__global__ void spread_rows(const uint32_t *order, uint64_t count, uint64_t stride, const uint32_t *numbers,
+                            uint32_t first, uint32_t *rows) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x, runs = count / RUN_ROWS, run = i / RUN_ROWS;
+  if (i >= count) return;
+  uint64_t from = run < runs ? run * stride % runs * RUN_ROWS + i % RUN_ROWS : i;
+  rows[i] = numbers ? numbers[order[from]] : first + order[from];
+}
+
+/* The order of queries that are not the points. */
+adj_status order_rows(adji_gpu *gpu, const adji_tensor_points *points, const adji_brute_job *job, adji_block *order) {
+  adji_tensor_batch all = {points, job, job->queries};
+  const char *what = "half-precision queries";
+  adj_status status = adji_block_get(gpu, gpu->compute, job->queries * points->row_bytes, what, &all.values);
+  if (!status) status = adji_block_get(gpu, gpu->compute, job->queries * sizeof(adji_tensor_query), what, &all.about);
+  if (!status) status = adji_block_get(gpu, gpu->compute, job->queries * sizeof(uint32_t), what, order);
+  if (!status) status = adji_tensor_copy_queries(gpu, &all);
+  adji_order_job orders = {all.values.at, job->queries, points->rules.dim, points->rules.width};
+  if (!status) status = adji_tile_order(gpu, &orders, adji_at<uint32_t>(*order));
+  adji_tensor_batch_clear(gpu, &all);
+  return status;
 }
 
 }  // namespace
@@ -310,15 +353,16 @@ adj_status adji_tensor_find_frame(adji_gpu *gpu, const adji_brute_job *job, adji
   return job->type == ADJ_F64 ? find_frame<double>(gpu, job, to) : find_frame<float>(gpu, job, to);
 }
 
-adj_status adji_tensor_copy_points(adji_gpu *gpu, const adji_brute_job *job, adji_tensor_points *to) {
+adj_status adji_tensor_copy_points(adji_gpu *gpu, const adji_brute_job *job, bool ordered, adji_tensor_points *to) {
   *to = adji_tensor_points{};
   to->rules = adji_tensor_rules_of(job->dim, job->type == ADJ_F64);
   to->row_bytes = to->rules.width * 2;
   to->count = job->right_count;
   to->capacity = adji_rounded_up(job->right_count, ADJI_TENSOR_TILE);
-  to->stride = stride_of(to->count);
+  to->stride = ordered ? 1 : stride_of(to->count);
   adji_block bins = {};
   adj_status status = make_points(gpu, job, to, &bins);
+  if (!status && ordered) status = order_points(gpu, job, to, &bins);
   adji_block_free(gpu, gpu->compute, &bins);
   adji_block_free(gpu, gpu->compute, &to->errors); /* the frame and the starts hold all that is needed */
   if (status) adji_tensor_points_clear(gpu, to);
@@ -326,9 +370,27 @@ adj_status adji_tensor_copy_points(adji_gpu *gpu, const adji_brute_job *job, adj
 }
 
 void adji_tensor_points_clear(adji_gpu *gpu, adji_tensor_points *points) {
-  adji_blocks_free(gpu, {&points->centre, &points->frame, &points->values, &points->starts, &points->errors});
+  adji_blocks_free(gpu, {&points->centre, &points->frame, &points->values, &points->starts, &points->errors,
+                         &points->order, &points->boxes});
 }
 
 adj_status adji_tensor_copy_queries(adji_gpu *gpu, const adji_tensor_batch *batch) {
   return batch->job->type == ADJ_F64 ? copy_batch<double>(gpu, batch) : copy_batch<float>(gpu, batch);
+}
+
+adj_status adji_tensor_order_queries(adji_gpu *gpu, const adji_tensor_points *points, const adji_brute_job *job,
+                                     uint32_t *rows) {
+  adji_block order = {};
+  bool same = job->left == job->right && !job->numbers && !job->first_row && job->queries == points->count;
+  adj_status status = same ? ADJ_OK : order_rows(gpu, points, job, &order);
+  if (!status && job->queries) {
+    uint64_t runs = job->queries / RUN_ROWS;
+    const uint32_t *from = adji_at<uint32_t>(same ? points->order : order);
+    spread_rows<<<adji_blocks_for(job->queries, THREADS), THREADS, 0, gpu->compute>>>(
+        from, job->queries, runs > 2 ? stride_of(runs) : 1, job->numbers, static_cast<uint32_t>(job->first_row), rows);
+    adji_block_free(gpu, gpu->compute, &order);
+    ADJI_LAUNCHED(gpu, "spread_rows");
+  }
+  adji_block_free(gpu, gpu->compute, &order);
+  return status;
 }

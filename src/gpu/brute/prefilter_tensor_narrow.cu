@@ -7,6 +7,7 @@
  * cycles of a scheduler to compare them, and 53 for the products of every 16 dimensions.
  */
 #include "gpu/brute/prefilter_tensor_scan.cuh"
+#include "gpu/brute/prefilter_tensor_tiles.cuh"
 
 namespace {
 
@@ -38,9 +39,10 @@ __device__ __forceinline__ void load_stage(const adji_tensor_scan_job &job, uint
   asm volatile("cp.async.commit_group;");
 }
 
-/* The lane's part of the copies of the warp's queries: of every 16 of them rows l / 4 and l / 4 + 8. */
+/* The lane's part of the copies of the warp's queries: of every 16 of them rows l / 4 and l / 4 + 8. row: the lane's
+ * first one in the batch. */
 template <class S>
-__device__ __forceinline__ void load_queries(const adji_tensor_scan_job &job, uint32_t row,
+__device__ __forceinline__ void load_queries(const adji_tensor_scan_job &job, uint64_t row,
                                              uint32_t (&a)[S::STEPS][MT][4], uint32_t lane) {
   const uint32_t *from = reinterpret_cast<const uint32_t *>(job.left);
 #pragma unroll
@@ -49,7 +51,7 @@ __device__ __forceinline__ void load_queries(const adji_tensor_scan_job &job, ui
     for (int m = 0; m < MT; m++)
 #pragma unroll
       for (int i = 0; i < 4; i++) {
-        uint64_t query = blockIdx.x * static_cast<uint64_t>(ADJI_TENSOR_ROWS) + row + m * 16 + i % 2 * 8;
+        uint64_t query = row + m * 16 + i % 2 * 8;
         a[k][m][i] = from[query * S::STEPS * 8 + k * 8 + lane % 4 + i / 2 * 4];
       }
 }
@@ -91,9 +93,9 @@ __global__ void __launch_bounds__(THREADS, RESIDENT) scan_narrow(const __grid_co
     load_stage<S>(job, stages + i * S::STAGE, job.first + (begin + i) * static_cast<uint64_t>(S::POINTS),
                   begin + i < end);
   prefilter<MT> mine;
-  open_prefilter(job, lists + warp, warp * MT * 16, lane, &mine);
+  open_prefilter(job, lists + warp, blockIdx.x * ADJI_TENSOR_ROWS, warp * MT * 16, lane, &mine);
   uint32_t a[S::STEPS][MT][4];
-  load_queries<S>(job, mine.row, a, lane);
+  load_queries<S>(job, mine.first + mine.row, a, lane);
   /* Of 16 candidates rows l % 8, of the second eight for l >= 16; the second half for odd l / 8. */
   const uint32_t b_row = (lane % 8 + lane / 16 * 8) * S::PITCH + lane / 8 % 2 * 16;
   uint32_t now = 0, next = DEPTH - 1;
@@ -112,13 +114,95 @@ __global__ void __launch_bounds__(THREADS, RESIDENT) scan_narrow(const __grid_co
       float d[MT][8][4];
       multiply_all<S>(a, at + n * S::PITCH + b_row, at + S::POINTS * S::PITCH + n * 4 + lane % 4 * 8, d);
       if (job.all)
-        keep_all(job, mine, d, position + n);
+        keep_all(job, mine, d, position + n, position + n);
       else
         list_passing(job, &mine, d, static_cast<uint32_t>(position) + n, lane);
     }
   }
   asm volatile("cp.async.wait_group 0;");
-  flush_pending(job, mine.list, mine.pending, lane);
+  flush_pending(job, mine.list, mine.pending, mine.first, lane);
+}
+
+/* ---- In tree order --------------------------------------------------------------------------- */
+
+/* Scans the tiles of one item, PER stages each. A warp leaves out tiles that are not for its queries. */
+template <class S>
+__device__ __forceinline__ void scan_item(const adji_tensor_scan_job &job, const adji_tile_item &item,
+                                          const uint32_t *entries, uint32_t stages, pending_pairs *list) {
+  constexpr uint32_t PER = ADJI_TENSOR_TILE / S::POINTS;
+  const uint32_t lane = threadIdx.x % ADJI_WARP, warp = threadIdx.x / ADJI_WARP, end = item.count * PER;
+  auto first_of = [&](uint32_t stage) {
+    return (entries[stage / PER] & ADJI_TILE_MASK) * static_cast<uint64_t>(ADJI_TENSOR_TILE) + stage % PER * S::POINTS;
+  };
+#pragma unroll
+  for (uint32_t i = 0; i + 1 < DEPTH; i++)
+    load_stage<S>(job, stages + i * S::STAGE, i < end ? first_of(i) : 0, i < end);
+  prefilter<MT> mine;
+  open_prefilter(job, list, item.block * ADJI_TENSOR_ROWS, warp * MT * 16, lane, &mine);
+  uint32_t a[S::STEPS][MT][4];
+  load_queries<S>(job, mine.first + mine.row, a, lane);
+  const uint32_t b_row = (lane % 8 + lane / 16 * 8) * S::PITCH + lane / 8 % 2 * 16;
+  uint32_t now = 0, next = DEPTH - 1;
+#pragma unroll 1
+  for (uint32_t stage = 0; stage < end; stage++) {
+    asm volatile("cp.async.wait_group %0;" ::"n"(DEPTH - 2));
+    __syncthreads(); /* this stage has arrived, and nobody reads the one before any more */
+    const uint32_t ahead = stage + DEPTH - 1;
+    load_stage<S>(job, stages + next * S::STAGE, ahead < end ? first_of(ahead) : 0, ahead < end);
+    const uint32_t at = stages + now * S::STAGE;
+    now = now + 1 == DEPTH ? 0 : now + 1;
+    next = next + 1 == DEPTH ? 0 : next + 1;
+    if (!(entries[stage / PER] >> ADJI_TILE_BITS >> warp & 1)) continue;
+    uint64_t position = first_of(stage) + lane % 4 * 2;
+#pragma unroll 1
+    for (uint32_t n = 0; n < S::POINTS; n += 64) {
+      float d[MT][8][4];
+      multiply_all<S>(a, at + n * S::PITCH + b_row, at + S::POINTS * S::PITCH + n * 4 + lane % 4 * 8, d);
+      if (job.all)
+        keep_all(job, mine, d, position + n,
+                 item.first * static_cast<uint64_t>(ADJI_TENSOR_TILE) + stage * S::POINTS + n + lane % 4 * 2);
+      else
+        list_passing(job, &mine, d, static_cast<uint32_t>(position) + n, lane);
+    }
+  }
+  asm volatile("cp.async.wait_group 0;");
+  flush_pending(job, mine.list, mine.pending, mine.first, lane);
+}
+
+/* Blocks take items until there are none. The work of an item is that of scan_narrow for a block and some tiles. */
+template <class S>
+__global__ void __launch_bounds__(THREADS, RESIDENT) scan_tiles(const __grid_constant__ adji_tensor_scan_job job) {
+  __shared__ pending_pairs lists[WARPS];
+  __shared__ uint32_t entries[ADJI_ITEM_TILES], taken;
+  extern __shared__ __align__(128) unsigned char memory[];
+  const uint32_t warp = threadIdx.x / ADJI_WARP, made = job.item_counts[0];
+  uint32_t scanned = 0;
+#pragma unroll 1
+  for (;;) {
+    __syncthreads(); /* nobody reads the item before any more */
+    if (threadIdx.x == 0) taken = atomicAdd(job.item_counts + 1, 1);
+    __syncthreads();
+    if (taken >= made) break;
+    const adji_tile_item item = job.items[taken];
+    const uint32_t *from = job.entries + item.block * static_cast<uint64_t>(job.tiles) + item.first;
+    if (threadIdx.x < item.count) {
+      uint32_t entry = from[threadIdx.x];
+      entries[threadIdx.x] = entry;
+      scanned += __popc(entry >> ADJI_TILE_BITS);
+    }
+    __syncthreads();
+    scan_item<S>(job, item, entries, shared_at(memory), lists + warp);
+  }
+  if (scanned) atomicAdd(job.failed + ADJI_TENSOR_TILES, scanned);
+}
+
+template <class S>
+adj_status launch_tiles(adji_gpu *gpu, const adji_tensor_scan_job &job) {
+  constexpr int bytes = DEPTH * S::STAGE;
+  ADJI_CUDA(gpu, cudaFuncSetAttribute(scan_tiles<S>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+  scan_tiles<S><<<gpu->multiprocessors * RESIDENT, THREADS, bytes, gpu->compute>>>(job);
+  ADJI_LAUNCHED(gpu, "scan_tiles");
+  return ADJ_OK;
 }
 
 template <class S>
@@ -137,4 +221,8 @@ adj_status adji_tensor_scan_narrow(adji_gpu *gpu, adji_tensor_scan_job job) {
   return job.rules.width == 16   ? launch<shape<1>>(gpu, job)
          : job.rules.width == 32 ? launch<shape<2>>(gpu, job)
                                  : launch<shape<4>>(gpu, job);
+}
+
+adj_status adji_tensor_scan_tiles(adji_gpu *gpu, adji_tensor_scan_job job) {
+  return job.rules.width == 16 ? launch_tiles<shape<1>>(gpu, job) : launch_tiles<shape<2>>(gpu, job);
 }

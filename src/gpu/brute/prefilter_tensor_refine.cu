@@ -111,9 +111,11 @@ __global__ void tighten_bounds(const __grid_constant__ tightening job) {
   uint32_t count = job.dense ? job.dense : job.counts[query];
   float bound = job.dense ? ADJI_TENSOR_LEAST : job.bounds[query];
   if (bound == INFINITY) return;
+  if (!job.dense && job.kept && count == job.kept[query]) return; /* nothing passed since the last time */
   if (count > job.capacity) {
     if (threadIdx.x == 0) {
       job.bounds[query] = INFINITY;
+      if (job.reaches) job.reaches[query] = -1;
       adji_tensor_fail(job, job.about[query].row);
     }
     return;
@@ -142,6 +144,9 @@ __global__ void tighten_bounds(const __grid_constant__ tightening job) {
   if (threadIdx.x) return;
   job.bounds[query] = bound;
   job.counts[query] = at.kept;
+  if (!job.reaches) return;
+  job.kept[query] = at.kept;
+  job.reaches[query] = adji_tensor_reach_sq(reach, error);
 }
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
@@ -259,7 +264,7 @@ __global__ void refine_rows(const __grid_constant__ refining<T> job) {
   broken = __syncthreads_or(broken);
   if (threadIdx.x) return;
   if (broken) adji_tensor_fail(job, row);
-  atomicAdd(job.failed + 1, count);
+  atomicAdd(job.failed + ADJI_TENSOR_SUMS, count);
 }
 
 /* ---- Launches -------------------------------------------------------------------------------- */

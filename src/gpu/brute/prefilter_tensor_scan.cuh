@@ -34,11 +34,19 @@ typedef struct adji_tensor_scan_job : adji_tensor_view {
   uint64_t first, end;           /* positions; first is a multiple of ADJI_TENSOR_TILE */
   bool all;                      /* list all values, not only those that are not below the bounds */
   uint32_t block_stages, stages; /* per block, and in all, each of `points` candidates */
+  /* In tree order: entries of the work of blocks of queries, `tiles` for each; items of it; how many there are, and how
+   * many are taken. */
+  const uint32_t *entries;
+  uint32_t tiles;
+  const adji_tile_item *items;
+  uint32_t *item_counts;
 } adji_tensor_scan_job;
 
 /* For rows of up to 64 halves, and for longer ones. */
 adj_status adji_tensor_scan_narrow(adji_gpu *gpu, adji_tensor_scan_job job);
 adj_status adji_tensor_scan_wide(adji_gpu *gpu, adji_tensor_scan_job job);
+/* For rows of up to 32 halves in tree order: the items of work. */
+adj_status adji_tensor_scan_tiles(adji_gpu *gpu, adji_tensor_scan_job job);
 
 namespace {
 
@@ -88,19 +96,21 @@ template <int MT>
 struct prefilter {
   pending_pairs *list;
   uint32_t pending;
+  uint32_t first;    /* the block's first query */
   uint32_t row;      /* the lane's first one in the block */
   float2 bounds[MT]; /* of its rows l / 4 and l / 4 + 8 of every 16: infinite if absent */
 };
 
 template <int MT>
-__device__ __forceinline__ void open_prefilter(const adji_tensor_scan_job &job, pending_pairs *list, uint32_t first_row,
-                                               uint32_t lane, prefilter<MT> *of) {
+__device__ __forceinline__ void open_prefilter(const adji_tensor_scan_job &job, pending_pairs *list, uint32_t first,
+                                               uint32_t first_row, uint32_t lane, prefilter<MT> *of) {
   of->list = list;
   of->pending = 0;
+  of->first = first;
   of->row = first_row + lane / 4;
 #pragma unroll
   for (int m = 0; m < MT; m++) {
-    uint32_t query = blockIdx.x * ADJI_TENSOR_ROWS + of->row + m * 16;
+    uint32_t query = first + of->row + m * 16;
     of->bounds[m] = float2{query < job.queries ? job.bounds[query] : INFINITY,
                            query + 8 < job.queries ? job.bounds[query + 8] : INFINITY};
   }
@@ -108,11 +118,11 @@ __device__ __forceinline__ void open_prefilter(const adji_tensor_scan_job &job, 
 
 /* Flushes the warp's pairs to the lists of their queries. A point is not its own neighbour. */
 __device__ __noinline__ void flush_pending(const adji_tensor_scan_job &job, const pending_pairs *list, uint32_t pending,
-                                           uint32_t lane) {
+                                           uint32_t first, uint32_t lane) {
   __syncwarp();
   for (uint32_t i = lane; i < pending; i += ADJI_WARP) {
     uint2 pair = list->pair[i];
-    uint32_t query = blockIdx.x * ADJI_TENSOR_ROWS + list->row[i];
+    uint32_t query = first + list->row[i];
     if (job.drop_self && job.right_first + adji_tensor_point(job, pair.y) == job.about[query].row) continue;
     uint32_t slot = atomicAdd(job.counts + query, 1);
     if (slot < job.capacity) job.passed[query * static_cast<uint64_t>(job.capacity) + slot] = pair;
@@ -156,7 +166,7 @@ __device__ __forceinline__ void list_results(const adji_tensor_scan_job &job, pr
     }
     to->pending += __popc(some);
     if (to->pending > PENDING - ADJI_WARP) {
-      flush_pending(job, to->list, to->pending, lane);
+      flush_pending(job, to->list, to->pending, to->first, lane);
       to->pending = 0;
     }
   }
@@ -181,21 +191,24 @@ __device__ __forceinline__ void list_passing(const adji_tensor_scan_job &job, pr
     if (__any_sync(ALL_LANES, some[m])) list_results(job, to, d[m], to->bounds[m], to->row + m * 16, position, lane);
 }
 
-/* Writes every result to its place in the list of its query. */
+/* Writes every result to its place in the list of its query. slot: the place of the lane's first candidate, which is
+ * its position unless the points are in tree order. */
 template <int MT>
 __device__ __forceinline__ void keep_all(const adji_tensor_scan_job &job, const prefilter<MT> &from,
-                                         const float (&d)[MT][8][4], uint64_t position) {
+                                         const float (&d)[MT][8][4], uint64_t position, uint64_t slot) {
 #pragma unroll
   for (int m = 0; m < MT; m++)
 #pragma unroll
     for (int half = 0; half < 2; half++) {
-      uint32_t query = blockIdx.x * ADJI_TENSOR_ROWS + from.row + m * 16 + half * 8;
+      uint32_t query = from.first + from.row + m * 16 + half * 8;
       if (query >= job.queries) continue;
       uint2 *row = job.passed + query * static_cast<uint64_t>(job.capacity);
 #pragma unroll
       for (int i = 0; i < 16; i++) {
-        uint64_t at = position + i / 2 * 8 + i % 2;
-        if (at < job.end) row[at] = uint2{__float_as_uint(d[m][i / 2][half * 2 + i % 2]), static_cast<uint32_t>(at)};
+        uint32_t step = i / 2 * 8 + i % 2;
+        if (slot + step < job.end)
+          row[slot + step] =
+              uint2{__float_as_uint(d[m][i / 2][half * 2 + i % 2]), static_cast<uint32_t>(position) + step};
       }
     }
 }

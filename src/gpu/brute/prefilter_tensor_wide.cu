@@ -138,7 +138,7 @@ __global__ void __launch_bounds__(THREADS, 1) scan_wide(const __grid_constant__ 
   for (int i = 0; i + 1 < DEPTH; i++)
     load_stage<HOLD>(&ahead);
   prefilter<MT> mine;
-  open_prefilter(job, lists + warp, warp / WIDE * 64, lane, &mine);
+  open_prefilter(job, lists + warp, blockIdx.x * ADJI_TENSOR_ROWS, warp / WIDE * 64, lane, &mine);
   position += warp % WIDE * 64 + lane % 4 * 2;
   /* Of 16 queries rows l % 16, the second half of the 16 dimensions for l >= 16; of 16 candidates rows l % 8, of the
    * second eight for l >= 16, the second half for odd l / 8. */
@@ -175,13 +175,13 @@ __global__ void __launch_bounds__(THREADS, 1) scan_wide(const __grid_constant__ 
       }
     }
     if (job.all)
-      keep_all(job, mine, d, position);
+      keep_all(job, mine, d, position, position);
     else
       list_passing(job, &mine, d, static_cast<uint32_t>(position), lane);
     position += POINTS;
   }
   asm volatile("cp.async.wait_group 0;");
-  flush_pending(job, mine.list, mine.pending, lane);
+  flush_pending(job, mine.list, mine.pending, mine.first, lane);
 }
 
 template <bool HOLD>
