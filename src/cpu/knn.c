@@ -108,20 +108,7 @@ static adj_status fill_point(const knn_cores *c, adji_knn_group *g, uint64_t i, 
 }
 
 /* Queries and their rows are far apart in memory, and known in advance. */
-enum { POINTS_AHEAD = 12, ROWS_AHEAD = 4, LINE = 64, MOST_LINES = 16 };
-
-static void fetch_bytes(const void *at, uint64_t bytes) {
-  for (uint64_t i = 0; i < bytes && i < (uint64_t)MOST_LINES * LINE; i += LINE)
-    __builtin_prefetch((const char *)at + i);
-}
-
-static void fetch_leaf(const adji_tree *tree, uint64_t leaf) {
-  uint64_t size = adji_type_size(tree->type), points = (uint64_t)tree->leaf * tree->dim * size;
-  fetch_bytes((const char *)tree->coords + leaf * points, points);
-  fetch_bytes(tree->ids + leaf * tree->leaf, tree->leaf * sizeof *tree->ids);
-  uint64_t chunk = (uint64_t)2 * ADJI_FAN * tree->dim * size;
-  fetch_bytes((const char *)tree->level[0].bounds + leaf / ADJI_FAN * chunk, chunk);
-}
+enum { POINTS_AHEAD = 12, ROWS_AHEAD = 4 };
 
 static void fetch_ahead(const knn_cores *c, const adji_batch *batch, uint64_t i) {
   const adj_dataset *left = c->join.left;
@@ -130,7 +117,7 @@ static void fetch_ahead(const knn_cores *c, const adji_batch *batch, uint64_t i)
     __builtin_prefetch(left->data + adji_point_row(&c->order, i + POINTS_AHEAD) * left->row_stride);
   if (i + ROWS_AHEAD >= batch->end) return;
   uint32_t row = adji_point_row(&c->order, i + ROWS_AHEAD);
-  if (c->order.items) fetch_leaf(c->right, c->order.items[i + ROWS_AHEAD] >> 32);
+  if (c->order.items) adji_fetch_leaf(c->right, c->order.items[i + ROWS_AHEAD] >> 32);
   if (!adji_window_has(window, row)) return;
   uint64_t at = (row - window->first_row) * window->k;
   for (uint32_t k = 0; k < window->k && k < 64; k += 16) {
@@ -234,15 +221,16 @@ static void destroy(void *state) {
   free(c);
 }
 
-/* Right points for each left one from which on queries are searched one by one. */
-enum { FAR_APART = 16 };
+/* Right points for each left one from which on queries are searched one by one; the first where one call does it. */
+enum { APART = 4, FAR_APART = 16 };
 
 static adj_status order_left(knn_cores *c) {
   const adji_join *join = &c->join;
   adji_tree_room room = {0};
   c->left = join->self_join ? c->right : &c->own_left;
   if (join->self_join) return ADJ_OK;
-  if (!c->options.shared && join->left->count < join->right->count / FAR_APART) {
+  uint64_t apart = adji_searches_tree_at_once(join) ? APART : FAR_APART;
+  if (!c->options.shared && join->left->count < join->right->count / apart) {
     c->left = NULL;
     return adji_point_order_init(join, c->right, &c->order);
   }

@@ -116,21 +116,25 @@ static void visit_leaves_buffered(adji_knn_group *g, adji_knn_task *task) {
   }
 }
 
+static adji_knn_task task_of(adji_knn_group *g) {
+  return (adji_knn_task){.coords = g->right->coords,
+                         .ids = g->right->ids,
+                         .dim = g->right->dim,
+                         .leaf = g->right->leaf,
+                         .queries = g->coords,
+                         .own = g->own,
+                         .query_count = g->query_count,
+                         .leaves = &g->leaves,
+                         .measure = g->join->style.measure,
+                         .k = g->k,
+                         .best = g->lists,
+                         .best_stride = g->list_stride};
+}
+
 /* Compares every query with the collected leaves. */
 static void visit_leaves(adji_knn_group *g, adji_tally *tally) {
   if (!g->leaves.count) return;
-  adji_knn_task task = {.coords = g->right->coords,
-                        .ids = g->right->ids,
-                        .dim = g->right->dim,
-                        .leaf = g->right->leaf,
-                        .queries = g->coords,
-                        .own = g->own,
-                        .query_count = g->query_count,
-                        .leaves = &g->leaves,
-                        .measure = g->join->style.measure,
-                        .k = g->k,
-                        .best = g->lists,
-                        .best_stride = g->list_stride};
+  adji_knn_task task = task_of(g);
   if (g->ordered)
     g->search.kernels->knn(&task);
   else
@@ -291,9 +295,17 @@ uint32_t adji_knn_group_find(adji_knn_group *g, uint32_t row, uint64_t leaf, adj
   if (!g->k) return 0;
   g->query_count = 0;
   add_query(g, 0, row);
-  start_list(g, 0);
-  visit_nearby(g, leaf == ADJI_NO_LEAF ? adji_near_leaf(&g->search, g->coords) : leaf, tally);
-  search(g, tally);
+  if (leaf == ADJI_NO_LEAF) leaf = adji_near_leaf(&g->search, g->coords);
+  if (adji_searches_tree_at_once(g->join)) {
+    adji_knn_task task = task_of(g);
+    task.limit = adji_join_limit(g->join, row);
+    g->search.typed->knn_tree(&task, g->right->level, g->right->levels, leaf);
+    tally->candidates += task.candidates;
+  } else {
+    start_list(g, 0);
+    visit_nearby(g, leaf, tally);
+    search(g, tally);
+  }
   return read_list(g, 0);
 }
 

@@ -45,6 +45,11 @@ typedef struct adji_knn_group {
   void *sums;
 } adji_knn_group;
 
+/* Whether there is a kernel that searches the whole tree for one query. */
+static inline bool adji_searches_tree_at_once(const adji_join *join) {
+  return join->style.measure->step == ADJI_STEP_L2 && adji_join_reach(join) <= ADJI_KNN_TREE_MOST_K;
+}
+
 /* On failure it may still have to be cleared. */
 adj_status adji_knn_group_init(adji_knn_group *g, const adji_join *join, const adji_tree *left, const adji_tree *right);
 /* The next queries are of another join with the same trees: another k, limit or style. Allocates only if k is larger

@@ -27,6 +27,19 @@ uint64_t adji_near_leaf(const adji_tree_search *s, const void *point) {
   return node;
 }
 
+static void fetch_bytes(const void *at, uint64_t bytes) {
+  enum { LINE = 64, MOST_LINES = 16 };
+  for (uint64_t i = 0; i < bytes && i < (uint64_t)MOST_LINES * LINE; i += LINE)
+    __builtin_prefetch((const char *)at + i);
+}
+
+void adji_fetch_leaf(const adji_tree *tree, uint64_t leaf) {
+  uint64_t size = adji_type_size(tree->type), points = (uint64_t)tree->leaf * tree->dim * size;
+  fetch_bytes((const char *)tree->coords + leaf * points, points);
+  fetch_bytes(tree->ids + leaf * tree->leaf, tree->leaf * sizeof *tree->ids);
+  fetch_bytes(adji_chunk_boxes(tree, 0, leaf / ADJI_FAN), (uint64_t)2 * ADJI_FAN * tree->dim * size);
+}
+
 /* ---- Queries -------------------------------------------------------------------------------------------- */
 
 #define COPY(T)                                                          \

@@ -81,6 +81,9 @@ static inline uint32_t adji_point_row(const adji_point_order *order, uint64_t i)
   return order->rows ? order->rows[i] : (uint32_t)i;
 }
 
+/* Fetches a leaf, and the boxes of its chunk, into the cache. */
+void adji_fetch_leaf(const adji_tree *tree, uint64_t leaf);
+
 /* Fills a queue with batches of so many queries; 0: as many as keep all threads busy. */
 adj_status adji_point_batches(adj_ctx *ctx, uint64_t queries, uint64_t each, adji_queue *queue);
 

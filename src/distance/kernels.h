@@ -81,6 +81,7 @@ typedef struct adji_typed_kernels {
    * chunk, whose first leaf is number `first`. */
   void (*add_leaves)(adji_leaves *leaves, uint32_t dim, uint32_t mask, uint32_t first, const void *boxes,
                      const uint32_t *least_ids);
+  adji_knn_tree_fn knn_tree;
 } adji_typed_kernels;
 
 typedef struct adji_kernels {

@@ -110,6 +110,15 @@ ADJI_INLINE VEC TYPED(power)(VEC x, const adji_power *p) {
 #define BODY "distance/knn_body.h"
 #include "distance/steps.h"
 #undef BODY
+#define STEP_NAME l2
+#ifdef ADJOIN_FEW_INSTANCES
+#define FIXED_DIMENSIONS(X) X(3)
+#else
+#define FIXED_DIMENSIONS(X) X(2) X(3) X(4) X(5) X(6)
+#endif
+#include "distance/knn_tree_body.h"
+#undef FIXED_DIMENSIONS
+#undef STEP_NAME
 #include "distance/rows_body.h"
 
 static void TYPED(add_leaves)(adji_leaves *leaves, uint32_t dim, uint32_t mask, uint32_t first, const void *boxes,
@@ -138,7 +147,8 @@ TABLE = {.count = {ADJI_STEP_LIST(COUNT_)},
          .list = {ADJI_STEP_LIST(LIST_)},
          .tree = {ADJI_GROWING_STEP_LIST(TREE_)},
          .rows = TYPED(sums_of_list),
-         .add_leaves = TYPED(add_leaves)};
+         .add_leaves = TYPED(add_leaves),
+         .knn_tree = PASTE(knn_tree_l2, TYPE)};
 
 #undef T
 #undef TYPE

@@ -14,9 +14,21 @@ enum {
   ADJI_LEAF = 16,                               /* points per leaf, or twice or four times that */
   ADJI_LEAVES = 128,                            /* leaves searched per call */
   ADJI_KNN_MOST_K = 64,                         /* the longest list kept in order; longer ones go through a buffer */
+  ADJI_KNN_TREE_MOST_K = 16,                    /* the same where one query searches a whole tree in one call */
   ADJI_BOX_LANES = 16,                          /* boxes compared at once, at most */
   ADJI_LEAF_ROOM = ADJI_LEAVES + ADJI_BOX_LANES /* vectors may be written past the last leaf */
 };
+
+enum { ADJI_FAN = 16, ADJI_TREE_LEVELS = 8 };
+
+/* The nodes of a level of a kd-tree, in chunks of ADJI_FAN: chunk c holds the children of node c of the level above.
+ * The bounds of a chunk are, per dimension, ADJI_FAN lows, then ADJI_FAN highs. Nodes that pad the last chunk have low
+ * > high. */
+typedef struct adji_tree_level {
+  uint64_t count;
+  void *bounds;
+  uint32_t *least_ids; /* the smallest id in each node */
+} adji_tree_level;
 
 /* Leaves that may hold neighbours, with their boxes. The bounds of dimension j are ADJI_LEAF_ROOM lows from entry
  * 2 * j * ADJI_LEAF_ROOM on, then as many highs. */
@@ -52,12 +64,17 @@ typedef struct adji_knn_task {
   uint32_t k;           /* at most ADJI_KNN_MOST_K */
   void *best;           /* list of query q: from byte q * best_stride on; room for a multiple of 8 keys */
   uint64_t best_stride; /* a multiple of 64 */
+  double limit;         /* of new lists: the largest sum */
   uint64_t candidates;  /* in, out: candidates compared are added */
 } adji_knn_task;
 
 /* Appends the points of the leaves whose sum with the first query is at most limit to ids and sums. Both have room for
  * all points of the leaves and ADJI_BOX_LANES more. Returns how many. */
 typedef uint32_t (*adji_list_leaves_fn)(adji_knn_task *task, double limit, uint32_t *ids, void *sums);
+
+/* Writes the list of the first query: the k nearest points of a whole tree by L2, k up to ADJI_KNN_TREE_MOST_K. leaf:
+ * one near the query. task->leaves is not used. */
+typedef void (*adji_knn_tree_fn)(adji_knn_task *task, const adji_tree_level *level, uint32_t levels, uint64_t leaf);
 
 typedef struct adji_tree_kernels {
   void (*knn)(adji_knn_task *task); /* merges the points of the leaves into the lists of all queries */

@@ -6,6 +6,7 @@
  *   TYPED(list)                             an open list
  *   TYPED(list_room)                        memory for candidates that are pending
  *   TYPED(list_open)(list, room, task, q, wide)  loads the list of query q; list_close stores it
+ *   TYPED(list_start)(list, room, task, wide)    an empty list of the first query
  *   TYPED(list_last)(list, wide)            VEC: the sum of the last key, in all lanes
  *   TYPED(list_last_id)(list, wide)         the id of the last key
  *   TYPED(list_add)(list, wide, sums, ids, mask, own)  adds the candidates of the lanes in mask, except own; they may
@@ -17,6 +18,8 @@
  */
 #define LIST_WIDTHS(X) X(1)
 #define LIST_WIDEST 1
+#define LIST_TREE_WIDTHS(X) X(1)
+#define LIST_TREE_WIDEST 1
 typedef char TYPED(list_room); /* nothing is pending here */
 typedef struct TYPED(list) {
   TYPED(adji_near) * keys;
@@ -27,6 +30,13 @@ ADJI_INLINE void TYPED(list_open)(TYPED(list) * list, TYPED(list_room) * room, c
                                   const uint32_t wide) {
   (void)room, (void)wide;
   *list = (TYPED(list)){(void *)((char *)task->best + q * task->best_stride), task->k};
+}
+
+ADJI_INLINE void TYPED(list_start)(TYPED(list) * list, TYPED(list_room) * room, const adji_knn_task *task,
+                                   const uint32_t wide) {
+  TYPED(list_open)(list, room, task, 0, wide);
+  for (uint32_t i = 0; i < task->k; i++)
+    list->keys[i] = TYPED(adji_near_make)((T)task->limit, ADJ_NO_ID);
 }
 
 ADJI_INLINE void TYPED(list_close)(TYPED(list) * list, const uint32_t wide) {

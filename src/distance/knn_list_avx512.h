@@ -5,11 +5,9 @@
  */
 #define LIST_WIDTHS(X) X(1) X(2) X(4) X(8)
 #define LIST_WIDEST 8
-/* Pending candidates. They are addressed by a variable, so they are kept apart from the list: a struct with such an
- * array would stay in memory as a whole. */
-typedef struct list_room_f32 {
-  uint32_t sums[32], ids[32];
-} list_room_f32;
+#define LIST_TREE_WIDTHS(X) X(1) X(2)
+#define LIST_TREE_WIDEST 2
+typedef char list_room_f32; /* pending candidates are in registers too */
 
 typedef struct list_f32 {
   __m512i keys[8];
@@ -19,7 +17,10 @@ typedef struct list_f32 {
   uint32_t unused;
   uint32_t flush_at; /* flush at this many: a short list improves quickly */
   uint32_t pending;  /* candidates not yet in the list, fewer than 16 between calls */
-  list_room_f32 *room;
+  __m512i sums, ids; /* the first 16 of these */
+  /* What was added last, and to which place: those past 16 are read from here. A load would wait for the stores. */
+  __m512i more_sums, more_ids;
+  uint32_t more_at;
 } list_f32;
 
 /* To be called when the keys have changed. */
@@ -28,18 +29,34 @@ ADJI_INLINE void list_update_bound(list_f32 *list, const uint32_t wide) {
 }
 
 /* Vectors that k does not need come first and are full of zeros, which never move. */
-ADJI_INLINE void list_open_f32(list_f32 *list, list_room_f32 *room, const adji_knn_task *task, uint32_t q,
-                               const uint32_t wide) {
-  list->room = room;
+ADJI_INLINE void list_set_up(list_f32 *list, list_room_f32 *room, const adji_knn_task *task, uint32_t q,
+                             const uint32_t wide) {
+  (void)room;
+  list->sums = list->ids = list->more_sums = list->more_ids = _mm512_setzero_si512();
+  list->more_at = 0;
   list->home = (uint64_t *)(void *)((char *)task->best + q * task->best_stride);
   list->unused = wide - (task->k + 7) / 8;
   list->pending = 0;
   list->flush_at = task->k < 6 ? 1 : 16;
+  list->last = _mm512_set1_epi32((int)(2 * ((task->k - 1) % 8) + 1));
+}
+
+ADJI_INLINE void list_open_f32(list_f32 *list, list_room_f32 *room, const adji_knn_task *task, uint32_t q,
+                               const uint32_t wide) {
+  list_set_up(list, room, task, q, wide);
 #pragma GCC unroll 8
   for (uint32_t i = 0; i < wide; i++)
     list->keys[i] =
         i < list->unused ? _mm512_setzero_si512() : _mm512_load_si512(list->home + (uint64_t)8 * (i - list->unused));
-  list->last = _mm512_set1_epi32((int)(2 * ((task->k - 1) % 8) + 1));
+  list_update_bound(list, wide);
+}
+
+ADJI_INLINE void list_start_f32(list_f32 *list, list_room_f32 *room, const adji_knn_task *task, const uint32_t wide) {
+  list_set_up(list, room, task, 0, wide);
+  __m512i none = _mm512_set1_epi64((long long)adji_near_make_f32((float)task->limit, ADJ_NO_ID));
+#pragma GCC unroll 8
+  for (uint32_t i = 0; i < wide; i++)
+    list->keys[i] = i < list->unused ? _mm512_setzero_si512() : none;
   list_update_bound(list, wide);
 }
 
@@ -59,9 +76,9 @@ ADJI_INLINE uint64_t list_last_id_f32(const list_f32 *list, const uint32_t wide)
   return (uint32_t)_mm512_cvtsi512_si32(_mm512_permutexvar_epi32(place, list->keys[wide - 1]));
 }
 
-/* new[i] = min(old[i], max(old[i - 1], key)) for all i at once keeps the list in order. */
-ADJI_INLINE void list_insert(list_f32 *list, const uint32_t wide, uint64_t key) {
-  __m512i x = _mm512_set1_epi64((long long)key);
+/* Inserts a key, given in all lanes. new[i] = min(old[i], max(old[i - 1], key)) for all i at once keeps the list in
+ * order. */
+ADJI_INLINE void list_insert(list_f32 *list, const uint32_t wide, __m512i x) {
 #pragma GCC unroll 8
   for (uint32_t i = wide; i-- > 0;) {
     __m512i before = i ? list->keys[i - 1] : _mm512_setzero_si512();
@@ -130,12 +147,6 @@ ADJI_INLINE void list_merge(list_f32 *list, const uint32_t wide, __m512i a, __m5
     keys[i] = sort_bitonic(keys[i]);
 }
 
-/* Keys of 8 lanes; lanes outside the mask come after all others. */
-ADJI_INLINE __m512i make_keys(__m256i sums, __m256i ids, uint32_t mask) {
-  __m512i keys = _mm512_or_si512(_mm512_slli_epi64(_mm512_cvtepu32_epi64(sums), 32), _mm512_cvtepu32_epi64(ids));
-  return _mm512_mask_mov_epi64(_mm512_set1_epi64(-1), (__mmask8)mask, keys);
-}
-
 /* Candidates stay pending until there are 16: packing needs no branch, and sorting 16 costs no more than inserting
  * six. */
 ADJI_INLINE void list_add_f32(list_f32 *list, const uint32_t wide, __m512 s, const uint32_t *ids, uint32_t mask,
@@ -143,8 +154,12 @@ ADJI_INLINE void list_add_f32(list_f32 *list, const uint32_t wide, __m512 s, con
   (void)wide;
   __m512i numbers = _mm512_loadu_si512(ids);
   __mmask16 wanted = _mm512_mask_cmpneq_epi32_mask((__mmask16)mask, numbers, _mm512_set1_epi32((int)own));
-  _mm512_storeu_si512(list->room->sums + list->pending, _mm512_maskz_compress_epi32(wanted, _mm512_castps_si512(s)));
-  _mm512_storeu_si512(list->room->ids + list->pending, _mm512_maskz_compress_epi32(wanted, numbers));
+  __mmask16 room = (__mmask16)(0xffffu << list->pending);
+  list->more_sums = _mm512_maskz_compress_epi32(wanted, _mm512_castps_si512(s));
+  list->more_ids = _mm512_maskz_compress_epi32(wanted, numbers);
+  list->sums = _mm512_mask_expand_epi32(list->sums, room, list->more_sums);
+  list->ids = _mm512_mask_expand_epi32(list->ids, room, list->more_ids);
+  list->more_at = list->pending;
   list->pending += (uint32_t)__builtin_popcount(wanted);
 }
 
@@ -152,22 +167,30 @@ ADJI_INLINE bool list_flush_due_f32(const list_f32 *list) {
   return list->pending >= list->flush_at;
 }
 
+/* Inserts the first `many` pending candidates one by one. */
+ADJI_INLINE void list_insert_pending(list_f32 *list, const uint32_t wide, uint32_t many) {
+  __m512i from = _mm512_set1_epi64(INT64_C(16) << 32); /* in turns the first id and the first sum */
+  for (uint32_t i = 0; i < many; i++) {
+    list_insert(list, wide, _mm512_permutex2var_epi32(list->ids, from, list->sums));
+    from = _mm512_add_epi32(from, _mm512_set1_epi32(1));
+  }
+}
+
 /* Flushes the first 16 pending candidates. */
 ADJI_INLINE void list_flush_f32(list_f32 *list, const uint32_t wide) {
   if (!list->pending) return;
-  uint32_t many = list->pending < 16 ? list->pending : 16, mask = (UINT32_C(1) << many) - 1;
-  __m512i sums = _mm512_loadu_si512(list->room->sums), ids = _mm512_loadu_si512(list->room->ids);
+  uint32_t many = list->pending < 16 ? list->pending : 16;
   if (many <= 4) {
-    for (uint32_t i = 0; i < many; i++)
-      list_insert(list, wide, (uint64_t)list->room->sums[i] << 32 | list->room->ids[i]);
-  } else {
-    __m512i a = make_keys(_mm512_castsi512_si256(sums), _mm512_castsi512_si256(ids), mask);
-    __m512i b = make_keys(_mm512_extracti64x4_epi64(sums, 1), _mm512_extracti64x4_epi64(ids, 1), mask >> 8);
-    list_merge(list, wide, a, b);
+    list_insert_pending(list, wide, many);
+  } else { /* lanes without a candidate come after all others */
+    __m512i sums = _mm512_mask_mov_epi32(_mm512_set1_epi32(-1), (__mmask16)((UINT32_C(1) << many) - 1), list->sums);
+    list_merge(list, wide, _mm512_unpacklo_epi32(list->ids, sums), _mm512_unpackhi_epi32(list->ids, sums));
   }
   list_update_bound(list, wide);
   list->pending -= many;
   if (!list->pending) return;
-  _mm512_storeu_si512(list->room->sums, _mm512_loadu_si512(list->room->sums + 16));
-  _mm512_storeu_si512(list->room->ids, _mm512_loadu_si512(list->room->ids + 16));
+  const __m512i lanes = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+  __m512i rest = _mm512_add_epi32(lanes, _mm512_set1_epi32((int)(16 - list->more_at)));
+  list->sums = _mm512_permutexvar_epi32(rest, list->more_sums);
+  list->ids = _mm512_permutexvar_epi32(rest, list->more_ids);
 }

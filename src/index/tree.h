@@ -16,15 +16,7 @@
 #include "data/dataset.h"
 #include "distance/knn.h"
 
-enum { ADJI_FAN = 16, ADJI_TREE_LEVELS = 8, ADJI_MAX_LEAF = 4 * ADJI_LEAF };
-
-/* The nodes of a level, in chunks of ADJI_FAN: chunk c holds the children of node c of the level above. The bounds of
- * a chunk are, per dimension, ADJI_FAN lows, then ADJI_FAN highs. Nodes that pad the last chunk have low > high. */
-typedef struct adji_tree_level {
-  uint64_t count;
-  void *bounds;
-  uint32_t *least_ids; /* the smallest id in each node */
-} adji_tree_level;
+enum { ADJI_MAX_LEAF = 4 * ADJI_LEAF };
 
 typedef struct adji_tree {
   adj_ctx *ctx;
