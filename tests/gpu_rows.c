@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Rows of a device range join in order of id and of distance, of every length up to 8,400 and some beyond, for ids that
+ * Rows of a device range join in order of id and of distance, of lengths up to 8,400, one in about thirty, for ids that
  * lie in every kind of order along the row: at random, consecutive, in runs of 64, in two clusters, and with one far
  * from the others. By id, rows of evenly spread ids are sorted by buckets, others by networks
  * (gpu/shared/row_sort_rows.cuh).
@@ -15,7 +15,7 @@
 
 #include "on_device.h"
 
-enum { RIGHT = 12000, LEFT = 1500, KINDS = 5 };
+enum { RIGHT = 12000, LEFT = 300, KINDS = 5 };
 static const double RADIUS = 25;
 static const char *const KIND_NAMES[] = {"random", "consecutive", "runs of 64", "two clusters", "one far away"};
 

@@ -117,7 +117,7 @@
   X(device_step_ns, 10)                                                                                                \
   X(device_long_step_ns, 30)                                                                                           \
   X(cores_all_pairs, 2.5)                                                                                              \
-  X(cores_all_pairs_s, 0.002)                                                                                          \
+  X(cores_all_pairs_s, 0.006)                                                                                          \
   /* What finding neighbours takes of counting them: from four dimensions on; in up to three in lists (2.2 to 2.8),    \
    * and in batches, which are of consecutive rows and not of neighbours (4.3 to 7.4). What counting every two points  \
    * once takes of counting them twice. */                                                                             \
