@@ -171,10 +171,10 @@ void adji_tensor_batch_clear(adji_gpu *gpu, adji_tensor_batch *batch);
 
 /* ---- prefilter_tensor_exact.cu ---- */
 /* For queries that fail: the rows of a job by canonical sums alone. exact_can: for so many neighbours. Queries should
- * be in tree order. Those with many tiles within reach would take long and fail, unless it is patient. Waits. */
+ * be in tree order. Those with many tiles within reach would take long and fail. Waits. */
 enum { ADJI_TILE_EXACT_MOST_K = 64, ADJI_TILE_EXACT_STARTS = 4 };
 bool adji_tile_exact_can(const adji_gpu *gpu, const adji_brute_job *job);
-adj_status adji_tile_exact(adji_gpu *gpu, const adji_tensor_points *points, const adji_brute_job *job, bool patient,
+adj_status adji_tile_exact(adji_gpu *gpu, const adji_tensor_points *points, const adji_brute_job *job,
                            adji_tensor_batch *batch, adji_tensor_outcome *out);
 
 #endif
