@@ -11,6 +11,9 @@
  * 4. At the end hardly more than k pairs remain, and the canonical sum decides.
  *
  * A query for which more pairs pass than fit into its list fails: it is left to another method.
+ *
+ * In up to 32 dimensions the right set may be in tree order instead. Rounds are then of tiles, for each block of
+ * queries those nearest to it first, and tiles that are too far away are skipped: see prefilter_tensor_tiles.cuh.
  */
 #ifndef ADJI_GPU_BRUTE_PREFILTER_TENSOR_CUH
 #define ADJI_GPU_BRUTE_PREFILTER_TENSOR_CUH
