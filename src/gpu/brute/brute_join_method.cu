@@ -142,7 +142,7 @@ static void free_copies(adji_gpu_brute *b) {
 
 /* Searches the first `count` queries that were kept by canonical sums, batch by batch in tree order. Those that fail
  * again are kept then. */
-static adj_status search_exactly(adji_gpu_brute *b, const adji_brute_job *all, uint64_t count, bool patient) {
+static adj_status search_exactly(adji_gpu_brute *b, const adji_brute_job *all, uint64_t count) {
   adji_brute_job job = *all;
   adji_block rows = {};
   job.numbers = adji_at<uint32_t>(b->hard);
@@ -157,18 +157,18 @@ static adj_status search_exactly(adji_gpu_brute *b, const adji_brute_job *all, u
     adji_brute_job some = batch_of(&job, done, most);
     adji_tensor_outcome found = {};
     status = adji_check_cancel(b->join.ctx);
-    if (!status) status = adji_tile_exact(b->gpu, &b->points, &some, patient, &b->batch, &found);
+    if (!status) status = adji_tile_exact(b->gpu, &b->points, &some, &b->batch, &found);
     if (!status) status = keep_hard(b, &found);
   }
   adji_block_free(b->gpu, b->gpu->compute, &rows);
   return status;
 }
 
-/* Searches the queries that were kept: by canonical sums where few tiles are within reach; with longer lists; and the
- * rest by all canonical sums that are needed, or by the matrix method if they are too few to keep the device busy. */
+/* Searches the queries that were kept: by canonical sums where few tiles are within reach, with longer lists, and the
+ * rest by the matrix method. */
 static adj_status search_hard(adji_gpu_brute *b, const adji_brute_job *all) {
   if (!b->hard_count) return ADJ_OK;
-  adj_status status = search_exactly(b, all, b->hard_count, false);
+  adj_status status = search_exactly(b, all, b->hard_count);
   adji_brute_job job = *all;
   adji_tensor_outcome found = {b->hard_count, 0, 0, 0, adji_at<uint32_t>(b->hard)};
   if (!status && found.failed)
@@ -176,8 +176,6 @@ static adj_status search_hard(adji_gpu_brute *b, const adji_brute_job *all) {
   b->work->prefilter.sums += found.sums;
   b->work->prefilter.failed += found.failed;
   if (status || !found.failed) return status;
-  if (found.failed >= static_cast<uint64_t>(b->gpu->multiprocessors) * ADJI_TENSOR_ROWS)
-    return search_exactly(b, all, found.failed, true);
   job.numbers = adji_at<uint32_t>(b->hard);
   job.queries = found.failed;
   return adji_brute_matrix(b->gpu, &job, &b->choice);

@@ -11,6 +11,9 @@
  * 4. At the end hardly more than k pairs remain, and the canonical sum decides.
  *
  * A query for which more pairs pass than fit into its list fails: it is left to another method.
+ *
+ * In up to 32 dimensions the right set may be in tree order instead. Rounds are then of tiles, for each block of
+ * queries those nearest to it first, and tiles that are too far away are skipped: see prefilter_tensor_tiles.cuh.
  */
 #ifndef ADJI_GPU_BRUTE_PREFILTER_TENSOR_CUH
 #define ADJI_GPU_BRUTE_PREFILTER_TENSOR_CUH
@@ -171,10 +174,10 @@ void adji_tensor_batch_clear(adji_gpu *gpu, adji_tensor_batch *batch);
 
 /* ---- prefilter_tensor_exact.cu ---- */
 /* For queries that fail: the rows of a job by canonical sums alone. exact_can: for so many neighbours. Queries should
- * be in tree order. Those with many tiles within reach would take long and fail, unless it is patient. Waits. */
+ * be in tree order. Those with many tiles within reach would take long and fail. Waits. */
 enum { ADJI_TILE_EXACT_MOST_K = 64, ADJI_TILE_EXACT_STARTS = 4 };
 bool adji_tile_exact_can(const adji_gpu *gpu, const adji_brute_job *job);
-adj_status adji_tile_exact(adji_gpu *gpu, const adji_tensor_points *points, const adji_brute_job *job, bool patient,
+adj_status adji_tile_exact(adji_gpu *gpu, const adji_tensor_points *points, const adji_brute_job *job,
                            adji_tensor_batch *batch, adji_tensor_outcome *out);
 
 #endif

@@ -24,7 +24,6 @@ struct exact_job : adji_tensor_view {
   const uint32_t *entries, *counts; /* `tiles` for each block; NULL: `starts` of them */
   uint32_t starts, most;            /* most: of tiles, in the last pass */
   bool last;                        /* of two passes */
-  bool patient;                     /* no query fails */
   bool root, fours;                 /* fours: four coordinates can be read at once */
   uint64_t left_first, first_row;
   uint32_t *ids;
@@ -208,7 +207,7 @@ __device__ __forceinline__ void drop_wide(const exact_job<T> &job, const exact_m
   if (q->reach >= 0 && before == all / 2) reaches[THREADS] = q->reach;
   __syncthreads();
   if (q->reach < 0) return;
-  if (!job.patient && q->reach > WIDE * reaches[THREADS]) {
+  if (q->reach > WIDE * reaches[THREADS]) {
     adji_tensor_fail(job, q->row);
     q->reach = -1;
   }
@@ -257,7 +256,7 @@ __global__ void __launch_bounds__(THREADS) search_tiles(const __grid_constant__ 
 
 /* One pass over the lists in `entries`. */
 template <class T>
-adj_status search_pass(adji_gpu *gpu, const adji_tensor_batch *b, bool patient, bool last) {
+adj_status search_pass(adji_gpu *gpu, const adji_tensor_batch *b, bool last) {
   const adji_brute_job *job = b->job;
   uint32_t blocks = adji_blocks_for(job->queries, THREADS);
   exact_job<T> e = {adji_tensor_view_of(b)};
@@ -272,8 +271,7 @@ adj_status search_pass(adji_gpu *gpu, const adji_tensor_batch *b, bool patient, 
   e.entries = last ? lists.sorted : lists.work;
   e.counts = last ? lists.listed : NULL;
   e.starts = b->starts;
-  e.patient = patient;
-  e.most = patient ? e.tiles : e.tiles / LONG_PART > LEAST_LONG ? e.tiles / LONG_PART : LEAST_LONG;
+  e.most = e.tiles / LONG_PART > LEAST_LONG ? e.tiles / LONG_PART : LEAST_LONG;
   e.last = last;
   e.root = job->root;
   e.fours = job->dim % AT_ONCE == 0 && reinterpret_cast<uintptr_t>(job->right) % 16 == 0;
@@ -287,9 +285,8 @@ adj_status search_pass(adji_gpu *gpu, const adji_tensor_batch *b, bool patient, 
   return ADJ_OK;
 }
 
-adj_status run_pass(adji_gpu *gpu, const adji_tensor_batch *b, bool patient, bool last) {
-  return b->job->type == ADJ_F64 ? search_pass<double>(gpu, b, patient, last)
-                                 : search_pass<float>(gpu, b, patient, last);
+adj_status run_pass(adji_gpu *gpu, const adji_tensor_batch *b, bool last) {
+  return b->job->type == ADJ_F64 ? search_pass<double>(gpu, b, last) : search_pass<float>(gpu, b, last);
 }
 
 }  // namespace
@@ -301,7 +298,7 @@ bool adji_tile_exact_can(const adji_gpu *gpu, const adji_brute_job *job) {
   return job->k <= ADJI_TILE_EXACT_MOST_K && bytes <= static_cast<uint32_t>(gpu->block_shared_bytes);
 }
 
-adj_status adji_tile_exact(adji_gpu *gpu, const adji_tensor_points *points, const adji_brute_job *job, bool patient,
+adj_status adji_tile_exact(adji_gpu *gpu, const adji_tensor_points *points, const adji_brute_job *job,
                            adji_tensor_batch *b, adji_tensor_outcome *out) {
   uint64_t tiles = adji_blocks_for(points->count, TILE);
   b->points = points;
@@ -312,9 +309,9 @@ adj_status adji_tile_exact(adji_gpu *gpu, const adji_tensor_points *points, cons
   if (!status) status = adji_tensor_copy_queries(gpu, b);
   if (!status) status = adji_tile_lists_get(gpu, b);
   if (!status) status = adji_tile_begin(gpu, b);
-  if (!status) status = run_pass(gpu, b, patient, false);
+  if (!status) status = run_pass(gpu, b, false);
   if (!status) status = adji_tile_list(gpu, b);
-  if (!status) status = run_pass(gpu, b, patient, true);
+  if (!status) status = run_pass(gpu, b, true);
   *out = adji_tensor_outcome{};
   return status ? status : adji_tensor_fetch(gpu, b, out);
 }
