@@ -164,12 +164,13 @@ adj_status adji_check_knn_kernels(const adj_plan *plan) {
       (!l2 || dim > ADJI_TENSOR_MOST_DIM || join->k > most_k))
     return adji_fail(ADJ_E_UNSUPPORTED, "tuning: prefilter=%s is for L2 in up to %d dimensions and k up to %u",
                      tensor ? "tensor" : "gemm", (int)ADJI_TENSOR_MOST_DIM, most_k);
-  bool dense = l2 && join->k <= 32 && (join->left->type == ADJ_F32 ? dim <= 6 : dim == 2 || dim == 3);
+  bool plane_or_space = dim == 2 || dim == 3, f32 = join->left->type == ADJ_F32;
+  bool dense = l2 && join->k <= (f32 && plane_or_space ? 160u : 32u) && (f32 ? dim <= 6 : plane_or_space);
   if (plan->tuning.per_query == ADJI_OFF && !dense) /* adji_knn_has_dense */
     return adji_fail(
         ADJ_E_UNSUPPORTED,
-        "tuning: test.per_query=off is for L2 and k up to 32, in two and three dimensions, and in f32 up to "
-        "six");
+        "tuning: test.per_query=off is for L2 and k up to 32, in two and three dimensions, where f32 has k up to "
+        "160, and in f32 up to six");
   return ADJ_OK;
 }
 

@@ -189,9 +189,18 @@ static adj_status reserve_rows(adji_gpu_knn *n, uint64_t first_row) {
   return ADJ_OK;
 }
 
+/* Whether a kernel searches for 32 queries per warp. */
+static bool has_warps_of_32(const adji_knn_job *job) {
+  int step = job->measure->step;
+  return adji_knn_has_pooled(job->type, step, job->dim, job->k) ||
+         adji_knn_has_dense(job->type, step, job->dim, job->k);
+}
+
 /* 32 queries per warp, and the hard ones of them, which exceeded the budget, one per warp. */
 static adj_status search_dense(adji_gpu_knn *n, adji_knn_job *job) {
-  adj_status status = adji_knn_dense(n->gpu, n->gpu->compute, job);
+  bool pooled = adji_knn_has_pooled(job->type, job->measure->step, job->dim, job->k);
+  adj_status status =
+      pooled ? adji_knn_pooled(n->gpu, n->gpu->compute, job) : adji_knn_dense(n->gpu, n->gpu->compute, job);
   if (status) return status;
   job->queries = job->hard;
   job->counted_queries = job->hard_count;
@@ -231,8 +240,8 @@ adj_status adji_knn_search(adji_gpu_knn *n, adji_knn_job *job) {
   adj_status status = adji_knn_grid_search(&n->grid, job);
   if (!status && job->query_count) status = adji_answer_clear(gpu, gpu->compute, ADJI_ANSWER_HEAD, 1);
   if (status) return status;
-  bool dense = !n->per_query && adji_knn_has_dense(job->type, n->measure.step, job->dim, job->k) &&
-               (n->dense || job->query_count >= FEW_QUERIES) && n->right.points.count;
+  bool dense =
+      !n->per_query && has_warps_of_32(job) && (n->dense || job->query_count >= FEW_QUERIES) && n->right.points.count;
   if (job->query_count) status = dense ? search_dense(n, job) : search_per_query(n, job);
   if (!status && !job->root) status = adji_gpu_report(gpu, gpu->compute, &n->measure, job->type, entries, job->sums);
   return status;

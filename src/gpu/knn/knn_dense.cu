@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The dense kernel of kNN joins: a warp for 32 queries that are near each other.
+ * The dense kernel of kNN joins: a warp for 32 queries that are near each other. In two and three dimensions of f32
+ * there are faster ones (knn_pool.cuh), whose pools have room for all candidates there.
  *
  * Computes: for each query q the k candidates with the smallest (s(q, c), id), in that order, where s is the canonical
  * sum.
@@ -62,13 +63,6 @@ struct lane_query {
   uint32_t tail;       /* of its queue: an address in shared memory */
   typename W::T bound; /* candidates farther than this do not enter the list; -1: not a query */
   list_key<typename W::T> list[K];
-};
-
-/* A point and its id in the pool, laid out for one wide load, or a few. */
-template <class T, int DIM>
-struct alignas(16) pooled_point {
-  static constexpr int ID = DIM < 4 ? 3 : 7; /* index of the id */
-  T x[ID + 1];
 };
 
 /* The shared memory of a warp. */
@@ -504,18 +498,17 @@ adj_status launch_dense_k(adji_gpu *gpu, cudaStream_t stream, const adji_knn_job
 
 }  // namespace
 
-/* Instances: L2 in up to six dimensions in f32, and in two and three dimensions in f64. */
+/* Instances: L2 in one and in four to six dimensions in f32, and in two and three dimensions in f64. */
 bool adji_knn_has_dense(adj_type type, int step, uint32_t dim, uint32_t k) {
-  bool kernel = type == ADJ_F32 ? dim <= ADJI_TREE_DIMS : dim == 2 || dim == 3;
-  return kernel && step == ADJI_STEP_L2 && k <= ADJI_MOST_DENSE;
+  bool plane_or_space = dim == 2 || dim == 3;
+  return step == ADJI_STEP_L2 && k <= ADJI_MOST_DENSE &&
+         (type == ADJ_F32 ? dim <= ADJI_TREE_DIMS && !plane_or_space : plane_or_space);
 }
 
 adj_status adji_knn_dense(adji_gpu *gpu, cudaStream_t stream, const adji_knn_job *job) {
   if (job->type == ADJ_F64)
     return job->dim == 2 ? launch_dense_k<double, 2>(gpu, stream, job) : launch_dense_k<double, 3>(gpu, stream, job);
   if (job->dim == 1) return launch_dense_k<float, 1>(gpu, stream, job);
-  if (job->dim == 2) return launch_dense_k<float, 2>(gpu, stream, job);
-  if (job->dim == 3) return launch_dense_k<float, 3>(gpu, stream, job);
   if (job->dim == 4) return launch_dense_k<float, 4>(gpu, stream, job);
   return job->dim == 5 ? launch_dense_k<float, 5>(gpu, stream, job) : launch_dense_k<float, 6>(gpu, stream, job);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The input of a launch of the kNN kernels (knn_dense.cu, knn_per_query.cu). All pointers are device memory, except
- * where noted.
+ * The input of a launch of the kNN kernels (knn_pool.cuh, knn_dense.cu, knn_per_query.cu). All pointers are device
+ * memory, except where noted.
  */
 #ifndef ADJI_GPU_KNN_KNN_JOB_CUH
 #define ADJI_GPU_KNN_KNN_JOB_CUH
@@ -42,7 +42,7 @@ typedef struct adji_knn_job : adji_gpu_knn_task {
   uint32_t most_blocks;              /* that run at a time; 0: as many as fit */
 } adji_knn_job;
 
-/* The most neighbours that a lane, or a warp, keeps in registers. */
-enum { ADJI_MOST_DENSE = 32, ADJI_MOST_PER_QUERY = 1024 };
+/* The most neighbours that a lane, or a warp, keeps in registers, and that the pooled kernels find. */
+enum { ADJI_MOST_DENSE = 32, ADJI_MOST_SHORT = 14, ADJI_MOST_POOLED = 160, ADJI_MOST_PER_QUERY = 1024 };
 
 #endif

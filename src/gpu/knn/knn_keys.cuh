@@ -69,10 +69,16 @@ __device__ __forceinline__ void put_in_order(list_key<T> *a, list_key<T> *b) {
   *b = second;
 }
 
+__device__ __forceinline__ void put_in_order(uint32_t *a, uint32_t *b) {
+  uint32_t first = min(*a, *b);
+  *b = max(*a, *b);
+  *a = first;
+}
+
 /* Sorts entries by Batcher's network: sorted runs of SIZE are merged in steps of half the length each. These are
  * templates because entries stay in registers only if every index is a constant. */
-template <int SIZE, int STEP, int N, class T>
-__device__ __forceinline__ void merge_entries(list_key<T> (&entries)[N]) {
+template <int SIZE, int STEP, int N, class KEY>
+__device__ __forceinline__ void merge_entries(KEY (&entries)[N]) {
 #pragma unroll
   for (int i = STEP % SIZE; i + STEP < N; i++)
     if ((i - STEP % SIZE) / STEP % 2 == 0 && i / (2 * SIZE) == (i + STEP) / (2 * SIZE))
@@ -80,8 +86,8 @@ __device__ __forceinline__ void merge_entries(list_key<T> (&entries)[N]) {
   if constexpr (STEP > 1) merge_entries<SIZE, STEP / 2>(entries);
 }
 
-template <int SIZE = 1, int N, class T>
-__device__ __forceinline__ void sort_entries(list_key<T> (&entries)[N]) {
+template <int SIZE = 1, int N, class KEY>
+__device__ __forceinline__ void sort_entries(KEY (&entries)[N]) {
   merge_entries<SIZE, SIZE>(entries);
   if constexpr (2 * SIZE < N) sort_entries<2 * SIZE>(entries);
 }

@@ -31,7 +31,7 @@ enum { PER_QUERY_WARPS = 4, LEAVES_AT_ONCE = ADJI_WARP / ADJI_TREE_LEAF };
 
 /* Entries per lane of a batch, for lists of E entries per lane. */
 __host__ __device__ constexpr int batch_of(int e) {
-  return e >= 32 ? 8 : e >= 4 ? 2 : 1;
+  return e >= 32 ? 8 : e >= 16 ? 4 : e >= 4 ? 2 : 1;
 }
 
 template <class T, int E>
@@ -328,8 +328,9 @@ template <class T, int STEP, int DIM>
 adj_status launch_per_query_k(adji_gpu *gpu, cudaStream_t stream, const adji_knn_job *job) {
   typedef knn_instance<T, STEP, DIM> W;
   if (job->k <= ADJI_WARP) return launch_per_query<W, 1>(gpu, stream, job);
-  return job->k <= 4 * ADJI_WARP ? launch_per_query<W, 4>(gpu, stream, job)
-                                 : launch_per_query<W, ADJI_MOST_PER_QUERY / ADJI_WARP>(gpu, stream, job);
+  if (job->k <= 4 * ADJI_WARP) return launch_per_query<W, 4>(gpu, stream, job);
+  return job->k <= 16 * ADJI_WARP ? launch_per_query<W, 16>(gpu, stream, job)
+                                  : launch_per_query<W, ADJI_MOST_PER_QUERY / ADJI_WARP>(gpu, stream, job);
 }
 
 }  // namespace

@@ -56,7 +56,11 @@ struct adji_gpu_knn {
  * and sums. n->hard has room for the queries. Adds the candidates to the device's counters. */
 adj_status adji_knn_search(adji_gpu_knn *n, adji_knn_job *job);
 
-/* A warp for 32 queries that are near each other, if there is such a kernel; a warp per query, which always works. */
+/* A warp for 32 queries that are near each other, if there is such a kernel: with candidates in a pool, or with lists
+ * in registers. A warp per query, which always works. */
+bool adji_knn_has_pooled(adj_type type, int step, uint32_t dim, uint32_t k);
+adj_status adji_knn_pooled(adji_gpu *gpu, cudaStream_t stream, const adji_knn_job *job);
+adj_status adji_knn_pooled_short(adji_gpu *gpu, cudaStream_t stream, const adji_knn_job *job);
 bool adji_knn_has_dense(adj_type type, int step, uint32_t dim, uint32_t k);
 adj_status adji_knn_dense(adji_gpu *gpu, cudaStream_t stream, const adji_knn_job *job);
 adj_status adji_knn_per_query(adji_gpu *gpu, cudaStream_t stream, const adji_knn_job *job);

@@ -79,6 +79,13 @@ __device__ __forceinline__ T sum_of(const knn_job<T> &job, const T (&x)[W::ROOM]
   return s;
 }
 
+/* A point and its id in shared memory, laid out for one wide load, or a few. */
+template <class T, int DIM>
+struct alignas(16) pooled_point {
+  static constexpr int ID = DIM < 4 ? 3 : 7; /* index of the id */
+  T x[ID + 1];
+};
+
 /* ---- Boxes ----------------------------------------------------------------------------------- */
 
 template <class W>
