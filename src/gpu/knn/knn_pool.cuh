@@ -80,6 +80,17 @@ struct pool_search {
 /* ---- Gathering ------------------------------------------------------------------------------- */
 
 template <class V, class T>
+__device__ __forceinline__ typename pool_memory<V>::point point_of(const T (&x)[V::W::ROOM], uint32_t id) {
+  typename pool_memory<V>::point point = {};
+#pragma unroll
+  for (int j = 0; j < V::W::DIM; j++)
+    point.x[j] = x[j];
+  point.x[point.ID] = adji_gpu_id_as(id, T());
+  return point;
+}
+
+/* Adds the lane's point to the pool if it is there and within the reach. */
+template <class V, class T>
 __device__ __forceinline__ void pool_near(const knn_job<T> &job, pool_memory<V> *at, pool_search<typename V::W> *search,
                                           const T (&x)[V::W::ROOM], uint32_t id, bool there, uint32_t lane) {
   typedef typename V::W W;
@@ -89,12 +100,7 @@ __device__ __forceinline__ void pool_near(const knn_job<T> &job, pool_memory<V> 
     around.low[j] = around.high[j] = x[j];
   bool near = there && near_sum<W>(job, around, search->low, search->high) <= search->reach;
   uint32_t found = __ballot_sync(KNN_LANES, near), to = search->pooled + __popc(found & ((1u << lane) - 1));
-  typename pool_memory<V>::point point = {};
-#pragma unroll
-  for (int j = 0; j < W::DIM; j++)
-    point.x[j] = x[j];
-  point.x[point.ID] = adji_gpu_id_as(id, T());
-  if (near) at->pool[to] = point;
+  if (near) at->pool[to] = point_of<V>(x, id);
   search->pooled += __popc(found);
 }
 
@@ -408,6 +414,21 @@ __device__ __forceinline__ uint32_t window_of(const knn_job<T> &job, const T (&m
   return first + V::WINDOW <= all ? first : all > V::WINDOW ? all - V::WINDOW : 0;
 }
 
+/* Chooses the queries and the reach of the next round: half of the open ones, if there was no room for the candidates
+ * of all; a longer reach for them; or those set aside. */
+template <class W, class T>
+__device__ __forceinline__ void choose_round(pool_search<W> *search, bool shortened, T guessed,
+                                             const wanted_points &wanted) {
+  if (search->open && shortened)
+    halve(search);
+  else if (search->open)
+    search->reach *= 1.2f * grown<W>(fminf(1.2f * wanted.enough / static_cast<float>(max(search->fewest, 1u)), 64.0f));
+  if (search->open) return;
+  search->open = search->later;
+  search->later = 0;
+  search->reach = guessed;
+}
+
 /* The whole search of a warp. S: what a kernel adds: its memory, and select(), which is step 3 and closes the queries
  * that have their rows. */
 template <class V, class S>
@@ -425,12 +446,7 @@ __global__ void __launch_bounds__(V::WARPS *ADJI_WARP, V::BLOCKS) find_pooled(co
   typename S::memory *at = &memory[warp];
   T x[W::ROOM] = {};
   uint32_t row = active ? load_record<W>(job, job.left_coords, job.left_ids, position, x) : ADJ_NO_ID;
-  typename pool_memory<V>::point point = {};
-#pragma unroll
-  for (int j = 0; j < W::DIM; j++)
-    point.x[j] = x[j];
-  point.x[point.ID] = adji_gpu_id_as(row, T());
-  at->queries[lane] = point;
+  at->queries[lane] = point_of<V>(x, row);
   __syncwarp();
   box_of_open(&search, x, lane);
   uint32_t many = __popc(search.open), enough = job.k + job.drop_self;
@@ -451,14 +467,7 @@ __global__ void __launch_bounds__(V::WARPS *ADJI_WARP, V::BLOCKS) find_pooled(co
     }
     bool shortened = !filled || search.reach < reach;
     search.reach = reach;
-    if (search.open && shortened)
-      halve(&search);
-    else if (search.open)
-      search.reach *= 1.2f * grown<W>(fminf(1.2f * wanted.enough / static_cast<float>(max(search.fewest, 1u)), 64.0f));
-    if (search.open) continue;
-    search.open = search.later;
-    search.later = 0;
-    search.reach = guessed;
+    choose_round(&search, shortened, guessed, wanted);
     if (!search.open) break;
   }
   search.open |= search.later | search.failed;

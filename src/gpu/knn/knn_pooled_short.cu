@@ -242,6 +242,7 @@ __device__ __forceinline__ void finish(const knn_job<T> &job, short_memory<V> *a
     same |= e < enough && keys[e] != NO_KEY && keys[e] >> PLACE_BITS == keys[e + 1] >> PLACE_BITS;
   same = same && complete;
   if (same) write_exactly(job, at, *mine, lane);
+  __syncwarp(); /* places are listed where the columns are */
   search->open &= ~__ballot_sync(KNN_LANES, complete);
   search->failed |= __ballot_sync(KNN_LANES, mine->failed);
   search->fewest = __reduce_min_sync(KNN_LANES, mine->open && !complete ? mine->count : UINT32_MAX);
