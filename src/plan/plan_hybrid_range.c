@@ -201,8 +201,9 @@ static adj_status share_single(adj_plan *plan, adji_pending_devices *all, const 
   return share(plan, all, true);
 }
 
-/* Opens the devices, and has them and the cores share the join, or one of them do it alone. Cores that are not planned
- * for yet are while several devices are opened, or after one has said how long it would take. */
+/* Opens the devices, and has them and the cores share the join, or one of them do it alone. Few queries that the cores
+ * take as they come have no order to be shared by. Cores that are not planned for yet are while several devices are
+ * opened, or after one has said how long it would take. */
 static adj_status with_devices(adj_plan *plan, adji_algorithm algorithm) {
   adji_gpu_worker_options *options = &plan->device.options;
   uint64_t begin = adji_now_ns();
@@ -217,7 +218,8 @@ static adj_status with_devices(adj_plan *plan, adji_algorithm algorithm) {
   adj_status status = beside ? ADJ_OK : choose_alone(plan, options, &all.each[0], &trial);
   if (!status && !plan->engine.worker_count) status = adji_plan_range_on_cores(plan, algorithm);
   if (!status && beside && !chosen) status = choose_alone(plan, options, &all.each[0], &trial);
-  if (!status && plan->choice.backend != ADJ_BACKEND_GPU && !cores_are_quicker(plan, options, &trial))
+  bool shared = plan->choice.backend != ADJ_BACKEND_GPU && plan->engine.order;
+  if (!status && shared && !cores_are_quicker(plan, options, &trial))
     status = shares_single(plan, options) ? share_single(plan, &all, options) : share(plan, &all, false);
   adji_pending_drop(&all);
   adji_note_device(plan);
@@ -277,7 +279,15 @@ static adj_status compare_all(adj_plan *plan, adji_algorithm algorithm) {
   double device_s = device_pass_seconds(plan), cores_s = cores_pass_seconds(plan);
   bool cores = cores_s < 1.5 * device_s;
   adji_forget_device(plan); /* it is planned for again, if it is used */
-  adj_status status = cores ? adji_plan_range_on_cores(plan, algorithm) : adji_plan_range_on_gpu(plan, algorithm);
+  adj_status status = cores ? ADJ_OK : adji_plan_range_on_gpu(plan, algorithm);
+  if (status == ADJ_E_DEVICE || status == ADJ_E_DEVICE_MEMORY) {
+    adji_log(plan->ctx, ADJ_LOG_WARN, "the cores do this join alone: %s", adj_last_error());
+    adji_forget_cores(plan); /* which frees the engine of any worker */
+    adji_forget_device(plan);
+    plan->choice = (adji_choice){.alone = plan->choice.alone};
+    return adji_plan_range_on_cores(plan, algorithm);
+  }
+  if (cores) status = adji_plan_range_on_cores(plan, algorithm);
   if (status) return status;
   if (!cores) {
     plan->estimated_count_seconds = device_s;

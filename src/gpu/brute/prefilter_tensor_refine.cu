@@ -41,7 +41,9 @@ __device__ __forceinline__ uint32_t load_pairs(const tightening &job, uint64_t q
     uint2 pair = from[i];
     float w = __uint_as_float(pair.x);
     uint32_t key = w >= ADJI_TENSOR_STRAY ? STRAY : w > ADJI_TENSOR_LEAST ? key_of(w) : NONE;
-    if (job.dense && job.drop_self && job.right_first + adji_tensor_point(job, pair.y) == self) key = NONE;
+    /* Tiles in tree order are kept whole: positions past the last point have no number. They are NONE already. */
+    bool alone = job.dense && job.drop_self && pair.y < job.point_count;
+    if (alone && job.right_first + adji_tensor_point(job, pair.y) == self) key = NONE;
     pairs[i] = uint2{key, pair.y};
     mine += key != STRAY && key != NONE;
   }
