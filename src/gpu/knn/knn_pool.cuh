@@ -142,9 +142,10 @@ __device__ __forceinline__ bool pool_leaves(const knn_job<T> &job, pool_memory<V
 #pragma unroll
   for (uint32_t i = 0; i < 2; i++) {
     uint32_t number = (i * ADJI_WARP + lane) / ADJI_TREE_LEAF;
-    there[i] = number < some;
-    uint64_t leaf = at->leaves[search->leaves + (there[i] ? number : 0)];
-    ids[i] = load_record<W>(job, job.right_coords, job.right_ids, leaf * ADJI_TREE_LEAF + lane % ADJI_TREE_LEAF, x[i]);
+    uint64_t leaf = at->leaves[search->leaves + (number < some ? number : 0)];
+    uint64_t from = leaf * ADJI_TREE_LEAF + lane % ADJI_TREE_LEAF;
+    there[i] = number < some && from < job.right_count; /* padding is NaN, which has no gap to a box: it seems near */
+    ids[i] = load_record<W>(job, job.right_coords, job.right_ids, from, x[i]);
   }
 #pragma unroll
   for (uint32_t i = 0; i < 2; i++)
