@@ -74,7 +74,7 @@ static void structures_are_reused(void **state) {
   adj_ctx *ctx = software_context(2, 1, 0);
   adj_dataset *set = some_points(ctx, "unif", 2000, 3, 1), *few = some_points(ctx, "unif", 40, 3, 2);
   adj_index *index = index_on(ctx, ADJ_BACKEND_GPU, set), *cores = index_on(ctx, ADJ_BACKEND_CPU, set);
-  uint64_t points = 2000 * 3 * 4, queries = 40 * 3 * 4;
+  uint64_t points = UINT64_C(2000) * 3 * 4, queries = UINT64_C(40) * 3 * 4;
   assert_true(ask(index, cores, nearest(3), few, "tree on the GPU reused") >= points); /* the first one reports it */
   assert_int_equal(ask(index, cores, nearest(100), few, "tree on the GPU reused"), queries);
   assert_int_equal(ask(index, cores, nearest(5), NULL, "tree on the GPU reused"), 0);
@@ -105,13 +105,14 @@ static void structures_are_reused(void **state) {
 /* Grids go when there is no room for another one; a tree stays. Without room for a tree, questions go in chunks. */
 static void memory_is_limited(void **state) {
   (void)state;
-  uint64_t points = 3000 * 3 * 4;
+  uint64_t points = UINT64_C(3000) * 3 * 4;
   adj_ctx *ctx = software_context(2, 1, 6 * points), *cramped = software_context(2, 1, points * 3 / 4);
   adj_dataset *set = some_points(ctx, "unif", 3000, 3, 1), *small = some_points(cramped, "unif", 3000, 3, 1);
   adj_index *index = index_on(ctx, ADJ_BACKEND_GPU, set), *cores = index_on(ctx, ADJ_BACKEND_CPU, set);
   adji_gpu *gpu;
   must(adji_gpu_of(ctx, &gpu));
-  for (double radius = 0.2; radius > 0.01; radius *= 0.6)
+  double radius = 0.2;
+  for (int i = 0; i < 6; i++, radius *= 0.6)
     ask(index, cores, within(radius), NULL, "grid on the GPU built");
   assert_true(adji_gpu_used(gpu) <= 6 * points);
   ask(index, cores, nearest(4), NULL, "tree on the GPU reused");
