@@ -111,9 +111,8 @@ static void memory_is_limited(void **state) {
   adj_index *index = index_on(ctx, ADJ_BACKEND_GPU, set), *cores = index_on(ctx, ADJ_BACKEND_CPU, set);
   adji_gpu *gpu;
   must(adji_gpu_of(ctx, &gpu));
-  double radius = 0.2;
-  for (int i = 0; i < 6; i++, radius *= 0.6)
-    ask(index, cores, within(radius), NULL, "grid on the GPU built");
+  for (int i = 0; i < 6; i++)
+    ask(index, cores, within(0.2 * pow(0.6, i)), NULL, "grid on the GPU built");
   assert_true(adji_gpu_used(gpu) <= 6 * points);
   ask(index, cores, nearest(4), NULL, "tree on the GPU reused");
   adj_index *chunked = index_on(cramped, ADJ_BACKEND_GPU, small), *plain = index_on(cramped, ADJ_BACKEND_CPU, small);
