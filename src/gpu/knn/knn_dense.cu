@@ -172,7 +172,8 @@ __device__ __forceinline__ gathered<W> gather(const knn_job<T> &job, leaf_group 
   return mine;
 }
 
-/* Adds points near the box of the queries to the pool. Padding after the last point is NaN, which is compared like
+/* Adds points near the box of the queries to the pool, those at the bound itself whatever their ids: their leaf has
+ * passed is_near(), and one comparison here is 5 % of the whole search. Padding after the last point is NaN, which is compared like
  * others and near nothing. */
 template <class W, int K, class T>
 __device__ __forceinline__ void keep_near(const knn_job<T> &job, dense_shared<W, K> *at, warp_state<W> *warp,
@@ -181,8 +182,7 @@ __device__ __forceinline__ void keep_near(const knn_job<T> &job, dense_shared<W,
 #pragma unroll
   for (int j = 0; j < W::ROOM; j++)
     around.low[j] = around.high[j] = mine.x[j];
-  T s = near_sum<W>(job, around, warp->low, warp->high);
-  bool near = mine.there && (s < warp->bound || (s == warp->bound && mine.id < warp->last_id));
+  bool near = mine.there && near_sum<W>(job, around, warp->low, warp->high) <= warp->bound;
   uint32_t found = __ballot_sync(KNN_LANES, near), to = warp->pooled + __popc(found & ((1u << lane) - 1));
   pooled_point<T, W::DIM> point = {};
 #pragma unroll
@@ -256,7 +256,7 @@ __device__ __forceinline__ T group_sum(const knn_job<T> &job, const warp_state<W
 template <class W, int K, class T>
 __device__ __forceinline__ leaf_group next_group(const knn_job<T> &job, dense_shared<W, K> *at, warp_state<W> *warp,
                                                  path<T> *p, uint32_t done, uint32_t lane) {
-  narrow_path(job, *warp, p, lane);
+  p->mask &= __ballot_sync(KNN_LANES, p->s <= warp->bound); /* so often that ids wait until the leaves are tested */
   for (;;) {
     uint32_t box = next_of_path(job, at, *warp, p, lane), below = box * ADJI_GPU_FAN;
     if (box == UINT32_MAX || ++warp->tests > job.budget) return leaf_group{0, 0, false};
