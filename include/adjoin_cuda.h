@@ -85,13 +85,14 @@ ADJ_API adj_status adj_cuda_range_count(adj_ctx *ctx, const adj_join_spec *spec,
  * and ADJ_HAVERSINE, unless there are 16 queries or fewer or spec.algorithm is "brute". Otherwise every pair is
  * compared. Row i begins at entry i * k, nearest first. The end of a short row is ADJ_NO_ID and infinity (-infinity
  * with ADJ_DOT). There are no offsets. Stream and errors: as above. Time: trees: about O((n + m) log m + n k); brute
- * force: O(n m dim). Memory of the result: k ids and distances per left point. Memory until the call returns: trees
- * each set: 8 to 20 bytes a point, and the points (3, 5, 6 dimensions: rounded up to 4 or 8 coordinates); a quarter of
- * that more for the boxes of the right set; 4 bytes per left point brute force    the points once more unless they are
- * packed by rows. L2 with k up to 2,048: the right points in half precision (rounded up to 16, 32 or a multiple of 64
- * coordinates), 8 bytes for each, and up to 768 MiB for queries. Otherwise, or without memory for that: up to half of
- * the free memory, but no more than a few GiB, for distances derived        as above; derived points are packed and use
- * L2 */
+ * force: O(n m dim). Memory of the result: k ids and distances per left point.
+ *
+ * Memory until the call returns, by trees: for each set 8 to 20 bytes a point, and the points (3, 5 and 6 dimensions
+ * rounded up to 4 or 8 coordinates); for the right set a quarter of that more, its boxes; 4 bytes per left point.
+ * By brute force: the points once more unless they are packed by rows. With L2 and k up to 2,048 also the right points
+ * in half precision (rounded up to 16, 32 or a multiple of 64 coordinates), 8 bytes for each, and up to 768 MiB for
+ * queries; otherwise, or without memory for that, up to half of the free memory, but no more than a few GiB, for
+ * distances. Derived metrics (ADJ_COSINE, ADJ_HAVERSINE): the same with L2, of derived points, which are packed. */
 ADJ_API adj_status adj_cuda_knn_join(adj_ctx *ctx, const adj_join_spec *spec, const adj_cuda_points *left,
                                      const adj_cuda_points *right, adj_cuda_stream stream, adj_cuda_result **out);
 

@@ -173,8 +173,8 @@ __device__ __forceinline__ gathered<W> gather(const knn_job<T> &job, leaf_group 
 }
 
 /* Adds points near the box of the queries to the pool, those at the bound itself whatever their ids: their leaf has
- * passed is_near(), and one comparison here is 5 % of the whole search. Padding after the last point is NaN, which is compared like
- * others and near nothing. */
+ * passed is_near(), and one comparison here is 5 % of the whole search. Padding after the last point is NaN, which is
+ * compared like others and near nothing. */
 template <class W, int K, class T>
 __device__ __forceinline__ void keep_near(const knn_job<T> &job, dense_shared<W, K> *at, warp_state<W> *warp,
                                           const gathered<W> &mine, uint32_t lane) {
