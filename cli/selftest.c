@@ -8,6 +8,7 @@
  * order of the list.
  */
 #include <adjoin.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -44,6 +45,7 @@ typedef struct request {
   const char *backend, *isa; /* NULL: all there are */
   const char *only;          /* NULL: all cases     */
   uint32_t threads;          /* of one join         */
+  uint32_t part, parts;      /* every parts-th case, from number part - 1 on */
   bool quick;
 } request;
 
@@ -62,8 +64,7 @@ typedef struct table {
   column columns[MOST_COLUMNS];
   int count;
   uint32_t lanes;
-  bool quick;
-  const char *only;
+  const request *asked;
   uint64_t passed, failed, skipped;
   uint32_t row_count;
   row *rows;
@@ -94,7 +95,7 @@ static const char HELP[] =
     "adjoin selftest: check every backend against the reference\n"
     "\n"
     "Usage: adjoin selftest [--backend auto|cpu|gpu|hybrid|reference] [--isa NAME] [--threads N]\n"
-    "                       [--case TEXT] [--quick]\n"
+    "                       [--case TEXT] [--part I/N] [--quick]\n"
     "\n"
     "Joins a list of small, difficult sets on this machine and compares every id and every bit of\n"
     "every distance with plain nested loops. Without options: every backend and instruction set\n"
@@ -105,6 +106,7 @@ static const char HELP[] =
     "  --isa NAME       only this instruction set (see adjoin info)\n"
     "  --threads N      threads of each join, 3 by default; several joins run at a time\n"
     "  --case TEXT      only the cases whose names hold this text\n"
+    "  --part I/N       only case I and every N-th after it: N machines share the list\n"
     "  --quick          the smaller cases only, a few seconds\n"
     "  -h, --help       this text\n";
 
@@ -133,6 +135,12 @@ static bool known_backend(const char *name) {
   return false;
 }
 
+static bool parse_part(const char *text, request *wanted) {
+  int length = 0;
+  bool two = sscanf(text, "%9" SCNu32 "/%9" SCNu32 "%n", &wanted->part, &wanted->parts, &length) == 2;
+  return two && !text[length] && wanted->part >= 1 && wanted->part <= wanted->parts;
+}
+
 /* 0: go on; otherwise 1 + the exit status. */
 static int parse(request *wanted, int argc, char **argv) {
   for (int at = 1; at < argc; at++) {
@@ -148,6 +156,8 @@ static int parse(request *wanted, int argc, char **argv) {
       wanted->backend = value;
     } else if ((value = value_of("--case", argc, argv, &at))) {
       wanted->only = value;
+    } else if ((value = value_of("--part", argc, argv, &at))) {
+      if (!parse_part(value, wanted)) return 1 + usage("--part: not I/N with I from 1 to N: ", value);
     } else if ((value = value_of("--isa", argc, argv, &at))) {
       wanted->isa = value;
     } else if ((value = value_of("--threads", argc, argv, &at))) {
@@ -298,7 +308,7 @@ static void run_cell(const table *t, column *col, uint32_t lane_number, const jo
   bool nearest = c->k > 0;
   uint32_t turn = number;
   for (int a = 0; a < setup_count(col->backend, nearest); a++, turn++) {
-    if (t->quick && a && turn % 3) continue;                               /* the planner's own and every third */
+    if (t->asked->quick && a && turn % 3) continue;                        /* the planner's own and every third */
     if (setup_is_left_out(col->backend, nearest, a, number / 2)) continue; /* f32 and f64 have the same */
     test_setup chosen;
     setup_choose(col->backend, nearest, a, number, &chosen);
@@ -356,6 +366,11 @@ static void finish_row(table *t, row *r, double reference_s) {
   pthread_mutex_unlock(&t->lock);
 }
 
+static bool is_wanted(const request *asked, const join_case *c, uint32_t number) {
+  return (!asked->quick || c->quick) && (!asked->only || strstr(c->name, asked->only)) &&
+         number % asked->parts == asked->part - 1;
+}
+
 static bool run_row(lane *l, uint32_t number) {
   table *t = l->t;
   row *r = &t->rows[number];
@@ -363,7 +378,7 @@ static bool run_row(lane *l, uint32_t number) {
   join_answer answer = {0};
   if (!case_build(number, &c)) return false;
   snprintf(r->name, sizeof r->name, "%s", c.name);
-  r->wanted = (!t->quick || c.quick) && (!t->only || strstr(c.name, t->only));
+  r->wanted = is_wanted(t->asked, &c, number);
   double begin = seconds(CLOCK_THREAD_CPUTIME_ID);
   bool fine = !r->wanted || answer_case(&c, &answer);
   double reference_s = seconds(CLOCK_THREAD_CPUTIME_ID) - begin;
@@ -431,7 +446,7 @@ static bool check_uses(table *t) {
     if (unused > MOST_UNUSED) fine = false;
   }
   printf("%u setups of cases compared, %u left out because the library refuses them\n", taken, refused);
-  return fine || t->quick || t->only;
+  return fine || t->asked->quick || t->asked->only || t->asked->parts > 1;
 }
 
 /* What hybrid joins did without a device. Nothing of that tests one. */
@@ -455,9 +470,9 @@ static uint32_t lanes_for(uint32_t threads) {
   return cores < 1 ? 1 : cores > MOST_LANES ? MOST_LANES : cores;
 }
 
-static int summarise(table *t, const request *wanted, double begin) {
-  if (wanted->only && !t->passed && !t->failed && !t->skipped)
-    return usage("--case: no case has this in its name: ", wanted->only);
+static int summarise(table *t, double begin) {
+  if (t->asked->only && !t->passed && !t->failed && !t->skipped)
+    return usage("--case: no case has this in its name, or none of this part: ", t->asked->only);
   bool used = check_uses(t), took_part = check_devices(t);
   printf("%.1f s, and %.1f s of CPU time in the reference\n", seconds(CLOCK_MONOTONIC) - begin, t->reference_s);
   printf("%llu passed, %llu failed", (unsigned long long)t->passed, (unsigned long long)t->failed);
@@ -467,11 +482,11 @@ static int summarise(table *t, const request *wanted, double begin) {
 }
 
 int adjoin_selftest(int argc, char **argv) {
-  request wanted = {.threads = JOIN_THREADS};
+  request wanted = {.threads = JOIN_THREADS, .part = 1, .parts = 1};
   int exits = parse(&wanted, argc, argv);
   if (exits) return exits - 1;
   double begin = seconds(CLOCK_MONOTONIC);
-  table t = {.quick = wanted.quick, .only = wanted.only, .lanes = lanes_for(wanted.threads)};
+  table t = {.asked = &wanted, .lanes = lanes_for(wanted.threads)};
   pthread_mutex_init(&t.lock, NULL);
   exits = choose_columns(&t, &wanted);
   if (!exits && !run_table(&t)) {
@@ -481,5 +496,5 @@ int adjoin_selftest(int argc, char **argv) {
   for (int i = 0; i < t.count; i++)
     close_column(&t.columns[i]);
   pthread_mutex_destroy(&t.lock);
-  return exits ? exits - 1 : summarise(&t, &wanted, begin);
+  return exits ? exits - 1 : summarise(&t, begin);
 }

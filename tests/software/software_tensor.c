@@ -2,6 +2,8 @@
  *
  * Tensor cores of the software device: a model of them, which tests can make worse.
  */
+#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "gpu/device/tensor_probe.h"
@@ -31,10 +33,43 @@ static void run_case(const adji_tensor_case *t, adji_tensor_answer *to) {
     }
 }
 
+/* The last cases and their answers. Every device that is opened asks the same ones, and a model is slow. */
+static struct {
+  pthread_mutex_t lock;
+  adji_software_tensor unit;
+  uint32_t count;
+  adji_tensor_case *cases;
+  adji_tensor_answer *answers;
+} last = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static bool is_last(const adji_tensor_case *cases, uint32_t count) {
+  return last.count == count && !memcmp(last.cases, cases, count * sizeof *cases) &&
+         !memcmp(&last.unit, &adji_software_tensor_now, sizeof last.unit);
+}
+
+static void keep_last(const adji_tensor_case *cases, uint32_t count, const adji_tensor_answer *answers) {
+  free(last.cases);
+  free(last.answers);
+  last.cases = malloc(count * sizeof *cases);
+  last.answers = malloc(count * sizeof *answers);
+  last.count = last.cases && last.answers ? count : 0;
+  if (!last.count) return;
+  memcpy(last.cases, cases, count * sizeof *cases);
+  memcpy(last.answers, answers, count * sizeof *answers);
+  memcpy(&last.unit, &adji_software_tensor_now, sizeof last.unit);
+}
+
 adj_status adji_tensor_run(const adji_tensor_case *cases, uint32_t count, adji_tensor_answer *out,
                            uint32_t nans[ADJI_COMPUTED_NANS]) {
-  for (uint32_t i = 0; i < count; i++)
-    run_case(&cases[i], &out[i]);
+  pthread_mutex_lock(&last.lock);
+  if (is_last(cases, count)) {
+    memcpy(out, last.answers, count * sizeof *out);
+  } else {
+    for (uint32_t i = 0; i < count; i++)
+      run_case(&cases[i], &out[i]);
+    keep_last(cases, count, out);
+  }
+  pthread_mutex_unlock(&last.lock);
   for (int i = 0; i < ADJI_COMPUTED_NANS; i++)
     nans[i] = adji_software_tensor_now.nan;
   return ADJ_OK;
