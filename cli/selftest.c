@@ -472,7 +472,9 @@ static uint32_t lanes_for(uint32_t threads) {
 
 static int summarise(table *t, double begin) {
   if (t->asked->only && !t->passed && !t->failed && !t->skipped)
-    return usage("--case: no case has this in its name, or none of this part: ", t->asked->only);
+    return usage(t->asked->parts > 1 ? "--case: no case of this part has this in its name: "
+                                     : "--case: no case has this in its name: ",
+                 t->asked->only);
   bool used = check_uses(t), took_part = check_devices(t);
   printf("%.1f s, and %.1f s of CPU time in the reference\n", seconds(CLOCK_MONOTONIC) - begin, t->reference_s);
   printf("%llu passed, %llu failed", (unsigned long long)t->passed, (unsigned long long)t->failed);

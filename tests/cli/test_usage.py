@@ -101,6 +101,11 @@ class Usage(ProgramTest):
         self.adjoin("selftest", "--backend", "reference", "--case", "two points, apart")
         done = self.adjoin("selftest", "--backend", "reference", "--case", "no such case", code=2)
         self.assertIn("no case has this in its name: no such case", done.stderr)
+        parts = [self.adjoin("selftest", "--backend", "reference", "--case", " points, apart", "--part", part).stdout
+                 for part in ("1/2", "2/2")]
+        self.assertEqual(sorted(part.splitlines()[-1] for part in parts), ["1 passed, 0 failed"] * 2)
+        for part in ("0/2", "3/2", "2", "1/2/3", "-1/2"):
+            self.refuses("--part: not I/N with I from 1 to N: " + part, "selftest", "--part", part)
         if "devices         none" in self.adjoin("info").stdout:
             done = self.adjoin("selftest", "--backend", "gpu", "--case", "two points", code=77)
             self.assertIn("gpu cannot run here", done.stdout)

@@ -43,6 +43,6 @@ typedef struct adji_knn_job : adji_gpu_knn_task {
 } adji_knn_job;
 
 /* The most neighbours that a lane, or a warp, keeps in registers, and that the pooled kernels find. */
-enum { ADJI_MOST_DENSE = 32, ADJI_MOST_SHORT = 14, ADJI_MOST_POOLED = 160, ADJI_MOST_PER_QUERY = 1024 };
+enum { ADJI_MOST_DENSE = 32, ADJI_MOST_SHORT = 14, ADJI_MOST_POOLED = 504, ADJI_MOST_PER_QUERY = 1024 };
 
 #endif

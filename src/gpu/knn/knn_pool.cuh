@@ -47,7 +47,7 @@ struct pool_instance {
   typedef typename W_::T T;
   static constexpr uint32_t SLOTS = SLOTS_, E = E_, PAIR = PAIR_, POOL = SLOTS_ * ADJI_WARP, LIST = E_ * ADJI_WARP;
   static constexpr int BLOCKS = BLOCKS_;
-  static constexpr uint32_t PLACE_BITS = E == 1 ? 5 : E == 2 ? 6 : E == 4 ? 7 : 8; /* of a place in a list */
+  static constexpr uint32_t PLACE_BITS = 5 + (E > 1) + (E > 2) + (E > 4) + (E > 8); /* of a place in a list */
   static constexpr bool IN_REGISTERS = E_ > 1 && SLOTS_ <= 24; /* otherwise candidates stay in shared memory */
   static constexpr uint32_t WARPS = SLOTS_ <= 24 ? 2 : 1;
   /* Leaves around the queries that the guess is made from, and points of these per lane. */
@@ -287,8 +287,10 @@ __device__ __forceinline__ void load_query(const pool_memory<V> *at, uint32_t nu
 template <class V, class T>
 __device__ __forceinline__ T guess_reach(const knn_job<T> &job, const pool_memory<V> *at,
                                          const pool_search<typename V::W> &search, uint32_t window, uint32_t many,
-                                         float wanted, uint32_t lane) {
+                                         float all, uint32_t lane) {
   typedef typename V::W W;
+  constexpr float MOST = 0.35f * V::WINDOW * ADJI_TREE_LEAF; /* beyond that the window would end before the sum does */
+  float wanted = fminf(all, MOST);
   lane_pool<V> pool;
 #pragma unroll
   for (uint32_t j = 0; j < V::WINDOW_SLOTS; j++) {
@@ -319,7 +321,7 @@ __device__ __forceinline__ T guess_reach(const knn_job<T> &job, const pool_memor
     }
     if (sum < least) least = sum;
   }
-  return least;
+  return least * grown<W>(all / wanted);
 }
 
 /* An entry of a list: a point and the sum to the query. */
@@ -361,6 +363,7 @@ __device__ __forceinline__ void write_entry(const knn_job<T> &job, uint64_t to, 
  * are more candidates, with shorter ones more queries take another round. */
 template <class V>
 __device__ __forceinline__ constexpr float stretch() {
+  if (V::E > 8) return V::W::DIM == 2 ? 1.3f : 1.18f;
   return V::E == 1 ? V::W::DIM == 2 ? 2.7f : 1.8f : V::W::DIM == 2 ? 1.6f : 1.35f;
 }
 

@@ -248,7 +248,7 @@ __device__ __forceinline__ void write_lists(const knn_job<T> &job, const pool_sh
       keys[q][e] = there ? key_of<V>(point.s, scale, i) : NO_KEY;
     }
   }
-  sort_keys<V::E, V::PAIR, 32>(keys, lane);
+  sort_keys<V::E, V::PAIR, V::E <= 8 ? 32 : 1>(keys, lane); /* more code than that would not stay in the cache */
 #pragma unroll
   for (uint32_t q = 0; q < V::PAIR; q++) {
     if (!written[q]) continue;
@@ -370,8 +370,10 @@ adj_status adji_knn_pooled(adji_gpu *gpu, cudaStream_t stream, const adji_knn_jo
   if (k <= ADJI_MOST_SHORT) return adji_knn_pooled_short(gpu, stream, job);
   if (job->dim == 2) {
     if (k <= 32) return launch_as<2, 12, 2, 2, 10>(gpu, stream, job);
-    return k <= 80 ? launch_as<2, 16, 4, 1, 8>(gpu, stream, job) : launch_as<2, 24, 8, 1, 7>(gpu, stream, job);
+    if (k <= 112) return launch_as<2, 16, 4, 1, 8>(gpu, stream, job);
+    return k <= 232 ? launch_as<2, 24, 8, 1, 7>(gpu, stream, job) : launch_as<2, 48, 16, 1, 9>(gpu, stream, job);
   }
   if (k <= 32) return launch_as<3, 20, 2, 2, 8>(gpu, stream, job);
-  return k <= 80 ? launch_as<3, 32, 4, 1, 12>(gpu, stream, job) : launch_as<3, 52, 8, 1, 8>(gpu, stream, job);
+  if (k <= 112) return launch_as<3, 32, 4, 1, 12>(gpu, stream, job);
+  return k <= 232 ? launch_as<3, 52, 8, 1, 8>(gpu, stream, job) : launch_as<3, 64, 16, 1, 6>(gpu, stream, job);
 }
