@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cpu/single.h"
+#include "cpu/staged.h"
 #include "cpu/walk.h"
 
 /* Queries a batch. Beside devices small joins have smaller batches, so that all workers finish together. */
@@ -19,12 +20,15 @@ typedef struct range_cores {
   adji_join join;
   adji_lent base;
   adji_range_index index;
-  uint64_t batch; /* queries; 0: the default */
+  uint64_t batch;      /* queries; 0: the default */
+  bool stages;         /* results are collected by staging their rows */
+  double staged_pairs; /* about how many there are then */
   /* Of the pass at work. */
   adji_walker *walkers;
   bool halves; /* each unordered pair is met once, and counts for both its points */
   uint32_t *degrees;
   adji_single *single;
+  adji_staged *staged;
 } range_cores;
 
 /* ---- The queue ------------------------------------------------------------------------------------- */
@@ -114,45 +118,13 @@ static uint64_t longest_list(const adji_walk *walk, const adji_group *group, uin
   return longest;
 }
 
-/* Rows of ids alone, all neighbours wanted: dropped, sorted and placed by one kernel, or in order already. */
-static bool plain_rows(const adji_row_style *style) {
-  return !adji_row_needs_sums(style) && !style->one_way;
-}
-
-/* The first of ids in order that is not below `row`. */
-static uint32_t place_of(const uint32_t *ids, uint32_t count, uint32_t row) {
-  uint32_t low = 0, high = count;
-  while (low < high) {
-    uint32_t middle = low + (high - low) / 2;
-    if (ids[middle] < row)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low;
-}
-
-/* Copies ids in order without the row's own, which is among them if it is to be dropped. */
-static uint32_t place_in_order(const adji_row_style *style, const uint32_t *ids, uint32_t count, uint32_t row,
-                               uint32_t *to) {
-  uint32_t before = style->drop_self ? place_of(ids, count, row) : count;
-  memcpy(to, ids, before * sizeof *to);
-  if (before == count) return count;
-  memcpy(to + before, ids + before + 1, (count - before - 1) * sizeof *to);
-  return count - 1;
-}
-
 static adj_status place_row(adji_walker *w, const adji_row_style *style, uint32_t slot, uint32_t row, uint32_t found,
                             adji_tally *tally) {
   const adji_window *window = w->walk.window;
   uint64_t length = window->offsets[row + (uint64_t)1] - window->offsets[row];
-  if (plain_rows(style) && found - style->drop_self == length) {
-    uint32_t *to = window->ids + (window->offsets[row] - window->offsets[window->first_row]), *ids = w->room.ids[slot];
-    if (style->in_order)
-      tally->pairs += place_in_order(style, ids, found, row, to);
-    else
-      tally->pairs +=
-          style->kernels->place_ids(ids, found, style->drop_self ? row : ADJ_NO_ID, style->order == ADJ_ORDER_ID, to);
+  if (adji_row_is_plain(style) && found - style->drop_self == length) {
+    uint32_t *to = window->ids + (window->offsets[row] - window->offsets[window->first_row]);
+    tally->pairs += adji_row_place_plain(style, w->room.ids[slot], found, row, to);
     return ADJ_OK;
   }
   uint32_t count = adji_row_order(style, &w->room, slot, row, found);
@@ -235,6 +207,8 @@ static void end(void *state, adji_run *run) {
   range_cores *c = state;
   adji_single_end(c->single);
   c->single = NULL;
+  adji_staged_end(c->staged);
+  c->staged = NULL;
   adji_walkers_close(c->join.ctx, c->walkers);
   c->walkers = NULL;
 }
@@ -251,6 +225,8 @@ static adj_status begin(void *state, adji_run *run, const adji_pass *pass) {
     walk.counts = false;
     walk.visit = fill_group;
     walk.sums = adji_row_needs_sums(&c->join.style);
+  } else if (c->stages && pass->alone && pass->result) {
+    status = adji_staged_begin(&walk, run, pass, c->staged_pairs, &c->staged);
   } else {
     status = adji_single_begin(&walk, run, pass, &c->single);
   }
@@ -274,6 +250,7 @@ static adj_status process(void *state, const adji_batch *batch, uint32_t lane, a
 
 static adj_status gather(void *state, adji_run *run, const adji_active *active) {
   range_cores *c = state;
+  if (c->staged) return adji_staged_gather(c->staged, run);
   return c->single ? adji_single_gather(c->single, c->walkers, run, active) : ADJ_OK;
 }
 
@@ -508,4 +485,10 @@ void adji_range_set_single(adji_engine *engine, bool single, bool single_count) 
   const range_cores *c = engine->workers[0].state;
   engine->single = single && c->index.symmetric;
   engine->single_count = single_count && c->index.symmetric;
+}
+
+void adji_range_set_staged(adji_engine *engine, bool stages, double pairs) {
+  range_cores *c = engine->workers[0].state;
+  c->stages = stages;
+  c->staged_pairs = pairs;
 }

@@ -212,9 +212,10 @@ typedef struct walk_place {
  * candidates are sorted once (cpu/walk_ordered.c). */
 static uint32_t wanted_from(const adji_walker *w, uint32_t position) {
   const adji_window *window = w->walk.window;
-  if (!window || w->shape.most == 1) return w->shape.wanted;
+  if (w->shape.most == 1) return w->shape.wanted;
   uint64_t row = w->walk.index->left->view.ids[position];
-  bool is_long = adji_window_has(window, row) && adji_ordered_suits(w->walk.join, adji_window_length(window, row));
+  uint64_t length = !window ? w->walk.row_length : adji_window_has(window, row) ? adji_window_length(window, row) : 0;
+  bool is_long = length && adji_ordered_suits(w->walk.join, length);
   return is_long && w->shape.wanted < ADJI_GROUP ? ADJI_GROUP : w->shape.wanted;
 }
 
