@@ -42,29 +42,43 @@ static uint64_t batch_queries(const range_cores *c, bool shared) {
 }
 
 /* Batches of consecutive queries. The work of a cell is estimated by the square of its population, which is what it
- * costs where the density varies slowly. A cell with more queries than a batch is cut. */
-static adj_status fill_queue(void *state, bool shared, adji_queue *queue) {
-  const range_cores *c = state;
-  const adji_index *left = c->index.left;
-  uint64_t each = batch_queries(c, shared), count = left->view.count;
-  adj_status status = adji_queue_init(queue, c->join.ctx, count / each + 16);
-  adji_batch batch = {0};
-  for (uint64_t cell = 0; cell < left->cell_count && !status; cell++) {
-    double population = left->cell_starts[cell + 1] - left->cell_starts[cell];
-    for (uint32_t p = left->cell_starts[cell]; p < left->cell_starts[cell + 1] && !status;) {
-      uint64_t room = each - (batch.end - batch.begin);
-      uint32_t take = left->cell_starts[cell + 1] - p < room ? left->cell_starts[cell + 1] - p : (uint32_t)room;
-      batch.end = p += take;
-      batch.work += take * (population + 1);
-      if (batch.end - batch.begin < each && batch.end < count) continue;
-      status = adji_queue_add(queue, batch);
-      batch = (adji_batch){.begin = p, .end = p};
+ * costs where the density varies slowly. A cell with queries of several batches is a part of each. */
+typedef struct weighing {
+  const adji_index *left;
+  adji_queue *queue;
+} weighing;
+
+static void weigh_batches(void *user, uint64_t begin, uint64_t end) {
+  const weighing *w = user;
+  const uint32_t *starts = w->left->cell_starts;
+  if (begin == end) return;
+  uint64_t cell = adji_cell_of(w->left, w->queue->batches[begin].begin);
+  for (uint64_t i = begin; i < end; i++) {
+    adji_batch *batch = &w->queue->batches[i];
+    for (uint32_t p = batch->begin; p < batch->end;) {
+      while (starts[cell + 1] <= p)
+        cell++;
+      uint32_t to = starts[cell + 1] < batch->end ? starts[cell + 1] : batch->end;
+      batch->work += (double)(to - p) * ((double)(starts[cell + 1] - starts[cell]) + 1);
+      p = to;
     }
   }
+}
+
+static adj_status fill_queue(void *state, bool shared, adji_queue *queue) {
+  enum { SLICE_BATCHES = 16 };
+  const range_cores *c = state;
+  uint64_t each = batch_queries(c, shared), count = c->index.left->view.count;
+  weighing w = {c->index.left, queue};
+  adj_status status = adji_queue_init(queue, c->join.ctx, count / each + 16);
+  for (uint64_t p = 0; p < count && !status; p += each)
+    status = adji_queue_add(queue, (adji_batch){(uint32_t)p, (uint32_t)(count - p < each ? count : p + each), 0});
+  if (!status)
+    status = adji_loop_slices(c->join.ctx, queue->count, queue->count / SLICE_BATCHES + 1, weigh_batches, &w);
   if (status) return status;
-  if (shared) return adji_queue_sort_roughly(queue, NULL);
-  adji_queue_sort(queue);
-  return ADJ_OK;
+  /* Within an octave of work batches stay in order: threads are then at work near each other, and find candidates in
+   * the cache that they share. */
+  return adji_queue_sort_roughly(queue, NULL);
 }
 
 /* ---- Count ------------------------------------------------------------------------------------------ */

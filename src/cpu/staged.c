@@ -57,7 +57,7 @@ struct adji_staged {
 };
 typedef adji_staged staged;
 
-enum { HEADER = 2 };
+enum { HEADER = 2, LINE_WORDS = 16 };
 
 /* ---- 1. Rows into bins -------------------------------------------------------------------------------- */
 
@@ -118,8 +118,17 @@ static adj_status stage_row(adji_walker *w, const adji_row_style *style, uint32_
   b->at[1] = count;
   b->at += HEADER + count * entry;
   b->entries += count;
+  __builtin_prefetch(b->at, 1); /* for the next row of this bin, which comes after those of many others */
+  __builtin_prefetch(b->at + LINE_WORDS, 1);
   tally->pairs += count;
   return ADJ_OK;
+}
+
+static void fetch_bins(const adji_walker *w, const adji_task *task) {
+  const staged *s = w->walk.user;
+  const bin *bins = s->lanes[w->lane].bins;
+  for (uint32_t k = 0; k < task->query_count; k++)
+    __builtin_prefetch(&bins[task->left->ids[task->queries[k]] >> s->shift], 1);
 }
 
 static adj_status stage_group(adji_walker *w, const adji_group *group, adji_tally *tally) {
@@ -129,6 +138,7 @@ static adj_status stage_group(adji_walker *w, const adji_group *group, adji_tall
   uint32_t found[ADJI_LIST_MAX];
   adj_status status =
       adji_row_room_reserve(&w->room, &join->ctx->memory, &style, group->near_total + group->inside_total);
+  fetch_bins(w, &group->task);
   if (!status && !w->walk.index->prefilter.filter && adji_ordered_pays(join, group)) {
     status = adji_ordered_copy(w, group, &ordered);
     group = &ordered;
@@ -221,15 +231,19 @@ adj_status adji_staged_gather(staged *s, adji_run *run) {
 
 /* ---- The pass --------------------------------------------------------------------------------------------- */
 
-/* Stretches of the result of a megabyte or two, the size of a core's cache. The bins of a lane have the ends of their
- * chunks in that cache too, and are no more. Chunks are an eighth of what a bin will have, since on average half of the
- * last one is left over. Large ones are not needed: those in use lie close together. */
+/* Stretches of the result of four megabytes, twice the cache of a core, but some for each lane. More bins than these
+ * would cost more when they are filled than they save when rows are copied. Chunks are an eighth of what a bin will
+ * have, since on average half of the last one is left over. Large ones are not needed: those in use lie close together.
+ */
 static void choose_sizes(staged *s, double pairs) {
-  enum { STRETCH = 1 << 20, MOST_BINS = 4096, LEAST_CHUNK = 512, MOST_CHUNK = 1 << 16, PART = 8 };
+  enum { STRETCH = 4 << 20, BINS_A_LANE = 16, MOST_BINS = 2048, LEAST_BIN = 4096 };
+  enum { LEAST_CHUNK = 512, MOST_CHUNK = 1 << 16, PART = 8 };
   enum { LEAST_SLAB = 1 << 14, MOST_SLAB = 8 << 20 };
   double lanes = s->join->ctx->threads, entry = 4 * (1 + (double)s->distance_words);
   double bytes = pairs * entry, wanted = bytes / STRETCH, total = bytes + 4 * HEADER * (double)s->rows;
+  if (wanted < BINS_A_LANE * lanes) wanted = BINS_A_LANE * lanes;
   if (wanted > MOST_BINS) wanted = MOST_BINS;
+  if (wanted > total / lanes / LEAST_BIN) wanted = total / lanes / LEAST_BIN; /* a small result has few */
   while ((double)(s->rows >> s->shift) > wanted && s->shift < 31)
     s->shift++;
   s->bin_count = (s->rows >> s->shift) + 1;

@@ -44,18 +44,26 @@ static adj_status move_slice(void *user, uint64_t slice, uint32_t lane) {
   return ADJ_OK;
 }
 
-/* Turns counts into positions. Returns true when all items share one digit, so that the pass can be skipped. */
+/* Turns counts into positions, in two sweeps over the rows of the slices: adding up the column of each bucket would
+ * read lines that all fall into one set of the cache. Returns true when all items share one digit, so that the pass can
+ * be skipped. */
 static bool place_buckets(pass *p) {
-  uint64_t place = 0;
+  uint32_t next[1 << MAX_DIGIT] = {0}, place = 0;
+  for (uint64_t s = 0; s < p->slices; s++)
+    for (uint32_t b = 0; b < p->buckets; b++)
+      next[b] += p->places[s * p->buckets + b];
   for (uint32_t b = 0; b < p->buckets; b++) {
-    uint64_t before = place;
-    for (uint64_t s = 0; s < p->slices; s++) {
-      uint32_t many = p->places[s * p->buckets + b];
-      p->places[s * p->buckets + b] = (uint32_t)place;
-      place += many;
-    }
-    if (place - before == p->count) return true;
+    uint32_t many = next[b];
+    if (many == p->count) return true;
+    next[b] = place;
+    place += many;
   }
+  for (uint64_t s = 0; s < p->slices; s++)
+    for (uint32_t b = 0; b < p->buckets; b++) {
+      uint32_t many = p->places[s * p->buckets + b];
+      p->places[s * p->buckets + b] = next[b];
+      next[b] += many;
+    }
   return false;
 }
 

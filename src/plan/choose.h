@@ -74,7 +74,7 @@ typedef struct adji_ends {
 void adji_choose_ends(adji_ends *axes, uint32_t axis_count, uint64_t sample, uint64_t population, uint64_t room);
 
 /* Seconds of the cores: to count first and then fill in place; to find rows in one pass, staged; to evaluate each
- * candidate once; the same if a device deals out what they find to its rows; and the least of the first and third, from
+ * candidate once; the same if a device deals out what they find to its rows; and the least that cores alone take, from
  * the candidates of the grid's sample. */
 double adji_counted_seconds(const adji_range_question *q, double pairs, double candidates);
 double adji_staged_seconds(const adji_range_question *q, double pairs, double candidates);

@@ -56,8 +56,7 @@ double adji_staged_seconds(const adji_range_question *q, double pairs, double ca
   double rows = (double)q->join->left->count, filled = rows > 0 ? 1 - exp(-pairs / rows) : 0;
   double empty_ns = (1 - filled) * evaluation_ns(q, candidates) * list_factor(q);
   double words = !q->join->style.distances ? 1 : q->join->style.type == ADJ_F64 ? 3 : 2;
-  double moved_ns = filled * rows * costs->staged_row_ns + pairs * words * costs->staged_pair_ns;
-  return fill_seconds(q, pairs, candidates) + seconds_of(q, empty_ns + moved_ns);
+  return fill_seconds(q, pairs, candidates) + seconds_of(q, empty_ns + pairs * words * costs->staged_pair_ns);
 }
 
 double adji_pair_spread(double rows) {
@@ -119,5 +118,6 @@ static double ball_in_cells(uint32_t dim) {
 double adji_sampled_seconds(const adji_range_question *q, const adji_grid_choice *grid) {
   double candidates = grid->candidates * (double)q->join->left->count;
   double pairs = candidates * ball_in_cells(q->join->left->dim);
-  return fmin(adji_counted_seconds(q, pairs, candidates), adji_single_seconds(q, pairs, candidates));
+  double least = fmin(adji_counted_seconds(q, pairs, candidates), adji_single_seconds(q, pairs, candidates));
+  return fmin(least, adji_staged_seconds(q, pairs, candidates));
 }
