@@ -271,20 +271,6 @@ static adj_status walk_everything(adji_walker *w, const adji_batch *batch, adji_
   return status;
 }
 
-/* What the next group reads of the candidates, of which each range goes on where it ended for this one: too many places
- * at once for the prefetchers of a core. In three dimensions the coordinates and ids of nine ranges are 36 places. */
-static void fetch_candidates(const adji_walker *w, const adji_range *ranges, uint32_t count) {
-  enum { AHEAD = 16 }; /* a vector */
-  const adji_view *view = &w->walk.index->right.view;
-  uint64_t size = adji_type_size(w->walk.join->style.type);
-  for (uint32_t r = 0; r < count; r++) {
-    const char *at = (const char *)view->coords + (ranges[r].end + (uint64_t)AHEAD) * size;
-    for (uint32_t j = 0; j < view->dim; j++)
-      __builtin_prefetch(at + j * view->stride * size);
-    __builtin_prefetch(view->ids + ranges[r].end + AHEAD);
-  }
-}
-
 adj_status adji_walk_batch(adji_walker *w, const adji_batch *batch, adji_tally *tally) {
   if (w->walk.index->ego) return walk_everything(w, batch, tally);
   const adji_index *left = w->walk.index->left;
@@ -295,7 +281,6 @@ adj_status adji_walk_batch(adji_walker *w, const adji_batch *batch, adji_tally *
     uint32_t many = collect_group(w, batch->end, &at);
     if (!many) break;
     uint32_t count = adji_neighbours_find(&w->neighbours, at.from, at.to);
-    if (left->view.dim <= ADJI_FEW_DIMS) fetch_candidates(w, w->neighbours.found, count);
     status = visit_group(w, many, w->neighbours.found, count, tally);
     if (!status && many == ADJI_GROUP) status = adji_check_cancel(w->walk.join->ctx);
   }

@@ -8,7 +8,9 @@
 
 #include <string.h>
 
-enum { MAX_DIGIT = 11, MIN_SLICE = 16384 };
+/* Bits of a digit, at most; one more for many items, where a pass less saves more than it costs to have twice as many
+ * buckets. A hundred million cells of three dimensions have numbers of 34 to 36 bits. */
+enum { FEW_BITS = 11, MAX_DIGIT = 12, MANY_ITEMS = 1 << 22, MIN_SLICE = 16384 };
 
 typedef struct pass {
   const uint64_t *from;
@@ -70,7 +72,7 @@ static bool place_buckets(pass *p) {
 adj_status adji_radix_sort(adj_ctx *ctx, uint64_t **items, uint64_t **spare, uint64_t count, uint32_t low_bit,
                            uint32_t bits) {
   if (count < 2 || !bits) return ADJ_OK;
-  uint32_t passes = (bits + MAX_DIGIT - 1) / MAX_DIGIT;
+  uint32_t most = count < MANY_ITEMS ? FEW_BITS : MAX_DIGIT, passes = (bits + most - 1) / most;
   uint32_t digit = (bits + passes - 1) / passes;
   uint64_t slices = count / MIN_SLICE + 1 < ctx->threads ? count / MIN_SLICE + 1 : ctx->threads;
   pass p = {.count = count, .buckets = 1u << digit, .slices = slices, .shift = low_bit};
