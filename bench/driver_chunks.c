@@ -2,12 +2,13 @@
  *
  * Joins of sets that do not fit the memory of a GPU, beside the same joins with enough of it:
  *
- *   bench/driver_chunks unif|expo|... COUNT DIM K|RADIUS|csr:RADIUS BACKEND REPEATS MEMORY...
+ *   bench/driver_chunks unif|expo|... COUNT DIM K|RADIUS|csr:RADIUS BACKEND[:THREADS[:TUNING]] REPEATS MEMORY...
  *
- * K: a whole number, the k nearest with distances. RADIUS: with a point, counts; after csr: all rows. MEMORY: limits of
- * the device in MiB, 0: all. One line for each: the quickest of adj_plan_create and the run together, seconds of both,
- * of kernels, of the phases, the host's memory, and a checksum of ids and distances, or of counts, which must be the
- * same in every line. BACKEND cpu: how joins of large sets on cores grow.
+ * K: a whole number, the k nearest with distances. RADIUS: with a point, counts; after csr: all rows. THREADS: 0, or
+ * none given: one a core. TUNING: settings as in adj_join_spec.tuning. MEMORY: limits of the device in MiB, 0: all. One
+ * line for each: the quickest of adj_plan_create and the run together, seconds of both, of kernels, of the phases, the
+ * host's memory, and a checksum of ids and distances, or of counts, which must be the same in every line. BACKEND cpu:
+ * how joins of large sets on cores grow.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -63,11 +64,18 @@ static void must(adj_status status) {
   exit(1);
 }
 
+/* Eight sums side by side: each step of one waits for the step before. */
 static uint64_t sum_up(const void *data, uint64_t bytes) {
+  enum { SIDES = 8 };
   const uint32_t *words = data;
-  uint64_t sum = 0;
-  for (uint64_t i = 0; i < bytes / 4; i++)
-    sum = (sum ^ words[i]) * UINT64_C(0x100000001b3) + (sum >> 37);
+  uint64_t sums[SIDES] = {0}, sum = 0, count = bytes / 4, i = 0;
+  for (; i + SIDES <= count; i += SIDES)
+    for (int k = 0; k < SIDES; k++)
+      sums[k] = (sums[k] ^ words[i + (uint64_t)k]) * UINT64_C(0x100000001b3) + (sums[k] >> 37);
+  for (; i < count; i++)
+    sums[0] = (sums[0] ^ words[i]) * UINT64_C(0x100000001b3) + (sums[0] >> 37);
+  for (int k = 0; k < SIDES; k++)
+    sum = (sum ^ sums[k]) * UINT64_C(0x100000001b3) + (sum >> 37);
   return sum;
 }
 
@@ -119,10 +127,12 @@ static request request_of(char **arguments) {
   } else {
     r.spec.radius = strtod(rows ? what + 4 : what, NULL);
   }
-  r.spec.backend = !strcmp(backend, "gpu")      ? ADJ_BACKEND_GPU
-                   : !strcmp(backend, "hybrid") ? ADJ_BACKEND_HYBRID
-                   : !strcmp(backend, "cpu")    ? ADJ_BACKEND_CPU
-                                                : ADJ_BACKEND_AUTO;
+  r.spec.backend = !strncmp(backend, "gpu", 3)      ? ADJ_BACKEND_GPU
+                   : !strncmp(backend, "hybrid", 6) ? ADJ_BACKEND_HYBRID
+                   : !strncmp(backend, "cpu", 3)    ? ADJ_BACKEND_CPU
+                                                    : ADJ_BACKEND_AUTO;
+  const char *threads = strchr(backend, ':'), *tuning = threads ? strchr(threads + 1, ':') : NULL;
+  if (tuning) r.spec.tuning = tuning + 1;
   return r;
 }
 
@@ -131,6 +141,8 @@ static void time_limit(char **arguments, uint64_t mib) {
   adj_ctx_options_init(&options, sizeof options);
   options.device_memory_limit = mib << 20;
   options.trace = add_phase;
+  const char *threads = strchr(arguments[5], ':');
+  if (threads) options.threads = (uint32_t)strtoul(threads + 1, NULL, 10);
   adj_ctx *ctx = NULL;
   must(adj_ctx_create(&options, &ctx));
   adj_generate_options wanted;
@@ -176,8 +188,10 @@ static void time_limit(char **arguments, uint64_t mib) {
 
 int main(int count, char **arguments) {
   if (count < 8) {
-    fprintf(stderr,
-            "usage: driver_chunks unif|expo COUNT DIM K|RADIUS|csr:RADIUS gpu|hybrid|auto|cpu REPEATS MIB...\n");
+    fprintf(
+        stderr,
+        "usage: driver_chunks unif|expo COUNT DIM K|RADIUS|csr:RADIUS gpu|hybrid|auto|cpu[:THREADS[:TUNING]] REPEATS "
+        "MIB...\n");
     return 2;
   }
   for (int i = 7; i < count; i++)

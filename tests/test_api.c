@@ -872,8 +872,8 @@ static void tell_outcome(void *user, adj_status outcome) {
 static void the_only_write_can_cancel(void **state) {
   (void)state;
   cancel_setup s = set_up_cancels(2);
-  static const char *const tunings[] = {"single=off", "single=on", NULL};
-  for (int i = 0; i < 3; i++) {
+  static const char *const tunings[] = {"single=off", "single=on", "staged=on", NULL};
+  for (int i = 0; i < 4; i++) {
     adj_join_spec spec = range_spec(0.02);
     spec.kind = tunings[i] ? ADJ_RANGE : ADJ_KNN;
     spec.k = tunings[i] ? 0 : 3;

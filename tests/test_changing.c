@@ -201,6 +201,7 @@ static void join_changing(adj_ctx *ctx, victim *v, const join_of *join) {
 static const join_of JOINS[] = {
     {ADJ_RANGE, "grid", NULL, ADJ_BACKEND_CPU, 0, 0, 0, ADJ_ORDER_ID},
     {ADJ_RANGE, "grid", "single=on", ADJ_BACKEND_CPU, ADJ_L1, 0, 0, ADJ_ORDER_DISTANCE},
+    {ADJ_RANGE, "grid", "staged=on", ADJ_BACKEND_CPU, ADJ_L1, 0, 0, ADJ_ORDER_DISTANCE},
     {ADJ_RANGE, "grid", "single=off,test.boxes=on", ADJ_BACKEND_CPU, ADJ_LINF, 0, 0, ADJ_ORDER_ID},
     {ADJ_RANGE, "grid", "single=off", ADJ_BACKEND_CPU, ADJ_LINF, 1, 0, ADJ_ORDER_ID},
     {ADJ_RANGE, "grid", "indexed=3", ADJ_BACKEND_CPU, 0, 1, 0, ADJ_ORDER_DISTANCE},

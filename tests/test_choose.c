@@ -359,6 +359,36 @@ static void test_samples_are_small(void **state) {
   adj_ctx_destroy(ctx);
 }
 
+/* A sample of a large set has hardly two points in one cell. Cells must not become wider for that: with ten neighbours
+ * and cells of one radius there are about three others in a cell, more in the middle of an exponential set. */
+static void test_large_sets_have_narrow_cells(void **state) {
+  (void)state;
+  adj_ctx *ctx = context_of(1, NULL);
+  const struct {
+    const char *name;
+    uint32_t dim;
+    double radius;
+    uint64_t population;
+  } sets[] = {{"expo", 3, 0.0006753, 1000000},    {"expo", 3, 0.00031347, 10000000}, {"expo", 3, 0.0001455, 100000000},
+              {"expo", 3, 0.00009166, 400000000}, {"unif", 2, 0.0000892, 400000000}, {"unif", 3, 0.00181, 400000000}};
+  for (int i = 0; i < 6; i++) {
+    adj_dataset *set = generated(ctx, sets[i].name, 20000, sets[i].dim);
+    adj_join_spec spec = range_spec(sets[i].radius, ADJ_BACKEND_CPU, NULL);
+    adj_plan *plan = plan_of(ctx, set, &spec);
+    adji_range_question question = plan->question;
+    question.population = sets[i].population;
+    adji_grid_choice grid;
+    must(adji_choose_grid(&question, false, &grid));
+    assert_int_equal(grid.grid.axis_count, sets[i].dim);
+    if (!strstr(grid.reason, "cells 1 times as wide") || !(grid.cell_population > 1 && grid.cell_population < 12))
+      fail_msg("%s, %llu points: %s", sets[i].name, (unsigned long long)sets[i].population, grid.reason);
+    adji_grid_choice_clear(ctx, &grid);
+    adj_plan_destroy(plan);
+    adj_dataset_destroy(set);
+  }
+  adj_ctx_destroy(ctx);
+}
+
 /* Forecasts go by what some batches took: at 384 dimensions the cost of a candidate depends on the radius. Bounds are
  * wide, since the machine may be busy. */
 static void test_forecasts_are_near(void **state) {
@@ -417,6 +447,7 @@ int main(void) {
       cmocka_unit_test(test_small_joins_are_not_shared),
       cmocka_unit_test(test_a_quicker_device_needs_less_help),
       cmocka_unit_test(test_seconds_without_an_index),
+      cmocka_unit_test(test_large_sets_have_narrow_cells),
       cmocka_unit_test(test_seconds_of_nearest),
       cmocka_unit_test(test_seconds_of_brute_force_on_a_device),
       cmocka_unit_test(test_when_tensor_cores_pay),

@@ -189,7 +189,8 @@ static void try_joins(uint32_t k, uint32_t threads, const char *tuning) {
   adj_dataset *left = make(a.ctx, "clusters", 300, 3, 1), *right = make(a.ctx, "unif", 200, 3, 2);
   for (int i = 0; i < (k ? 3 : 5); i++)
     for (int mode = 0; mode < 6; mode++) {
-      if (i == 3 && tuning && strstr(tuning, "single")) continue; /* which trees do not have */
+      if (i == 3 && tuning && (strstr(tuning, "single") || strstr(tuning, "staged")))
+        continue; /* which trees do not have */
       a.left = left;
       a.right = mode % 2 ? right : NULL;
       adj_join_spec_init(&a.spec, sizeof a.spec);
@@ -229,6 +230,11 @@ static void joining_with_small_buffers(void **state) {
 static void joining_each_pair_once(void **state) {
   (void)state;
   try_joins(0, 1, "single=on");
+}
+
+static void joining_with_staged_rows(void **state) {
+  (void)state;
+  try_joins(0, 2, "staged=on");
 }
 
 static void joining_the_nearest(void **state) {
@@ -341,6 +347,7 @@ int main(void) {
       cmocka_unit_test(joining_with_two_threads),
       cmocka_unit_test(joining_with_small_buffers),
       cmocka_unit_test(joining_each_pair_once),
+      cmocka_unit_test(joining_with_staged_rows),
       cmocka_unit_test(joining_the_nearest),
       cmocka_unit_test(joining_by_other_metrics),
       cmocka_unit_test(asking_an_index),

@@ -25,8 +25,8 @@ static const shape SHAPES[] = {{build_uniform, 16, 500, SELF, ADJ_L2},  {build_u
 static const double SHARES[] = {-0.002, -0.06, -0.97};
 
 static const char *const ALGORITHMS[] = {NULL, "grid", "ego", "brute"};
-static const char *const TUNINGS[] = {NULL, "single=on", "single=off", "prefilter=codes,single=on",
-                                      "prefilter=codes,single=off,batch=100"};
+static const char *const TUNINGS[] = {
+    NULL, "single=on", "single=off", "staged=on", "prefilter=codes,single=on", "prefilter=codes,single=off,batch=100"};
 
 static void compare_all(adj_ctx *ctx, const join_case *c) {
   join_answer answer;

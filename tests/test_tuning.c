@@ -44,6 +44,7 @@ static void contradictions_are_refused(void **state) {
   must_fail(ADJ_E_ARGUMENT, "cell=2: with test.narrow=", adji_tuning_parse("cell=2,test.narrow=3", &t));
   must_fail(ADJ_E_ARGUMENT, "paper.n_small= is for share=fixed", adji_tuning_parse("share=rates,paper.n_small=1", &t));
   must_fail(ADJ_E_ARGUMENT, "only one can be", adji_tuning_parse("single=on,test.tile_hits=on", &t));
+  must_fail(ADJ_E_ARGUMENT, "only one can be", adji_tuning_parse("single=on,staged=on", &t));
   must_fail(ADJ_E_ARGUMENT, "prefilter=tensor is for paper.access=tiles",
             adji_tuning_parse("paper.access=full,prefilter=tensor", &t));
   must_fail(ADJ_E_ARGUMENT, "test.slices= is for paper.access=tiles",
@@ -124,6 +125,7 @@ static void settings_narrow_the_choice(void **state) {
       {"", ADJ_RANGE, ADJ_BACKEND_AUTO, ADJI_ALGORITHM_AUTO, 14},
       {"buffer=9,single=on,indexed=2", ADJ_RANGE, ADJ_BACKEND_AUTO, ADJI_ALGORITHM_AUTO, 14},
       {"batch=9", ADJ_KNN, ADJ_BACKEND_AUTO, ADJI_ALGORITHM_AUTO, 10},
+      {"staged=on", ADJ_RANGE, ADJ_BACKEND_CPU, ADJI_ALGORITHM_AUTO, 2},
       {"device_batch=9", ADJ_RANGE, ADJ_BACKEND_HYBRID, ADJI_ALGORITHM_AUTO, 12},
       {"paper.access=full", ADJ_RANGE, ADJ_BACKEND_GPU, ADJI_ALGORITHM_GRID, 4},
       {"share=fixed", ADJ_RANGE, ADJ_BACKEND_HYBRID, ADJI_ALGORITHM_AUTO, 8},

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cpu/single.h"
+#include "cpu/staged.h"
 #include "cpu/walk.h"
 
 /* Queries a batch. Beside devices small joins have smaller batches, so that all workers finish together. */
@@ -19,12 +20,15 @@ typedef struct range_cores {
   adji_join join;
   adji_lent base;
   adji_range_index index;
-  uint64_t batch; /* queries; 0: the default */
+  uint64_t batch;      /* queries; 0: the default */
+  bool stages;         /* results are collected by staging their rows */
+  double staged_pairs; /* about how many there are then */
   /* Of the pass at work. */
   adji_walker *walkers;
   bool halves; /* each unordered pair is met once, and counts for both its points */
   uint32_t *degrees;
   adji_single *single;
+  adji_staged *staged;
 } range_cores;
 
 /* ---- The queue ------------------------------------------------------------------------------------- */
@@ -38,29 +42,43 @@ static uint64_t batch_queries(const range_cores *c, bool shared) {
 }
 
 /* Batches of consecutive queries. The work of a cell is estimated by the square of its population, which is what it
- * costs where the density varies slowly. A cell with more queries than a batch is cut. */
-static adj_status fill_queue(void *state, bool shared, adji_queue *queue) {
-  const range_cores *c = state;
-  const adji_index *left = c->index.left;
-  uint64_t each = batch_queries(c, shared), count = left->view.count;
-  adj_status status = adji_queue_init(queue, c->join.ctx, count / each + 16);
-  adji_batch batch = {0};
-  for (uint64_t cell = 0; cell < left->cell_count && !status; cell++) {
-    double population = left->cell_starts[cell + 1] - left->cell_starts[cell];
-    for (uint32_t p = left->cell_starts[cell]; p < left->cell_starts[cell + 1] && !status;) {
-      uint64_t room = each - (batch.end - batch.begin);
-      uint32_t take = left->cell_starts[cell + 1] - p < room ? left->cell_starts[cell + 1] - p : (uint32_t)room;
-      batch.end = p += take;
-      batch.work += take * (population + 1);
-      if (batch.end - batch.begin < each && batch.end < count) continue;
-      status = adji_queue_add(queue, batch);
-      batch = (adji_batch){.begin = p, .end = p};
+ * costs where the density varies slowly. A cell with queries of several batches is a part of each. */
+typedef struct weighing {
+  const adji_index *left;
+  adji_queue *queue;
+} weighing;
+
+static void weigh_batches(void *user, uint64_t begin, uint64_t end) {
+  const weighing *w = user;
+  const uint32_t *starts = w->left->cell_starts;
+  if (begin == end) return;
+  uint64_t cell = adji_cell_of(w->left, w->queue->batches[begin].begin);
+  for (uint64_t i = begin; i < end; i++) {
+    adji_batch *batch = &w->queue->batches[i];
+    for (uint32_t p = batch->begin; p < batch->end;) {
+      while (starts[cell + 1] <= p)
+        cell++;
+      uint32_t to = starts[cell + 1] < batch->end ? starts[cell + 1] : batch->end;
+      batch->work += (double)(to - p) * ((double)(starts[cell + 1] - starts[cell]) + 1);
+      p = to;
     }
   }
+}
+
+static adj_status fill_queue(void *state, bool shared, adji_queue *queue) {
+  enum { SLICE_BATCHES = 16 };
+  const range_cores *c = state;
+  uint64_t each = batch_queries(c, shared), count = c->index.left->view.count;
+  weighing w = {c->index.left, queue};
+  adj_status status = adji_queue_init(queue, c->join.ctx, count / each + 16);
+  for (uint64_t p = 0; p < count && !status; p += each)
+    status = adji_queue_add(queue, (adji_batch){(uint32_t)p, (uint32_t)(count - p < each ? count : p + each), 0});
+  if (!status)
+    status = adji_loop_slices(c->join.ctx, queue->count, queue->count / SLICE_BATCHES + 1, weigh_batches, &w);
   if (status) return status;
-  if (shared) return adji_queue_sort_roughly(queue, NULL);
-  adji_queue_sort(queue);
-  return ADJ_OK;
+  /* Within an octave of work batches stay in order: threads are then at work near each other, and find candidates in
+   * the cache that they share. */
+  return adji_queue_sort_roughly(queue, NULL);
 }
 
 /* ---- Count ------------------------------------------------------------------------------------------ */
@@ -114,45 +132,13 @@ static uint64_t longest_list(const adji_walk *walk, const adji_group *group, uin
   return longest;
 }
 
-/* Rows of ids alone, all neighbours wanted: dropped, sorted and placed by one kernel, or in order already. */
-static bool plain_rows(const adji_row_style *style) {
-  return !adji_row_needs_sums(style) && !style->one_way;
-}
-
-/* The first of ids in order that is not below `row`. */
-static uint32_t place_of(const uint32_t *ids, uint32_t count, uint32_t row) {
-  uint32_t low = 0, high = count;
-  while (low < high) {
-    uint32_t middle = low + (high - low) / 2;
-    if (ids[middle] < row)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low;
-}
-
-/* Copies ids in order without the row's own, which is among them if it is to be dropped. */
-static uint32_t place_in_order(const adji_row_style *style, const uint32_t *ids, uint32_t count, uint32_t row,
-                               uint32_t *to) {
-  uint32_t before = style->drop_self ? place_of(ids, count, row) : count;
-  memcpy(to, ids, before * sizeof *to);
-  if (before == count) return count;
-  memcpy(to + before, ids + before + 1, (count - before - 1) * sizeof *to);
-  return count - 1;
-}
-
 static adj_status place_row(adji_walker *w, const adji_row_style *style, uint32_t slot, uint32_t row, uint32_t found,
                             adji_tally *tally) {
   const adji_window *window = w->walk.window;
   uint64_t length = window->offsets[row + (uint64_t)1] - window->offsets[row];
-  if (plain_rows(style) && found - style->drop_self == length) {
-    uint32_t *to = window->ids + (window->offsets[row] - window->offsets[window->first_row]), *ids = w->room.ids[slot];
-    if (style->in_order)
-      tally->pairs += place_in_order(style, ids, found, row, to);
-    else
-      tally->pairs +=
-          style->kernels->place_ids(ids, found, style->drop_self ? row : ADJ_NO_ID, style->order == ADJ_ORDER_ID, to);
+  if (adji_row_is_plain(style) && found - style->drop_self == length) {
+    uint32_t *to = window->ids + (window->offsets[row] - window->offsets[window->first_row]);
+    tally->pairs += adji_row_place_plain(style, w->room.ids[slot], found, row, to);
     return ADJ_OK;
   }
   uint32_t count = adji_row_order(style, &w->room, slot, row, found);
@@ -235,6 +221,8 @@ static void end(void *state, adji_run *run) {
   range_cores *c = state;
   adji_single_end(c->single);
   c->single = NULL;
+  adji_staged_end(c->staged);
+  c->staged = NULL;
   adji_walkers_close(c->join.ctx, c->walkers);
   c->walkers = NULL;
 }
@@ -251,6 +239,8 @@ static adj_status begin(void *state, adji_run *run, const adji_pass *pass) {
     walk.counts = false;
     walk.visit = fill_group;
     walk.sums = adji_row_needs_sums(&c->join.style);
+  } else if (c->stages && pass->alone && pass->result) {
+    status = adji_staged_begin(&walk, run, pass, c->staged_pairs, &c->staged);
   } else {
     status = adji_single_begin(&walk, run, pass, &c->single);
   }
@@ -274,6 +264,7 @@ static adj_status process(void *state, const adji_batch *batch, uint32_t lane, a
 
 static adj_status gather(void *state, adji_run *run, const adji_active *active) {
   range_cores *c = state;
+  if (c->staged) return adji_staged_gather(c->staged, run);
   return c->single ? adji_single_gather(c->single, c->walkers, run, active) : ADJ_OK;
 }
 
@@ -508,4 +499,10 @@ void adji_range_set_single(adji_engine *engine, bool single, bool single_count) 
   const range_cores *c = engine->workers[0].state;
   engine->single = single && c->index.symmetric;
   engine->single_count = single_count && c->index.symmetric;
+}
+
+void adji_range_set_staged(adji_engine *engine, bool stages, double pairs) {
+  range_cores *c = engine->workers[0].state;
+  c->stages = stages;
+  c->staged_pairs = pairs;
 }

@@ -17,6 +17,9 @@ const adji_range_index *adji_range_index_of(const adji_engine *engine);
  * that take part must then have the order of the cores' index. */
 void adji_range_set_single(adji_engine *engine, bool single, bool single_count);
 
+/* Whether cores that are alone collect a result, of about `pairs` entries, by staging its rows (cpu/staged.h). */
+void adji_range_set_staged(adji_engine *engine, bool stages, double pairs);
+
 /* What a sample of the queries tells of all. */
 typedef struct adji_range_estimates {
   double pairs, candidates;

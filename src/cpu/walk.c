@@ -212,9 +212,10 @@ typedef struct walk_place {
  * candidates are sorted once (cpu/walk_ordered.c). */
 static uint32_t wanted_from(const adji_walker *w, uint32_t position) {
   const adji_window *window = w->walk.window;
-  if (!window || w->shape.most == 1) return w->shape.wanted;
+  if (w->shape.most == 1) return w->shape.wanted;
   uint64_t row = w->walk.index->left->view.ids[position];
-  bool is_long = adji_window_has(window, row) && adji_ordered_suits(w->walk.join, adji_window_length(window, row));
+  uint64_t length = !window ? w->walk.row_length : adji_window_has(window, row) ? adji_window_length(window, row) : 0;
+  bool is_long = length && adji_ordered_suits(w->walk.join, length);
   return is_long && w->shape.wanted < ADJI_GROUP ? ADJI_GROUP : w->shape.wanted;
 }
 
@@ -270,23 +271,10 @@ static adj_status walk_everything(adji_walker *w, const adji_batch *batch, adji_
   return status;
 }
 
-/* The cell that holds a position. */
-static uint64_t cell_of(const adji_index *index, uint32_t position) {
-  uint64_t low = 0, high = index->cell_count;
-  while (high - low > 1) {
-    uint64_t middle = low + (high - low) / 2;
-    if (index->cell_starts[middle] <= position)
-      low = middle;
-    else
-      high = middle;
-  }
-  return low;
-}
-
 adj_status adji_walk_batch(adji_walker *w, const adji_batch *batch, adji_tally *tally) {
   if (w->walk.index->ego) return walk_everything(w, batch, tally);
   const adji_index *left = w->walk.index->left;
-  walk_place at = {.position = batch->begin, .cell = cell_of(left, batch->begin)};
+  walk_place at = {.position = batch->begin, .cell = adji_cell_of(left, batch->begin)};
   adji_neighbours_seek(&w->neighbours, left->cell_keys[at.cell]);
   adj_status status = ADJ_OK;
   while (at.position < batch->end && !status) {

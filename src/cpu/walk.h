@@ -32,6 +32,7 @@ typedef struct adji_walk {
   const adji_range_index *index;
   const adji_window *window; /* visit the queries whose row is in it, most empty rows excepted; NULL: all */
   bool counts;               /* neighbours are only counted */
+  uint64_t row_length;       /* without a window: about how many neighbours a row has that will be sorted; 0: none is */
   bool forward;              /* each unordered pair once: only candidates after the query */
   bool sums; /* every candidate that belongs will be listed with its sum, so none may be accepted without comparing */
   /* Does a group. The walk itself adds to tally->candidates. */

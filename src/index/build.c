@@ -371,11 +371,27 @@ static uint64_t slices_for(const adj_ctx *ctx, uint64_t count) {
   return slices < 4 * (uint64_t)ctx->threads ? slices : 4 * (uint64_t)ctx->threads;
 }
 
-static void measure_cells(adji_index *index) {
-  for (uint64_t c = 0; c < index->cell_count; c++) {
-    uint32_t many = index->cell_starts[c + 1] - index->cell_starts[c];
-    if (many > index->largest_cell) index->largest_cell = many;
+/* Of each slice of the cells the largest, in place of how many begin there. */
+static adj_status measure_slice(void *user, uint64_t slice, uint32_t lane) {
+  (void)lane;
+  const build *b = user;
+  const uint32_t *starts = b->index->cell_starts;
+  uint64_t begin, end;
+  uint32_t largest = 0;
+  adji_slice(b->index->cell_count, b->slices, slice, &begin, &end);
+  for (uint64_t c = begin; c < end; c++) {
+    uint32_t many = starts[c + 1] - starts[c];
+    largest = many > largest ? many : largest;
   }
+  b->slice_cells[slice] = largest;
+  return ADJ_OK;
+}
+
+static adj_status measure_cells(const build *b) {
+  adj_status status = adji_loop(b->ctx, b->slices, measure_slice, (void *)b);
+  for (uint64_t s = 0; s < b->slices && !status; s++)
+    if (b->slice_cells[s] > b->index->largest_cell) b->index->largest_cell = (uint32_t)b->slice_cells[s];
+  return status;
 }
 
 static adj_status build_steps(build *b) {
@@ -391,7 +407,7 @@ static adj_status build_steps(build *b) {
   if (!status) status = find_cells(b);
   adji_free(&ctx->memory, b->items);
   b->items = NULL;
-  if (!status) measure_cells(b->index);
+  if (!status) status = measure_cells(b);
   if (!status && b->options->boxes) status = adji_block_order(ctx, b->set, b->index);
   if (!status) status = gather_points(b);
   adji_trace(ctx, "gather", 0, begin, b->count);

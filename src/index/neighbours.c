@@ -183,6 +183,18 @@ uint64_t adji_last_cell(const adji_index *index, uint64_t cell, uint64_t positio
   return cell;
 }
 
+uint64_t adji_cell_of(const adji_index *index, uint32_t position) {
+  uint64_t low = 0, high = index->cell_count;
+  while (high - low > 1) {
+    uint64_t middle = low + (high - low) / 2;
+    if (index->cell_starts[middle] <= position)
+      low = middle;
+    else
+      high = middle;
+  }
+  return low;
+}
+
 void adji_neighbours_seek(adji_neighbours *n, uint64_t key) {
   for (uint32_t o = 0; o < n->offset_count; o++)
     n->first[o] = search_cell(n->right->cell_keys, 0, n->right->cell_count, first_key(n, key, o));

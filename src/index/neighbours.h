@@ -35,6 +35,9 @@ void adji_neighbours_clear(adji_neighbours *n);
  * The one at `cell` itself counts as such. */
 uint64_t adji_last_cell(const adji_index *index, uint64_t cell, uint64_t position, uint64_t key);
 
+/* The cell that holds a position. */
+uint64_t adji_cell_of(const adji_index *index, uint32_t position);
+
 /* Starts a batch. The next adji_neighbours_find() is for cell number key or a later one. */
 void adji_neighbours_seek(adji_neighbours *n, uint64_t key);
 

@@ -8,7 +8,9 @@
 
 #include <string.h>
 
-enum { MAX_DIGIT = 11, MIN_SLICE = 16384 };
+/* Bits of a digit, at most; one more for many items, where a pass less saves more than it costs to have twice as many
+ * buckets. A hundred million cells of three dimensions have numbers of 34 to 36 bits. */
+enum { FEW_BITS = 11, MAX_DIGIT = 12, MANY_ITEMS = 1 << 22, MIN_SLICE = 16384 };
 
 typedef struct pass {
   const uint64_t *from;
@@ -44,25 +46,33 @@ static adj_status move_slice(void *user, uint64_t slice, uint32_t lane) {
   return ADJ_OK;
 }
 
-/* Turns counts into positions. Returns true when all items share one digit, so that the pass can be skipped. */
+/* Turns counts into positions, in two sweeps over the rows of the slices: adding up the column of each bucket would
+ * read lines that all fall into one set of the cache. Returns true when all items share one digit, so that the pass can
+ * be skipped. */
 static bool place_buckets(pass *p) {
-  uint64_t place = 0;
+  uint32_t next[1 << MAX_DIGIT] = {0}, place = 0;
+  for (uint64_t s = 0; s < p->slices; s++)
+    for (uint32_t b = 0; b < p->buckets; b++)
+      next[b] += p->places[s * p->buckets + b];
   for (uint32_t b = 0; b < p->buckets; b++) {
-    uint64_t before = place;
-    for (uint64_t s = 0; s < p->slices; s++) {
-      uint32_t many = p->places[s * p->buckets + b];
-      p->places[s * p->buckets + b] = (uint32_t)place;
-      place += many;
-    }
-    if (place - before == p->count) return true;
+    uint32_t many = next[b];
+    if (many == p->count) return true;
+    next[b] = place;
+    place += many;
   }
+  for (uint64_t s = 0; s < p->slices; s++)
+    for (uint32_t b = 0; b < p->buckets; b++) {
+      uint32_t many = p->places[s * p->buckets + b];
+      p->places[s * p->buckets + b] = next[b];
+      next[b] += many;
+    }
   return false;
 }
 
 adj_status adji_radix_sort(adj_ctx *ctx, uint64_t **items, uint64_t **spare, uint64_t count, uint32_t low_bit,
                            uint32_t bits) {
   if (count < 2 || !bits) return ADJ_OK;
-  uint32_t passes = (bits + MAX_DIGIT - 1) / MAX_DIGIT;
+  uint32_t most = count < MANY_ITEMS ? FEW_BITS : MAX_DIGIT, passes = (bits + most - 1) / most;
   uint32_t digit = (bits + passes - 1) / passes;
   uint64_t slices = count / MIN_SLICE + 1 < ctx->threads ? count / MIN_SLICE + 1 : ctx->threads;
   pass p = {.count = count, .buckets = 1u << digit, .slices = slices, .shift = low_bit};

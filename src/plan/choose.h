@@ -73,9 +73,11 @@ typedef struct adji_ends {
  * end are in the first or last slab. All axes have the same `sample` rows, drawn from `population` points. */
 void adji_choose_ends(adji_ends *axes, uint32_t axis_count, uint64_t sample, uint64_t population, uint64_t room);
 
-/* Seconds of the cores: to count first and then fill in place; to evaluate each candidate once; the same if a device
- * deals out what they find to its rows; and the least of the first two, from the candidates of the grid's sample. */
+/* Seconds of the cores: to count first and then fill in place; to find rows in one pass, staged; to evaluate each
+ * candidate once; the same if a device deals out what they find to its rows; and the least that cores alone take, from
+ * the candidates of the grid's sample. */
 double adji_counted_seconds(const adji_range_question *q, double pairs, double candidates);
+double adji_staged_seconds(const adji_range_question *q, double pairs, double candidates);
 double adji_single_seconds(const adji_range_question *q, double pairs, double candidates);
 double adji_sent_seconds(const adji_range_question *q, double pairs, double candidates);
 double adji_sampled_seconds(const adji_range_question *q, const adji_grid_choice *grid);
@@ -86,11 +88,13 @@ double adji_pair_spread(double rows);
 
 typedef struct adji_single_choice {
   bool single, single_count;
+  bool staged;                   /* rows are collected so, where no device helps */
   double seconds, count_seconds; /* to collect, to count */
 } adji_single_choice;
 
-/* Whether cores evaluate each candidate once, to collect and to count, from estimates of the pairs and candidates. A
- * self-join then finds a pair from one of its points, which needs a symmetric index. Refuses single=on without one. */
+/* Whether cores stage rows or evaluate each candidate once, to collect and to count, from estimates of the pairs and
+ * candidates. A self-join then finds a pair from one of its points, which needs a symmetric index. Refuses single=on
+ * without one. */
 adj_status adji_choose_single(const adji_range_question *q, bool symmetric, double pairs, double candidates,
                               adji_single_choice *out);
 

@@ -229,12 +229,18 @@ static met *meet(const chooser *c, uint64_t hash) {
   return &c->table[at];
 }
 
-/* Others in the cell of a point. */
-static double count_cell_population(const chooser *c) {
-  double collisions = 0, m = (double)c->sample;
+/* Pairs of the sample that are in one cell. */
+static double count_collisions(const chooser *c) {
+  double collisions = 0;
   clear_table(c);
   for (uint64_t i = 0; i < c->sample; i++)
     collisions += meet(c, c->cells[i])->count++;
+  return collisions;
+}
+
+/* Others in the cell of a point, from that. */
+static double population_of(const chooser *c, double collisions) {
+  double m = (double)c->sample;
   return m > 1 ? (double)c->population * collisions / (m * (m - 1) / 2) : 0;
 }
 
@@ -255,12 +261,25 @@ static double unevenness(const chooser *c, uint32_t axis) {
   return log(sum / (double)rows) - logarithms / (double)rows;
 }
 
-/* Others in the cell of a point, with cells `factor` widths wide on the first `axes` views. */
-static double cell_population(const chooser *c, uint32_t axes, double factor) {
+/* Pairs of the sample that are in one cell, with cells `factor` widths wide on the first `axes` views. */
+static double collisions_with(const chooser *c, uint32_t axes, double factor) {
   begin_cells(c);
   for (uint32_t a = 0; a < axes; a++)
     split_cells(c, a, factor);
-  return count_cell_population(c);
+  return count_collisions(c);
+}
+
+/* Others in the cell of a point, with such cells. Of a large set the sample has hardly two points in one cell: with a
+ * hundred million points and five in a cell there is less than one such pair. Then wider cells are counted, until there
+ * are enough pairs. How these become fewer from twice that width on is taken to go on down to the cells asked for. */
+static double cell_population(const chooser *c, uint32_t axes, double factor) {
+  enum { ENOUGH = 16, MOST_DOUBLED = 24 };
+  double found = collisions_with(c, axes, factor), wide = factor, narrow = found;
+  if (c->gpu || found >= ENOUGH || c->sample == c->population) return population_of(c, found);
+  for (int i = 0; i < MOST_DOUBLED && narrow < ENOUGH; i++)
+    narrow = collisions_with(c, axes, wide *= 2);
+  double wider = collisions_with(c, axes, 2 * wide), power = narrow > 0 ? log2(wider / narrow) : 0;
+  return population_of(c, narrow / pow(wide / factor, fmin(power, axes)));
 }
 
 /* Candidates of a query for every number of axes: candidates[k] with k axes. */
@@ -351,7 +370,7 @@ static uint32_t choose_axis_count(const chooser *c) {
   for (uint32_t k = 0; k <= most; k++) {
     if (k) split_cells(c, k - 1, 1);
     if (k && c->gpu) uneven += unevenness(c, k - 1);
-    double cell_population = count_cell_population(c);
+    double cell_population = population_of(c, count_collisions(c));
     double full = fmin(ranges, candidates[k]) + candidates[k] / lanes;
     double cost = n / (1 + cell_population) * ranges * costs->lookup_ns + n * full * vector_ns(c);
     if (c->gpu) cost = gpu_cost(c, cell_population * exp(-uneven), ranges, candidates[k]);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Counting first evaluates every candidate twice and moves a pair once. Single evaluation, in a self-join a quarter of
- * the evaluations, moves a pair three times, at random places. So the former suits few dimensions with many neighbours,
- * the latter many dimensions or few neighbours.
+ * Counting first evaluates every candidate twice and moves a pair once. Staged rows are evaluated once and moved twice,
+ * all entries of a row together. Single evaluation, in a self-join a quarter of the evaluations, moves a pair three
+ * times, at random places. So the first suits few dimensions with many neighbours, the second few dimensions with few
+ * neighbours, the last many dimensions.
  */
 #include <math.h>
 
@@ -49,6 +50,15 @@ double adji_counted_seconds(const adji_range_question *q, double pairs, double c
   return count_seconds(q, candidates) + fill_seconds(q, pairs, candidates);
 }
 
+/* No row is known to be empty before it was searched. */
+double adji_staged_seconds(const adji_range_question *q, double pairs, double candidates) {
+  const adji_costs *costs = &q->join->ctx->costs;
+  double rows = (double)q->join->left->count, filled = rows > 0 ? 1 - exp(-pairs / rows) : 0;
+  double empty_ns = (1 - filled) * evaluation_ns(q, candidates) * list_factor(q);
+  double words = !q->join->style.distances ? 1 : q->join->style.type == ADJ_F64 ? 3 : 2;
+  return fill_seconds(q, pairs, candidates) + seconds_of(q, empty_ns + pairs * words * costs->staged_pair_ns);
+}
+
 double adji_pair_spread(double rows) {
   double factor = 0.43 + 0.28 * log10((rows + 1) / 1000);
   return factor < 0.43 ? 0.43 : factor > 1.5 ? 1.5 : factor;
@@ -93,6 +103,10 @@ adj_status adji_choose_single(const adji_range_question *q, bool symmetric, doub
   if (out->single_count) counted += once - twice; /* rows are counted before they are filled */
   out->single = can && (wanted == ADJI_AUTO ? single < counted : wanted == ADJI_ON);
   out->seconds = out->single ? single : counted;
+  double staged = adji_staged_seconds(q, pairs, candidates);
+  bool decided = q->tuning->staged != ADJI_AUTO || wanted != ADJI_AUTO;
+  out->staged = decided ? q->tuning->staged == ADJI_ON : staged < out->seconds;
+  if (out->staged) out->seconds = staged;
   return ADJ_OK;
 }
 
@@ -104,5 +118,6 @@ static double ball_in_cells(uint32_t dim) {
 double adji_sampled_seconds(const adji_range_question *q, const adji_grid_choice *grid) {
   double candidates = grid->candidates * (double)q->join->left->count;
   double pairs = candidates * ball_in_cells(q->join->left->dim);
-  return fmin(adji_counted_seconds(q, pairs, candidates), adji_single_seconds(q, pairs, candidates));
+  double least = fmin(adji_counted_seconds(q, pairs, candidates), adji_single_seconds(q, pairs, candidates));
+  return fmin(least, adji_staged_seconds(q, pairs, candidates));
 }

@@ -103,8 +103,9 @@ static void say_how(text *t, const adj_plan *plan) {
     say(t, "  prefilter: 8-bit codes; exact distances of the candidates that pass\n");
   if (plan->spec.kind == ADJ_KNN) return;
   say(t, "  passes: %s\n",
-      plan->choice.single ? "one, each candidate compared once, then moved to its rows"
-                          : "two, count the pairs and then fill their rows");
+      plan->choice.staged   ? "one, rows are staged, then copied to their places"
+      : plan->choice.single ? "one, each candidate compared once, then moved to its rows"
+                            : "two, count the pairs and then fill their rows");
 }
 
 static void say_expected(text *t, const adj_plan *plan) {

@@ -16,6 +16,7 @@ typedef struct adji_choice {
   adji_algorithm algorithm;
   char reason[256];
   bool single;          /* collect evaluates each pair once */
+  bool staged;          /* collect, by cores alone, finds rows in one pass and stages them */
   bool alone;           /* runs use no other thread: the question is small */
   char structures[128]; /* of a kept index: what was built or reused */
 } adji_choice;

@@ -104,15 +104,17 @@ static adji_share_times times_of(const adj_plan *plan, const adji_gpu_worker_opt
   return adji_shared_seconds(&single) < adji_shared_seconds(&t) ? single : t;
 }
 
-/* Whether cores that evaluate every pair once are quicker alone: what is shared is often counted first. */
+/* Whether cores that evaluate every pair once, or stage rows, are quicker alone: what is shared is often counted first.
+ */
 static bool cores_are_quicker(adj_plan *plan, const adji_gpu_worker_options *options, const adji_range_trial *trial) {
-  if (!plan->choice.single || !(trial->count_s > 0)) return false;
+  bool once = plan->choice.single || plan->choice.staged;
+  if (!once || !(trial->count_s > 0)) return false;
   adji_share_times t = times_of(plan, options, trial);
   double shared = adji_shared_seconds(&t);
   t.alone = plan->estimated_seconds;
   if (shares_single(plan, options) ? adji_sharing_pays(&t) : shared < plan->estimated_seconds) return false;
   snprintf(plan->choice.reason, sizeof plan->choice.reason,
-           "the cores alone: they evaluate every pair once in about %.2g s, and with the GPU's help need %.2g s",
+           "the cores alone: they do it in one pass in about %.2g s, and with the GPU's help need %.2g s",
            plan->estimated_seconds, shared);
   return true;
 }
@@ -146,7 +148,7 @@ static adj_status choose_alone(adj_plan *plan, const adji_gpu_worker_options *op
   adji_pending_give(device, &plan->engine, &plan->join);
   plan->choice.backend = ADJ_BACKEND_GPU;
   plan->choice.algorithm = plan->device.grid.grid.axis_count ? ADJI_ALGORITHM_GRID : ADJI_ALGORITHM_BRUTE;
-  plan->choice.single = false;
+  plan->choice.single = plan->choice.staged = false;
   plan->estimated_seconds = t.alone;
   plan->estimated_count_seconds = trial->count_s;
   plan->estimated_pairs = trial->pairs;
@@ -167,6 +169,7 @@ static adj_status share(adj_plan *plan, adji_pending_devices *all, bool single) 
   plan->engine.share = adji_share_of(&plan->tuning);
   plan->choice.backend = ADJ_BACKEND_HYBRID;
   plan->choice.single = single;
+  plan->choice.staged = false;
   adji_range_set_single(&plan->engine, single, single);
   snprintf(plan->choice.reason, sizeof plan->choice.reason, "cores and %u GPU%s have %s, and share queries %s", count,
            count == 1 ? "" : "s",

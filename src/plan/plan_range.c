@@ -259,9 +259,11 @@ adj_status adji_prepare_cores(adj_plan *plan, adji_cores_choice *chosen) {
   status =
       adji_choose_single(&plan->question, index->symmetric, plan->estimated_pairs, plan->estimated_candidates, &single);
   plan->choice.single = single.single;
+  plan->choice.staged = single.staged;
   plan->estimated_seconds = single.seconds;
   plan->estimated_count_seconds = single.count_seconds;
   if (!status) adji_range_set_single(&plan->engine, single.single, single.single_count);
+  if (!status) adji_range_set_staged(&plan->engine, single.staged, plan->estimated_pairs);
   plan->index_s = seconds(begin, indexed);
   plan->plan_s += seconds(indexed, adji_now_ns());
   adji_trace(plan->ctx, "plan", 0, begin - chose, 0);

@@ -354,15 +354,17 @@ static adj_status fill_result(adj_plan *plan, adji_run *run, const adji_layout *
   return status;
 }
 
-/* Single evaluation holds half of the pairs a second time, and those of a device all. Without room for that, rows are
- * counted. */
-double adji_single_memory_factor(const adj_plan *plan) {
-  return plan->engine.worker_count > 1 ? 2.1 : 1.6;
+/* Single evaluation holds half of the pairs a second time, and those of a device all; staged rows are all of them, each
+ * with two numbers more. Without room for that, rows are counted. */
+double adji_collect_once_entries(const adj_plan *plan) {
+  double pairs = plan->estimated_pairs;
+  if (plan->choice.staged) return 2.2 * pairs + 8 * (double)plan->left->count / (double)adji_plan_entry_bytes(plan);
+  return pairs * (plan->engine.worker_count > 1 ? 2.1 : 1.6);
 }
 
-bool adji_collects_single(const adj_plan *plan) {
-  return plan->choice.single && adji_engine_can_collect(&plan->engine) &&
-         fits(plan, plan->estimated_pairs * adji_single_memory_factor(plan));
+bool adji_collects_once(const adj_plan *plan) {
+  return (plan->choice.single || plan->choice.staged) && adji_engine_can_collect(&plan->engine) &&
+         fits(plan, adji_collect_once_entries(plan));
 }
 
 /* Rows are counted first, or in a kNN join known, and then filled in place. */
@@ -390,16 +392,18 @@ static adj_status check_collect(adj_plan *plan, const adji_run *run) {
   return status || adji_knn_is_bounded(plan) ? status : adji_run_check_pairs(run, adji_knn_most_pairs(plan));
 }
 
-/* Through a tree nothing is known of the size of a result before it is there: if what is found does not fit beside it,
- * rows are counted first. */
+/* Through a tree nothing is known of the size of a result before it is there, and staged rows may be more than was
+ * estimated: if what is found does not fit beside the result, rows are counted first. */
 static adj_status collect(adj_plan *plan, adji_run *run, adj_result *result) {
-  if (!adji_collects_single(plan)) return collect_laid_out(plan, run, result);
+  if (!adji_collects_once(plan)) return collect_laid_out(plan, run, result);
   adj_status status = adji_engine_collect(&plan->engine, run, result);
-  if (status != ADJ_E_MEMORY || plan->choice.algorithm != ADJI_ALGORITHM_KDTREE) return status;
+  if (status != ADJ_E_MEMORY || (plan->choice.algorithm != ADJI_ALGORITHM_KDTREE && !plan->choice.staged))
+    return status;
   drop_rows(plan, result);
   adji_free(&plan->ctx->memory, result->offsets);
   result->offsets = NULL;
   run->tally = (adji_tally){0};
+  run->progress_from = 0;
   return collect_laid_out(plan, run, result);
 }
 

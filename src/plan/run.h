@@ -33,9 +33,9 @@ adj_status adji_finish_run(adj_plan *plan, adji_run *run, uint64_t begin_ns, dou
 /* Bytes of the buffer of a stream: by the setting, or the default, or half of the available memory. */
 uint64_t adji_stream_buffer(const adj_plan *plan);
 
-/* Whether a result is collected by single evaluation, and the memory for that in sizes of the result. */
-bool adji_collects_single(const adj_plan *plan);
-double adji_single_memory_factor(const adj_plan *plan);
+/* Whether a result is collected in one pass, and the memory for that in entries of the result. */
+bool adji_collects_once(const adj_plan *plan);
+double adji_collect_once_entries(const adj_plan *plan);
 
 /* kNN: whether a radius limits the neighbours; how many there are without one; rows that fit the buffer of a stream;
  * and the exact number. */

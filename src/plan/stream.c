@@ -181,9 +181,9 @@ static adj_status stream_rows(stream *s) {
 static bool small_enough(const adj_plan *plan) {
   uint64_t buffer = plan->tuning.buffer, half = adji_memory_available(&plan->ctx->memory) / 2;
   if (!buffer) buffer = SINGLE_BUFFER < half ? SINGLE_BUFFER : half;
-  double bytes = plan->estimated_pairs * (double)adji_plan_entry_bytes(plan);
+  double bytes = adji_collect_once_entries(plan) * (double)adji_plan_entry_bytes(plan);
   bool known = plan->sampled || plan->choice.algorithm != ADJI_ALGORITHM_KDTREE; /* of a few queries nothing is */
-  return known && adji_collects_single(plan) && adji_single_memory_factor(plan) * bytes < (double)buffer;
+  return known && adji_collects_once(plan) && bytes < (double)buffer;
 }
 
 typedef struct differences {

@@ -207,6 +207,8 @@ static adj_status check_access(const adji_tuning *t) {
 
 /* A GPU's count keeps what it finds in one way only, and kernels of brute force are for one prefilter. */
 static adj_status check_kernels(const adji_tuning *t) {
+  if (t->single == ADJI_ON && t->staged == ADJI_ON)
+    return adji_fail(ADJ_E_ARGUMENT, "tuning: of single=on and staged=on only one can be");
   int kept = (t->single == ADJI_ON) + (t->tile_hits == ADJI_ON) + (t->query_hits == ADJI_ON);
   if (kept > 1)
     return adji_fail(ADJ_E_ARGUMENT, "tuning: of single=on, test.tile_hits=on and test.query_hits=on only one can be");

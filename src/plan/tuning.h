@@ -28,6 +28,7 @@ typedef enum adji_share_by { ADJI_SHARE_RATES = 1, ADJI_SHARE_FIXED = 2 } adji_s
   X(double, FACTOR, cell, "cell", 1, 1e6, NULL, PLANNED, GRID | EGO, 0, 0)                           \
   X(uint64_t, NUMBER, fine, "fine", 1, 64, NULL, PLANNED, GRID | EGO, 0, 0)                          \
   X(uint64_t, NAME, single, "single", 0, 0, switches, PLANNED, GRID | EGO | BRUTE, 0, 0)             \
+  X(uint64_t, NAME, staged, "staged", 0, 0, switches, CPU, GRID | EGO | BRUTE, 0, 0)                 \
   X(uint64_t, NAME, prefilter, "prefilter", 0, 0, prefilters, PLANNED, ANY, PLANNED, ANY)            \
   X(uint64_t, NAME, share, "share", 0, 0, shares, HYBRID, ANY, HYBRID, TREES)                        \
   X(uint64_t, NUMBER, device_batch, "device_batch", 1, 1e12, NULL, DEVICE, ANY, 0, 0)                \

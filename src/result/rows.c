@@ -119,6 +119,34 @@ uint32_t adji_row_order(const adji_row_style *style, adji_row_room *room, uint32
   return count;
 }
 
+/* The first of ids in order that is not below `row`. */
+static uint32_t place_of(const uint32_t *ids, uint32_t count, uint32_t row) {
+  uint32_t low = 0, high = count;
+  while (low < high) {
+    uint32_t middle = low + (high - low) / 2;
+    if (ids[middle] < row)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+/* Copies ids in order without the row's own. */
+static uint32_t place_in_order(const adji_row_style *style, const uint32_t *ids, uint32_t count, uint32_t row,
+                               uint32_t *to) {
+  uint32_t before = style->drop_self ? place_of(ids, count, row) : count;
+  memcpy(to, ids, before * sizeof *to);
+  if (before == count) return count;
+  memcpy(to + before, ids + before + 1, (count - before - 1) * sizeof *to);
+  return count - 1;
+}
+
+uint32_t adji_row_place_plain(const adji_row_style *style, uint32_t *ids, uint32_t count, uint32_t row, uint32_t *to) {
+  if (style->in_order) return place_in_order(style, ids, count, row, to);
+  return style->kernels->place_ids(ids, count, style->drop_self ? row : ADJ_NO_ID, style->order == ADJ_ORDER_ID, to);
+}
+
 /* Stores the distances that belong to the sums. */
 static void store_distances(const adji_row_style *style, const void *sums, uint32_t count, void *to, uint64_t at) {
   adji_report_distances(style->measure, style->type, sums, count, (char *)to + at * (style->type == ADJ_F64 ? 8 : 4));

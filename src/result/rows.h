@@ -87,6 +87,15 @@ void adji_row_room_clear(adji_row_room *room);
  * these are. */
 uint32_t adji_row_order(const adji_row_style *style, adji_row_room *room, uint32_t slot, uint32_t row, uint32_t count);
 
+/* Rows of ids alone, all neighbours wanted: dropped, sorted and placed by one kernel, or in order already. */
+static inline bool adji_row_is_plain(const adji_row_style *style) {
+  return !adji_row_needs_sums(style) && !style->one_way;
+}
+
+/* Finishes such a row of `count` ids, which has room at `to` for those that are left. Its own id is among them if it is
+ * to be dropped. Returns how many are left. May overwrite ids. */
+uint32_t adji_row_place_plain(const adji_row_style *style, uint32_t *ids, uint32_t count, uint32_t row, uint32_t *to);
+
 /* Copies a sorted row to the window. ADJ_E_INTERNAL when its length is not the one that was counted. */
 adj_status adji_row_place(const adji_row_style *style, const adji_row_room *room, uint32_t slot, uint32_t row,
                           uint32_t count, const adji_window *window);

@@ -27,6 +27,7 @@ static const setup SMALL[] = {
     {"range, streamed", 300, 3, 0, 0.1, ADJ_L2, ADJ_BACKEND_CPU, "grid", "buffer=20000", 1, true},
     {"ego", 300, 3, 0, 0.1, ADJ_L1, ADJ_BACKEND_CPU, "ego", NULL, 2, false},
     {"brute", 200, 9, 0, 0.9, ADJ_LINF, ADJ_BACKEND_CPU, "brute", NULL, 2, false},
+    {"staged rows", 300, 2, 0, 0.1, ADJ_L2, ADJ_BACKEND_CPU, NULL, "staged=on", 2, false},
     {"each pair once", 300, 2, 0, 0.1, ADJ_L2, ADJ_BACKEND_CPU, NULL, "single=on", 2, false},
     {"kNN", 300, 3, 5, INFINITY, ADJ_L2, ADJ_BACKEND_CPU, "kdtree", NULL, 2, false},
     {"kNN, brute", 200, 12, 5, INFINITY, ADJ_L2, ADJ_BACKEND_CPU, "brute", NULL, 2, false},
@@ -44,6 +45,7 @@ static const setup SMALL[] = {
 /* Large enough that blocks are mappings of their own. */
 static const setup LARGE[] = {
     {"range", 120000, 3, 0, 0.02, ADJ_L2, ADJ_BACKEND_CPU, NULL, NULL, 2, false},
+    {"staged rows", 120000, 2, 0, 0.003, ADJ_L2, ADJ_BACKEND_CPU, NULL, "staged=on", 2, false},
     {"each pair once", 120000, 2, 0, 0.003, ADJ_L2, ADJ_BACKEND_CPU, NULL, "single=on", 2, false},
     {"kNN", 120000, 3, 5, INFINITY, ADJ_L2, ADJ_BACKEND_CPU, NULL, NULL, 2, true},
 };

@@ -6,5 +6,6 @@ words() {
 adjoin generate clusters -n 20k -d 3 -o points.npy -q
 adjoin generate unif -n 5k -d 3 -o others.npy -q
 words range -r 0.001 points.npy --tuning single=on
+words range -r 0.001 points.npy --tuning staged=on
 words range -r 0.05 points.npy others.npy --box 1 --algorithm ego --tuning single=on
 words knn -k 3 points.npy others.npy
