@@ -370,6 +370,20 @@ adj_status adji_gpu_knn_end(adji_gpu_knn *n) {
   return ADJ_OK;
 }
 
+void adji_gpu_knn_keep_table(adji_gpu_knn *n) {
+  free_work(n);
+  adji_blocks_free(n->gpu, {&n->order, &n->bounds, &n->names});
+  adji_gpu_tree_clear(n->gpu, &n->left_tree);
+  if (n->own_right && n->reports_right) { /* what it took is told later */
+    adji_device_stats right = adji_gpu_right_work(n->own_right);
+    n->watch.seconds += right.kernel_s;
+    adji_device_stats_add(&n->work, &right);
+    n->reports_right = false;
+  }
+  adji_gpu_right_close(n->own_right);
+  n->own_right = n->right = NULL;
+}
+
 /* ---- Pairs ------------------------------------------------------------------------------------------ */
 
 enum { COUNT_THREADS = 256, COUNT_BLOCKS = 1024 };

@@ -171,9 +171,10 @@ adj_status adji_knn_part_fill(adji_knn_chunks *c, adji_knn_pieces *from, uint64_
   if (part->from == from && part->piece == number) return ADJ_OK;
   part->from = NULL;
   adji_pick_clear(&part->pick);
-  adj_status status = adji_pick_open(&from->regions, piece->region, piece->first, piece->end, &part->pick);
-  const char *gathered = NULL;
   if (!from->gather.regions) open_gather(c, from);
+  adj_status status = adji_gather_has(&from->gather, piece->region) ? ADJ_OK : adji_knn_settle(c);
+  if (!status) status = adji_pick_open(&from->regions, piece->region, piece->first, piece->end, &part->pick);
+  const char *gathered = NULL;
   if (!status) status = adji_gather_region(&from->gather, piece->region, &gathered);
   if (!status) status = adji_pick_list(&part->pick, part->ids, part->own);
   if (status) return status;

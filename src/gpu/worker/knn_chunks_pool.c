@@ -212,7 +212,7 @@ static adj_status visit_batch(adji_knn_chunks *c, uint64_t first, uint64_t count
   batch_gather g = {c, first};
   adj_status status = adji_loop_slices(c->join.ctx, count, TASKS * (uint64_t)c->join.ctx->threads, gather_queries, &g);
   if (status) return status;
-  adj_dataset queries = c->part.set;
+  adj_dataset queries = c->part->set;
   queries.copy_rows = NULL;
   queries.data = c->query_points;
   queries.count = count;
@@ -220,31 +220,32 @@ static adj_status visit_batch(adji_knn_chunks *c, uint64_t first, uint64_t count
   queries.high = c->join.left->high;
   adji_join join = c->join;
   join.left = &queries;
-  join.right = &c->part.set;
+  join.right = &c->part->set;
   join.self_join = join.style.drop_self = false; /* no row visits the piece that it is in */
   join.style.measure = &c->sums;
   join.style.distances = true;
   adji_gpu_knn_options options = c->options;
   options.join = &join;
   options.measure = &c->sums;
-  options.right_names = c->part.ids;
+  options.right_names = c->part->ids;
   options.bounds = c->query_bounds;
   status = *knn ? adji_gpu_knn_ask(*knn, &queries, c->query_bounds) : adji_gpu_knn_open(c->gpu, &options, knn);
   memmove(p->selected, p->selected + first, count * sizeof *p->selected);
   for (uint64_t row = 0; row < count && !status;) {
-    adji_gpu_table table;
-    status = adji_gpu_knn_begin(*knn, row, &table);
+    adji_knn_found found = {.first = row};
+    status = adji_gpu_knn_begin(*knn, row, &found.table);
     if (!status) status = adji_gpu_knn_end(*knn);
-    if (!status) status = adji_knn_rows_fetch(c, &table, row, table.end_row, merge_rows);
+    found.end = found.table.end_row;
+    if (!status) status = adji_knn_rows_fetch(c, &found, merge_rows);
     if (!status) status = adji_check_cancel(c->join.ctx);
-    row = table.end_row;
+    row = found.end;
   }
   return status;
 }
 
 static adj_status visit_piece(adji_knn_chunks *c, uint64_t piece, uint64_t selected) {
   adji_gpu_knn *knn = NULL;
-  adj_status status = adji_knn_part_fill(c, c->inner, piece, &c->part);
+  adj_status status = adji_knn_part_fill(c, c->inner, piece, c->part);
   uint64_t begun = adji_now_ns();
   for (uint64_t first = 0; first < selected && !status; first += c->batch) {
     uint64_t count = selected - first < c->batch ? selected - first : c->batch;

@@ -42,6 +42,15 @@ typedef struct adji_knn_part {
   adj_dataset set;
 } adji_knn_part;
 
+/* Rows that the device has found, of a piece. */
+typedef struct adji_knn_found {
+  adji_gpu_knn *knn; /* that has only the table any more; NULL: no rows wait */
+  adji_gpu_table table;
+  uint64_t first, end;       /* rows of the piece */
+  const adji_knn_part *part; /* the piece */
+  uint32_t home;             /* the piece of the right set that they have searched */
+} adji_knn_found;
+
 /* Rows that are not complete. */
 typedef struct adji_knn_pool {
   uint64_t room;
@@ -67,7 +76,11 @@ typedef struct adji_knn_chunks {
   double *margins, *cells;
   adji_knn_pieces right, left_pieces, inner_pieces;
   adji_knn_pieces *left, *inner;
-  adji_knn_part part, left_part; /* left_part: of two sets */
+  /* Two of each, used in turn: rows of a piece are fetched while the device searches the next one. left_part: of two
+   * sets. */
+  adji_knn_part parts[2], left_parts[2], *part, *left_part;
+  adji_knn_found waiting; /* rows that are still on the device */
+  bool prefaulted;
   adji_knn_pool pool;
   uint64_t batch; /* rows of the pool that visit at a time */
   char *query_points, *query_bounds;
@@ -82,15 +95,17 @@ typedef struct adji_knn_chunks {
 /* Some rows of a table, in host memory: k ids and sums each, padded, which may be overwritten. scratch: the number of a
  * list of c->scratch. */
 typedef struct adji_knn_rows {
+  const adji_knn_found *of;
   uint64_t first, count;
   const uint32_t *ids;
   char *sums;
   uint32_t scratch;
 } adji_knn_rows;
-/* Fetches rows first .. end - 1 of a table on the device, and hands out some at a time. Any lane handles them. */
+/* Fetches rows from the device, and hands out some at a time. Any lane handles them. */
 typedef void (*adji_knn_rows_fn)(adji_knn_chunks *c, const adji_knn_rows *rows);
-adj_status adji_knn_rows_fetch(adji_knn_chunks *c, const adji_gpu_table *table, uint64_t first, uint64_t end,
-                               adji_knn_rows_fn handle);
+adj_status adji_knn_rows_fetch(adji_knn_chunks *c, const adji_knn_found *found, adji_knn_rows_fn handle);
+/* Fetches the rows that are waiting, and closes their join. */
+adj_status adji_knn_settle(adji_knn_chunks *c);
 
 /* What to do with rows that have searched at home. */
 void adji_knn_rows_take(adji_knn_chunks *c, const adji_knn_rows *rows);
@@ -114,7 +129,7 @@ adj_status adji_knn_regions_make(adji_knn_chunks *c);
 void adji_knn_regions_clear(adji_knn_chunks *c);
 adj_status adji_knn_part_open(adji_knn_chunks *c, adji_knn_pieces *of, adji_knn_part *part);
 void adji_knn_part_free(adji_knn_chunks *c, adji_knn_part *part);
-/* Picks a piece, unless it is the part. */
+/* Picks a piece, unless it is the part. Rows that wait are settled before the points of their piece go. */
 adj_status adji_knn_part_fill(adji_knn_chunks *c, adji_knn_pieces *from, uint64_t number, adji_knn_part *part);
 /* Makes c->inner, unless it is there. */
 adj_status adji_knn_inner_make(adji_knn_chunks *c);

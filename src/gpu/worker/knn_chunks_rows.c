@@ -19,23 +19,24 @@ enum { HALF = ADJI_STAGE_BYTES / 2, EXCHANGED = 1 << 14 };
 /* Ids go through the first half of a buffer, sums through the second. */
 typedef struct fetching {
   adji_knn_chunks *c;
-  const adji_gpu_table *table;
-  uint64_t first, end, each; /* rows; each: of a step of the conveyor */
+  const adji_knn_found *found;
+  uint64_t each; /* rows of a step of the conveyor */
   adji_knn_rows_fn handle;
 } fetching;
 
 static uint64_t rows_of(const fetching *f, uint64_t piece, uint64_t *first) {
-  *first = f->first + piece * f->each;
-  return f->end - *first < f->each ? f->end - *first : f->each;
+  *first = f->found->first + piece * f->each;
+  return f->found->end - *first < f->each ? f->found->end - *first : f->each;
 }
 
 static adj_status copy_rows(void *user, uint64_t piece, uint32_t buffer) {
   const fetching *f = user;
-  uint64_t first, rows = rows_of(f, piece, &first), k = f->c->join.k, at = (first - f->table->first_row) * k;
-  adj_status status = adji_staging_receive(f->c->gpu, buffer, f->table->ids + at, rows * k * 4);
+  const adji_gpu_table *table = &f->found->table;
+  uint64_t first, rows = rows_of(f, piece, &first), k = f->c->join.k, at = (first - table->first_row) * k;
+  adj_status status = adji_staging_receive(f->c->gpu, buffer, table->ids + at, rows * k * 4);
   if (status) return status;
-  return adji_staging_receive(f->c->gpu, buffer + ADJI_STAGE_SECOND,
-                              (const char *)f->table->distances + at * f->c->type, rows * k * f->c->type);
+  return adji_staging_receive(f->c->gpu, buffer + ADJI_STAGE_SECOND, (const char *)table->distances + at * f->c->type,
+                              rows * k * f->c->type);
 }
 
 static adj_status rows_are_here(void *user, uint32_t buffer, bool *here) {
@@ -47,21 +48,20 @@ static adj_status rows_are_here(void *user, uint32_t buffer, bool *here) {
 
 static void handle_rows(void *user, uint64_t piece, uint32_t buffer) {
   const fetching *f = user;
-  adji_knn_rows rows = {.scratch = buffer};
+  adji_knn_rows rows = {.of = f->found, .scratch = buffer};
   rows.count = rows_of(f, piece, &rows.first);
   rows.ids = adji_staging_at(f->c->gpu, buffer);
   rows.sums = adji_staging_at(f->c->gpu, buffer + ADJI_STAGE_SECOND);
   f->handle(f->c, &rows);
 }
 
-adj_status adji_knn_rows_fetch(adji_knn_chunks *c, const adji_gpu_table *table, uint64_t first, uint64_t end,
-                               adji_knn_rows_fn handle) {
-  uint64_t row = c->join.k * (c->type > 4 ? c->type : 4), share;
-  fetching f = {c, table, first, end, HALF / row, handle};
-  share = (end - first) / (2 * (uint64_t)c->join.ctx->threads) + 1;
+adj_status adji_knn_rows_fetch(adji_knn_chunks *c, const adji_knn_found *found, adji_knn_rows_fn handle) {
+  uint64_t row = c->join.k * (c->type > 4 ? c->type : 4), count = found->end - found->first;
+  uint64_t share = count / (2 * (uint64_t)c->join.ctx->threads) + 1;
+  fetching f = {c, found, HALF / row, handle};
   if (share < f.each) f.each = share;
   adji_conveyor conveyor = {.ctx = c->join.ctx, .user = &f, .buffers = c->join.ctx->threads};
-  conveyor.pieces = (end - first + f.each - 1) / f.each;
+  conveyor.pieces = (count + f.each - 1) / f.each;
   conveyor.copy = copy_rows;
   conveyor.here = rows_are_here;
   conveyor.handle = handle_rows;
@@ -71,7 +71,18 @@ adj_status adji_knn_rows_fetch(adji_knn_chunks *c, const adji_gpu_table *table, 
   if (status) adji_gpu_quiesce(c->gpu); /* copies in progress still use buffers */
   c->run->device.down_s += (double)times.wait_ns * 1e-9;
   c->run->device.place_s += (double)times.work_ns * 1e-9;
-  c->run->device.bytes_down += (end - first) * c->join.k * (4 + c->type);
+  c->run->device.bytes_down += count * c->join.k * (4 + c->type);
+  return status;
+}
+
+adj_status adji_knn_settle(adji_knn_chunks *c) {
+  adji_knn_found waiting = c->waiting;
+  if (!waiting.knn) return ADJ_OK;
+  uint64_t begun = adji_now_ns();
+  adj_status status = adji_knn_rows_fetch(c, &waiting, adji_knn_rows_take);
+  c->waiting.knn = NULL;
+  adji_knn_chunks_close(c, waiting.knn);
+  adji_trace(c->join.ctx, "fetch", 0, begun, waiting.end - waiting.first);
   return status;
 }
 
@@ -223,7 +234,7 @@ static void keep_open(const some_rows *s) {
   for (uint64_t n = 0; n < s->count; n++) {
     if (s->fates[n] != OPEN) continue;
     uint64_t i = s->first + n;
-    adji_knn_pool_put(c, to++, s->part->ids[s->rows->first + i], (uint32_t)c->part.piece, s->rows->ids + i * k,
+    adji_knn_pool_put(c, to++, s->part->ids[s->rows->first + i], s->rows->of->home, s->rows->ids + i * k,
                       s->rows->sums + i * k * c->type, length_of(s, i));
   }
 }
@@ -277,7 +288,7 @@ static void place_complete(const some_rows *s) {
 
 /* Rows that have searched at home: into the window, or to the pool. */
 void adji_knn_rows_take(adji_knn_chunks *c, const adji_knn_rows *rows) {
-  some_rows s = {.c = c, .rows = rows, .part = c->join.self_join ? &c->part : &c->left_part};
+  some_rows s = {.c = c, .rows = rows, .part = rows->of->part};
   s.region = c->left->each[s.part->piece].region;
   s.several = c->right.of_region[s.region + 1] - c->right.of_region[s.region] > 1;
   for (; s.first < rows->count; s.first += s.count) {
