@@ -274,14 +274,17 @@ adj_status adji_knn_pool_flush(adji_knn_chunks *c) {
   adji_knn_pool *p = &c->pool;
   adj_status status = ADJ_OK;
   uint64_t rows = atomic_load(&p->count), selected = 0;
+  bool done = false;
   if (!rows) return ADJ_OK;
-  status = adji_knn_inner_make(c);
-  for (uint64_t piece = 0; !status && piece < c->inner->count; piece++) {
+  status = adji_knn_rest_search(c, &done);
+  if (!status && !done) status = adji_knn_inner_make(c);
+  for (uint64_t piece = 0; !status && !done && piece < c->inner->count; piece++) {
     status = select_rows(c, piece, &selected);
     if (!status && selected) status = visit_piece(c, piece, selected);
     if (!status) status = adji_run_report(c->run, "join", 0, c->run->tally.pairs + atomic_load(&c->pairs), false);
   }
-  if (!status) status = adji_loop_slices(c->join.ctx, rows, TASKS * (uint64_t)c->join.ctx->threads, place_some, c);
+  if (!status && !done)
+    status = adji_loop_slices(c->join.ctx, rows, TASKS * (uint64_t)c->join.ctx->threads, place_some, c);
   atomic_store(&p->count, 0);
   return status;
 }

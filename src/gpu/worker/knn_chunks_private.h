@@ -2,7 +2,7 @@
  *
  * What the parts of the worker for kNN joins in chunks share. knn_chunks_pieces.c has the points by region,
  * knn_chunks.c searches regions, knn_chunks_rows.c puts rows into the window, knn_chunks_pool.c has those that are not
- * complete.
+ * complete, knn_chunks_rest.c searches for them at once if the points around them fit the device.
  */
 #ifndef ADJI_GPU_WORKER_KNN_CHUNKS_PRIVATE_H
 #define ADJI_GPU_WORKER_KNN_CHUNKS_PRIVATE_H
@@ -81,6 +81,7 @@ typedef struct adji_knn_chunks {
   adji_knn_part parts[2], left_parts[2], *part, *left_part;
   adji_knn_found waiting; /* rows that are still on the device */
   bool prefaulted;
+  const void *rest; /* of knn_chunks_rest.c, at work */
   adji_knn_pool pool;
   uint64_t batch; /* rows of the pool that visit at a time */
   char *query_points, *query_bounds;
@@ -151,6 +152,9 @@ static inline uint64_t adji_knn_pool_reserve(adji_knn_chunks *c, uint64_t rows) 
 }
 void adji_knn_pool_put(adji_knn_chunks *c, uint64_t at, uint32_t row, uint32_t home, const uint32_t *ids,
                        const void *sums, uint32_t length);
+/* Searches for the rows of the pool, and puts them into the window, if the right points around them fit the device.
+ * *done: they do. */
+adj_status adji_knn_rest_search(adji_knn_chunks *c, bool *done);
 /* Completes the rows of the pool, puts them into the window and empties the pool. */
 adj_status adji_knn_pool_flush(adji_knn_chunks *c);
 
