@@ -393,6 +393,40 @@ static void knn_in_chunks(void **state) {
   }
 }
 
+typedef struct phases_seen {
+  uint32_t rests, visits;
+} phases_seen;
+
+static void note_phase(void *user, const adj_trace_event *event) {
+  phases_seen *seen = user;
+  if (!strcmp(event->name, "rest")) seen->rests++;
+  if (!strcmp(event->name, "visit")) seen->visits++;
+}
+
+/* Rows that are not complete at home: one more search of the points around them, or visits where these are too many. */
+static void open_rows(void **state) {
+  (void)state;
+  static const layout layouts[] = {EVEN, OUTLIER, SCALES, LATTICE};
+  uint32_t searched = 0, visited = 0;
+  for (uint32_t number = 0; number < 36; number++) {
+    phases_seen seen = {0};
+    adj_ctx *ctx = software_context(1 + number % 3, 1, 0);
+    ctx->trace = note_phase;
+    ctx->trace_user = &seen;
+    question q = {.left = layouts[number % 4], .right = LAYOUTS, .type = number % 8 < 4 ? ADJ_F32 : ADJ_F64};
+    q.count = 1500;
+    q.metric = number % 5 ? ADJ_L2 : ADJ_L1;
+    q.k = 1 + number % 3;
+    q.dim = 1 + number / 4 % 6;
+    if (number % 3 == 1) q.right = layouts[number / 3 % 4];
+    if (number % 7 == 3) q.radius = 0.1;
+    check_knn(ctx, &q, number % 2 ? "device_chunk=1000" : "device_chunk=500");
+    searched += seen.rests && !seen.visits;
+    visited += seen.visits > 0;
+  }
+  assert_true(searched >= 5 && visited >= 5);
+}
+
 /* Metrics that are measured on derived points. */
 static void derived_points_in_chunks(void **state) {
   (void)state;
@@ -503,9 +537,10 @@ static void ranges_by_memory(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(regions_of_points), cmocka_unit_test(spacing_of_regions),       cmocka_unit_test(empty_regions),
-      cmocka_unit_test(knn_in_chunks),     cmocka_unit_test(derived_points_in_chunks), cmocka_unit_test(small_pools),
-      cmocka_unit_test(chosen_by_memory),  cmocka_unit_test(ranges_by_memory)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(regions_of_points), cmocka_unit_test(spacing_of_regions),
+                                     cmocka_unit_test(empty_regions),     cmocka_unit_test(open_rows),
+                                     cmocka_unit_test(knn_in_chunks),     cmocka_unit_test(derived_points_in_chunks),
+                                     cmocka_unit_test(small_pools),       cmocka_unit_test(chosen_by_memory),
+                                     cmocka_unit_test(ranges_by_memory)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,19 +12,29 @@
  * The result of a row is complete: its k-th sum so far, or the limit of the join, bounds those of its neighbours, all
  * points with no larger sum are within reach of it in each dimension (adji_reach), and so in marked cells.
  */
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "gpu/worker/knn_chunks_private.h"
 
-/* BINS: of equal width, that slabs of a dimension consist of. SAMPLED: rows that slabs are taken from. MOST_MARKS:
- * words of cells that are marked for a row on average, at most. SLICE: points of a task, in words of 64 bits. */
-enum { BINS = 2048, CELL_BITS = 24, SAMPLED = 4096, MOST_MARKS = 512, SLICE = 512, DIMS = ADJI_MOST_TREE_DIM };
+/* BINS: of equal width, that slabs of a dimension consist of. CELL_BITS: of the number of a cell, at most. SAMPLED:
+ * rows that slabs are taken from. SLICE: points of a task, in words of 64 bits. */
+enum {
+  BINS = 2048,
+  CELL_BITS = 21,
+  SLAB_BITS = 10,
+  SAMPLED = 4096,
+  MARKS_A_ROW = 512,
+  SLICE = 512,
+  DIMS = ADJI_MOST_TREE_DIM
+};
 
 typedef struct rest {
   adji_knn_chunks *c;
   uint64_t rows; /* of the pool */
+  uint32_t bits; /* of the number of a slab */
   double low[DIMS], scale[DIMS];
   uint32_t *cells;          /* of each bin of each dimension: what its slab adds to the number of a cell */
   _Atomic uint64_t *marked; /* cells */
@@ -39,11 +49,12 @@ typedef struct rest {
 
 /* ---- 1. Slabs ----------------------------------------------------------------------------------------- */
 
-/* Ascends with x: rounding is monotone, and scale is not negative. NaN, which is infinity times a scale of 0: as all
- * others then. */
+/* Ascends with finite x: rounding is monotone, and scale is not negative. If it is 0, low is too. The first bin is
+ * below `low`, the last one behind the others. */
 static inline uint32_t bin_of(double low, double scale, double x) {
-  double q = (x - low) * scale;
-  return q > 0 ? q < BINS - 1 ? (uint32_t)q : BINS - 1 : 0;
+  double q = (x - low) * scale + 1;
+  q = q > 0 ? q : 0;
+  return (uint32_t)(q < BINS - 1 ? q : BINS - 1);
 }
 
 static double coordinate(const adji_knn_chunks *c, const char *point, uint32_t j) {
@@ -55,43 +66,63 @@ static int compare(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* Slabs with equally many of the sampled values. Outliers are in the outermost bins. */
+/* A little more than the gap in a dimension to points that a row of the pool may still need: see mark_row. */
+static double reach_of(const adji_knn_chunks *c, uint64_t i) {
+  const adji_knn_pool *p = &c->pool;
+  double bound = adji_knn_bound(c, p->sums + i * c->join.k * c->type, p->lengths[i]);
+  double reach = adji_reach(&c->measure, c->join.left->type, bound);
+  return nextafter(nextafter(reach, INFINITY), INFINITY);
+}
+
+/* Slabs with equally many of the values, between one below them and one above. Outliers are in the outermost bins. */
 static void cut_slabs(rest *r, uint32_t j, double *values, uint32_t count) {
-  uint32_t dim = r->c->join.left->dim, each = UINT32_C(1) << CELL_BITS / dim, stride = 1;
+  uint32_t dim = r->c->join.left->dim, each = UINT32_C(1) << r->bits, shift = r->bits * (dim - 1 - j);
   uint32_t *cells = r->cells + (uint64_t)j * BINS;
   qsort(values, count, sizeof *values, compare);
-  double extent = values[count - 1 - count / 64] - values[count / 64];
-  r->low[j] = values[count / 64];
-  r->scale[j] = extent > 0 && isfinite(BINS / extent) ? BINS / extent : 0;
+  double low = values[count / 64], extent = values[count - 1 - count / 64] - low;
+  bool sound = extent > 0 && isfinite(extent) && isfinite((BINS - 2) / extent);
+  r->low[j] = sound ? low : 0;
+  r->scale[j] = sound ? (BINS - 2) / extent : 0;
   memset(cells, 0, BINS * sizeof *cells);
-  for (uint32_t t = 1; t < each; t++)
-    cells[bin_of(r->low[j], r->scale[j], values[(uint64_t)t * count / each])]++;
-  for (uint32_t d = j + 1; d < dim; d++)
-    stride *= each;
+  cells[1] = cells[BINS - 1] = 1;
+  for (uint32_t t = 1; t < each - 2; t++)
+    cells[bin_of(r->low[j], r->scale[j], values[(uint64_t)t * count / (each - 2)])]++;
   for (uint32_t bin = 0, slab = 0; bin < BINS; bin++) {
     slab += cells[bin];
-    cells[bin] = slab * stride;
+    cells[bin] = slab << shift;
   }
 }
 
+/* From where the reaches of rows begin and end. */
 static adj_status make_slabs(rest *r) {
   const adji_knn_chunks *c = r->c;
   adji_memory *memory = &c->join.ctx->memory;
   uint32_t dim = c->join.left->dim, count = r->rows < SAMPLED ? (uint32_t)r->rows : SAMPLED;
-  double *values = adji_alloc(memory, count, sizeof *values, "open rows");
+  double *values = adji_alloc(memory, 2 * (uint64_t)count, sizeof *values, "open rows");
   r->cells = adji_alloc(memory, (uint64_t)dim * BINS, sizeof *r->cells, "cells");
   r->marked = adji_alloc_zero(memory, UINT64_C(1) << (CELL_BITS - 6), sizeof *r->marked, "cells");
   adj_status status = values && r->cells && r->marked ? ADJ_OK : ADJ_E_MEMORY;
+  for (r->bits = 2; r->bits < CELL_BITS / dim && UINT32_C(1) << r->bits < 2 * count && r->bits < SLAB_BITS;)
+    r->bits++;
   for (uint32_t j = 0; j < dim && !status; j++) {
-    for (uint32_t i = 0; i < count; i++)
-      values[i] = coordinate(c, c->pool.points + i * r->rows / count * c->point, j);
-    cut_slabs(r, j, values, count);
+    for (uint32_t i = 0; i < count; i++) {
+      uint64_t row = i * r->rows / count;
+      double x = coordinate(c, c->pool.points + row * c->point, j), reach = reach_of(c, row);
+      values[2 * i] = x - reach;
+      values[2 * i + 1] = x + reach;
+    }
+    cut_slabs(r, j, values, 2 * count);
   }
   adji_free(memory, values);
   return status;
 }
 
 /* ---- 2. Mark ------------------------------------------------------------------------------------------ */
+
+/* Words of cells. Rows that want more are not worth it. */
+static uint64_t most_marks(const rest *r) {
+  return MARKS_A_ROW * r->rows + (UINT64_C(1) << 22);
+}
 
 static void mark_word(rest *r, uint64_t word, uint64_t bits) {
   if ((atomic_load_explicit(&r->marked[word], memory_order_relaxed) & bits) != bits)
@@ -112,7 +143,7 @@ static void mark_cells(rest *r, uint64_t first, uint64_t last) {
 
 /* Cells from low to high in each dimension, from the first dimension on. */
 static void mark_box(rest *r, const uint32_t *low, const uint32_t *high, uint32_t j, uint64_t base) {
-  uint32_t dim = r->c->join.left->dim, stride = UINT32_C(1) << CELL_BITS / dim * (dim - 1 - j);
+  uint32_t dim = r->c->join.left->dim, stride = UINT32_C(1) << r->bits * (dim - 1 - j);
   if (j + 1 == dim) {
     mark_cells(r, base + low[j], base + high[j]);
     return;
@@ -125,21 +156,20 @@ static void mark_box(rest *r, const uint32_t *low, const uint32_t *high, uint32_
  * is at most one step too high; and the same above. Bins ascend, so the point's cell is within the box. */
 static void mark_row(rest *r, uint64_t i) {
   const adji_knn_chunks *c = r->c;
-  const adji_knn_pool *p = &c->pool;
   uint32_t dim = c->join.left->dim, low[DIMS], high[DIMS];
-  double bound = adji_knn_bound(c, p->sums + i * c->join.k * c->type, p->lengths[i]);
-  double reach = adji_reach(&c->measure, c->join.left->type, bound);
+  double reach = reach_of(c, i);
   uint64_t words = 1;
-  reach = nextafter(nextafter(reach, INFINITY), INFINITY);
   for (uint32_t j = 0; j < dim; j++) {
-    double x = coordinate(c, p->points + i * c->point, j);
+    double x = coordinate(c, c->pool.points + i * c->point, j);
     const uint32_t *cells = r->cells + (uint64_t)j * BINS;
-    low[j] = cells[bin_of(r->low[j], r->scale[j], nextafter(x - reach, -INFINITY))];
-    high[j] = cells[bin_of(r->low[j], r->scale[j], nextafter(x + reach, INFINITY))];
-    uint32_t across = (high[j] - low[j]) >> CELL_BITS / dim * (dim - 1 - j);
+    double first = fmax(nextafter(x - reach, -INFINITY), -DBL_MAX),
+           last = fmin(nextafter(x + reach, INFINITY), DBL_MAX);
+    low[j] = cells[bin_of(r->low[j], r->scale[j], first)];
+    high[j] = cells[bin_of(r->low[j], r->scale[j], last)];
+    uint32_t across = (high[j] - low[j]) >> r->bits * (dim - 1 - j);
     words *= (j + 1 < dim ? across : across / 64) + UINT64_C(1);
   }
-  if (atomic_fetch_add_explicit(&r->marks, words, memory_order_relaxed) + words > MOST_MARKS * r->rows) return;
+  if (atomic_fetch_add_explicit(&r->marks, words, memory_order_relaxed) + words > most_marks(r)) return;
   mark_box(r, low, high, 0, 0);
 }
 
@@ -151,11 +181,12 @@ static void mark_rows(void *user, uint64_t begin, uint64_t end) {
 
 /* ---- 3. Find ------------------------------------------------------------------------------------------ */
 
+/* Which of up to 64 points are in marked cells. dim: a constant. */
 #define FIND(T)                                                                                          \
-  static uint64_t find_##T(const rest *r, uint64_t first, uint64_t count) {                              \
+  static inline __attribute__((always_inline))                                                           \
+  uint64_t find_##T(const rest *r, uint64_t first, uint64_t count, uint32_t dim) {                       \
     const adj_dataset *set = r->c->join.right;                                                           \
     uint64_t bits = 0;                                                                                   \
-    uint32_t dim = set->dim;                                                                             \
     for (uint64_t i = 0; i < count; i++) {                                                               \
       const char *point = set->data + (first + i) * set->row_stride;                                     \
       uint64_t cell = 0;                                                                                 \
@@ -171,13 +202,21 @@ FIND(float)
 FIND(double)
 #undef FIND
 
+static uint64_t find_word(const rest *r, uint64_t first, uint64_t count) {
+  uint32_t dim = r->c->join.right->dim;
+  if (r->c->type == 8) return find_double(r, first, count, dim);
+  return dim == 2   ? find_float(r, first, count, 2)
+         : dim == 3 ? find_float(r, first, count, 3)
+                    : find_float(r, first, count, dim);
+}
+
 static adj_status find_some(void *user, uint64_t task, uint32_t lane) {
   (void)lane;
   rest *r = user;
   uint64_t all = r->c->join.right->count, found = 0;
   for (uint64_t word = task * SLICE; word < (task + 1) * SLICE && word * 64 < all; word++) {
     uint64_t first = word * 64, count = all - first < 64 ? all - first : 64;
-    r->found[word] = r->c->type == 8 ? find_double(r, first, count) : find_float(r, first, count);
+    r->found[word] = find_word(r, first, count);
     found += (uint64_t)__builtin_popcountll(r->found[word]);
   }
   r->starts[task + 1] = found;
@@ -291,16 +330,22 @@ static void clear(rest *r) {
   r->c->rest = NULL;
 }
 
+/* Bytes of the host, at most. */
+static uint64_t most_bytes(const adji_knn_chunks *c) {
+  uint64_t bits = (c->join.right->count + c->join.left->count) / 8 + (UINT64_C(1) << CELL_BITS) / 8;
+  return bits + c->size * (c->point + sizeof(uint32_t)) + (UINT64_C(1) << 20);
+}
+
 adj_status adji_knn_rest_search(adji_knn_chunks *c, bool *done) {
   rest r = {.c = c, .rows = atomic_load(&c->pool.count)};
   uint64_t begun = adji_now_ns(), tasks = 8 * (uint64_t)c->join.ctx->threads;
   *done = false;
-  if (!r.rows || r.rows > c->size) return ADJ_OK;
+  if (!r.rows || r.rows > c->size || !adji_fits(&c->join.ctx->memory, most_bytes(c))) return ADJ_OK;
   c->rest = &r;
   bool few = false;
   adj_status status = make_slabs(&r);
   if (!status) status = adji_loop_slices(c->join.ctx, r.rows, tasks, mark_rows, &r);
-  if (!status && atomic_load(&r.marks) <= MOST_MARKS * r.rows) status = find_points(&r, &few);
+  if (!status && atomic_load(&r.marks) <= most_marks(&r)) status = find_points(&r, &few);
   if (!status && few && c->join.self_join) status = note_rows(&r);
   if (!status && few) {
     status = search(&r);
