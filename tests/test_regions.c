@@ -423,6 +423,7 @@ static void open_rows(void **state) {
     check_knn(ctx, &q, number % 2 ? "device_chunk=1000" : "device_chunk=500");
     searched += seen.rests && !seen.visits;
     visited += seen.visits > 0;
+    adj_ctx_destroy(ctx);
   }
   assert_true(searched >= 5 && visited >= 5);
 }
