@@ -123,7 +123,7 @@ static adji_join join_of(const adji_knn_chunks *c) {
   adji_join join = c->join;
   join.right = &c->part->set;
   join.left = join.self_join ? join.right : &c->left_part->set;
-  join.style.measure = &c->sums;
+  join.style.measure = c->rooted ? &c->measure : &c->sums;
   join.style.distances = true;
   return join;
 }
@@ -161,7 +161,7 @@ static adj_status search_rows(adji_knn_chunks *c, uint64_t *row, uint64_t end) {
   adji_gpu_knn *knn = NULL;
   uint64_t room = pool_room(c), most = end - *row < room ? end - *row : room;
   options.join = &join;
-  options.measure = &c->sums;
+  options.measure = join.style.measure;
   options.right_names = c->part->ids;
   options.rows_at_once = options.rows_at_once && options.rows_at_once < most ? options.rows_at_once : most;
   adj_status status = open_join(c, &options, &knn);
@@ -343,6 +343,7 @@ adj_status adji_knn_chunks_create(const adji_gpu_knn_options *options, uint64_t 
   c->join = *options->join;
   c->measure = c->sums = *options->measure;
   c->sums.report = ADJI_REPORT_SUM;
+  c->rooted = c->measure.report == ADJI_REPORT_ROOT;
   c->options = *options;
   c->size = size;
   c->type = adji_type_size(c->join.left->type);

@@ -270,6 +270,27 @@ static void place_some(void *user, uint64_t begin, uint64_t end) {
   atomic_fetch_add(&c->pairs, pairs);
 }
 
+/* Lists of distances become lists of sums: two sums may have one root. */
+static void sum_up(void *user, uint64_t begin, uint64_t end) {
+  adji_knn_chunks *c = user;
+  adji_knn_pool *p = &c->pool;
+  const adj_dataset *set = c->join.right;
+  for (uint64_t i = begin; i < end; i++)
+    for (uint64_t at = i * c->join.k; at < i * c->join.k + p->lengths[i]; at++) {
+      const char *point = p->points + i * c->point, *other = set->data + p->ids[at] * set->row_stride;
+      double s = 0;
+      float t = 0;
+      for (uint32_t j = 0; j < set->dim; j++, point += c->type, other += set->column_stride) {
+        if (c->type == 8)
+          s = adji_step_f64(&c->measure, s,
+                            *(const double *)(const void *)point - *(const double *)(const void *)other);
+        else
+          t = adji_step_f32(&c->measure, t, *(const float *)(const void *)point - *(const float *)(const void *)other);
+      }
+      memcpy(p->sums + at * c->type, c->type == 8 ? (const void *)&s : (const void *)&t, c->type);
+    }
+}
+
 adj_status adji_knn_pool_flush(adji_knn_chunks *c) {
   adji_knn_pool *p = &c->pool;
   adj_status status = ADJ_OK;
@@ -277,6 +298,8 @@ adj_status adji_knn_pool_flush(adji_knn_chunks *c) {
   bool done = false;
   if (!rows) return ADJ_OK;
   status = adji_knn_rest_search(c, &done);
+  if (!status && !done && c->rooted)
+    status = adji_loop_slices(c->join.ctx, rows, TASKS * (uint64_t)c->join.ctx->threads, sum_up, c);
   if (!status && !done) status = adji_knn_inner_make(c);
   for (uint64_t piece = 0; !status && !done && piece < c->inner->count; piece++) {
     status = select_rows(c, piece, &selected);

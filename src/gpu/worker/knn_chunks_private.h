@@ -57,8 +57,8 @@ typedef struct adji_knn_pool {
   uint32_t *rows, *lengths; /* of their lists so far */
   uint32_t *homes;          /* the piece of the right set that each has searched */
   char *points;
-  uint32_t *ids; /* k of each */
-  char *sums;
+  uint32_t *ids;                              /* k of each */
+  char *sums;                                 /* or distances, before they visit: see adji_knn_chunks.rooted */
   uint32_t *selected;                         /* for a visit */
   _Alignas(ADJI_LINE) _Atomic uint64_t count; /* written by all lanes */
 } adji_knn_pool;
@@ -66,6 +66,10 @@ typedef struct adji_knn_pool {
 typedef struct adji_knn_chunks {
   adji_join join;
   adji_measure measure, sums; /* sums: reported as they are */
+  /* Rows of a search at home have distances, which the device makes faster than cores; otherwise sums. near: of each
+   * region, the k-th distance or sum up to which a row is complete. */
+  bool rooted;
+  double *near;
   adji_gpu_knn_options options;
   adji_gpu *gpu;
   uint64_t size;        /* points of a region, at most: halved when the device has no room */
@@ -99,7 +103,7 @@ typedef struct adji_knn_rows {
   const adji_knn_found *of;
   uint64_t first, count;
   const uint32_t *ids;
-  char *sums;
+  char *sums; /* or distances, before they visit: see adji_knn_chunks.rooted */
   uint32_t scratch;
 } adji_knn_rows;
 /* Fetches rows from the device, and hands out some at a time. Any lane handles them. */
@@ -110,8 +114,10 @@ adj_status adji_knn_settle(adji_knn_chunks *c);
 
 /* What to do with rows that have searched at home. */
 void adji_knn_rows_take(adji_knn_chunks *c, const adji_knn_rows *rows);
-/* A row into the window, from its sums. */
+/* A row into the window, from its sums, or from its distances. */
 void adji_knn_row_place(adji_knn_chunks *c, uint32_t row, const uint32_t *ids, const void *sums, uint32_t length);
+void adji_knn_row_place_as(adji_knn_chunks *c, const adji_measure *measure, uint32_t row, const uint32_t *ids,
+                           const void *values, uint32_t length);
 
 /* Before the first row of a window, and after the last. */
 void adji_knn_pairs_open(adji_knn_chunks *c);
@@ -141,6 +147,14 @@ void adji_knn_chunks_close(adji_knn_chunks *c, adji_gpu_knn *knn);
 static inline double adji_knn_bound(const adji_knn_chunks *c, const void *sums, uint32_t length) {
   if (length < c->join.k) return c->join.limit;
   return c->join.left->type == ADJ_F64 ? ((const double *)sums)[length - 1] : (double)((const float *)sums)[length - 1];
+}
+
+/* The same, or a little more, if the list has distances: these are roots, rounded to the type. */
+static inline double adji_knn_bound_above(const adji_knn_chunks *c, const void *values, uint32_t length) {
+  double bound = adji_knn_bound(c, values, length), eps = c->type == 8 ? 0x1p-52 : 0x1p-23;
+  if (!c->rooted || length < c->join.k) return bound;
+  bound *= 1 + 8 * eps;
+  return bound * bound * (1 + 8 * eps);
 }
 
 adj_status adji_knn_pool_open(adji_knn_chunks *c, uint64_t rows);

@@ -69,7 +69,8 @@ static int compare(const void *a, const void *b) {
 /* A little more than the gap in a dimension to points that a row of the pool may still need: see mark_row. */
 static double reach_of(const adji_knn_chunks *c, uint64_t i) {
   const adji_knn_pool *p = &c->pool;
-  double bound = adji_knn_bound(c, p->sums + i * c->join.k * c->type, p->lengths[i]);
+  const char *values = p->sums + i * c->join.k * c->type;
+  double bound = adji_knn_bound_above(c, values, p->lengths[i]);
   double reach = adji_reach(&c->measure, c->join.left->type, bound);
   return nextafter(nextafter(reach, INFINITY), INFINITY);
 }
