@@ -12,35 +12,23 @@
  * The result of a row is complete: its k-th sum so far, or the limit of the join, bounds those of its neighbours, all
  * points with no larger sum are within reach of it in each dimension (adji_reach), and so in marked cells.
  */
-#include <float.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "gpu/worker/knn_chunks_private.h"
+#include "index/marked.h"
 
-/* BINS: of equal width, that slabs of a dimension consist of. CELL_BITS: of the number of a cell, at most. SAMPLED:
- * rows that slabs are taken from. SLICE: points of a task, in words of 64 bits. */
-enum {
-  BINS = 2048,
-  CELL_BITS = 21,
-  SLAB_BITS = 10,
-  SAMPLED = 4096,
-  MARKS_A_ROW = 512,
-  SLICE = 512,
-  DIMS = ADJI_MOST_TREE_DIM
-};
+/* SAMPLED: rows that slabs are taken from. SLICE: points of a task, in words of 64 bits. */
+enum { SAMPLED = 1024, MARKS_A_ROW = 512, SLICE = 512 };
 
 typedef struct rest {
   adji_knn_chunks *c;
   uint64_t rows; /* of the pool */
-  uint32_t bits; /* of the number of a slab */
-  double low[DIMS], scale[DIMS];
-  uint32_t *cells;          /* of each bin of each dimension: what its slab adds to the number of a cell */
-  _Atomic uint64_t *marked; /* cells */
-  _Atomic uint64_t marks;
-  uint64_t *found;  /* bits of right points */
-  uint64_t *starts; /* of each task: how many were found before */
+  adji_marked marked;
+  adji_marked_fn find;
+  _Atomic uint64_t marks; /* words */
+  uint64_t *found;        /* bits of right points */
+  uint64_t *starts;       /* of each task: how many were found before */
   uint64_t tasks, count;
   uint64_t *open; /* one set: bits of the rows of the pool */
   char *points;   /* of those found, and their ids */
@@ -49,71 +37,42 @@ typedef struct rest {
 
 /* ---- 1. Slabs ----------------------------------------------------------------------------------------- */
 
-/* Ascends with finite x: rounding is monotone, and scale is not negative. If it is 0, low is too. The first bin is
- * below `low`, the last one behind the others. */
-static inline uint32_t bin_of(double low, double scale, double x) {
-  double q = (x - low) * scale + 1;
-  q = q > 0 ? q : 0;
-  return (uint32_t)(q < BINS - 1 ? q : BINS - 1);
-}
-
-static double coordinate(const adji_knn_chunks *c, const char *point, uint32_t j) {
-  return c->type == 8 ? ((const double *)(const void *)point)[j] : (double)((const float *)(const void *)point)[j];
-}
-
-static int compare(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
-/* A little more than the gap in a dimension to points that a row of the pool may still need: see mark_row. */
-static double reach_of(const adji_knn_chunks *c, uint64_t i) {
+/* The box of points that a row of the pool may still need. The gap to such a point, rounded to double, is at most the
+ * reach, so it is not below x - next(next(reach)), whose rounded value is at most one step too high; and the same
+ * above.
+ */
+static void box_of(const adji_knn_chunks *c, uint64_t i, double *low, double *high) {
   const adji_knn_pool *p = &c->pool;
-  const char *values = p->sums + i * c->join.k * c->type;
-  double bound = adji_knn_bound_above(c, values, p->lengths[i]);
+  const char *point = p->points + i * c->point;
+  double bound = adji_knn_bound_above(c, p->sums + i * c->join.k * c->type, p->lengths[i]);
   double reach = adji_reach(&c->measure, c->join.left->type, bound);
-  return nextafter(nextafter(reach, INFINITY), INFINITY);
-}
-
-/* Slabs with equally many of the values, between one below them and one above. Outliers are in the outermost bins. */
-static void cut_slabs(rest *r, uint32_t j, double *values, uint32_t count) {
-  uint32_t dim = r->c->join.left->dim, each = UINT32_C(1) << r->bits, shift = r->bits * (dim - 1 - j);
-  uint32_t *cells = r->cells + (uint64_t)j * BINS;
-  qsort(values, count, sizeof *values, compare);
-  double low = values[count / 64], extent = values[count - 1 - count / 64] - low;
-  bool sound = extent > 0 && isfinite(extent) && isfinite((BINS - 2) / extent);
-  r->low[j] = sound ? low : 0;
-  r->scale[j] = sound ? (BINS - 2) / extent : 0;
-  memset(cells, 0, BINS * sizeof *cells);
-  cells[1] = cells[BINS - 1] = 1;
-  for (uint32_t t = 1; t < each - 2; t++)
-    cells[bin_of(r->low[j], r->scale[j], values[(uint64_t)t * count / (each - 2)])]++;
-  for (uint32_t bin = 0, slab = 0; bin < BINS; bin++) {
-    slab += cells[bin];
-    cells[bin] = slab << shift;
+  reach = nextafter(nextafter(reach, INFINITY), INFINITY);
+  for (uint32_t j = 0; j < c->join.left->dim; j++) {
+    double x =
+        c->type == 8 ? ((const double *)(const void *)point)[j] : (double)((const float *)(const void *)point)[j];
+    low[j] = nextafter(x - reach, -INFINITY);
+    high[j] = nextafter(x + reach, INFINITY);
   }
 }
 
-/* From where the reaches of rows begin and end. */
+/* From where the boxes of rows begin and end. */
 static adj_status make_slabs(rest *r) {
   const adji_knn_chunks *c = r->c;
   adji_memory *memory = &c->join.ctx->memory;
-  uint32_t dim = c->join.left->dim, count = r->rows < SAMPLED ? (uint32_t)r->rows : SAMPLED;
-  double *values = adji_alloc(memory, 2 * (uint64_t)count, sizeof *values, "open rows");
-  r->cells = adji_alloc(memory, (uint64_t)dim * BINS, sizeof *r->cells, "cells");
-  r->marked = adji_alloc_zero(memory, UINT64_C(1) << (CELL_BITS - 6), sizeof *r->marked, "cells");
-  adj_status status = values && r->cells && r->marked ? ADJ_OK : ADJ_E_MEMORY;
-  for (r->bits = 2; r->bits < CELL_BITS / dim && UINT32_C(1) << r->bits < 2 * count && r->bits < SLAB_BITS;)
-    r->bits++;
-  for (uint32_t j = 0; j < dim && !status; j++) {
-    for (uint32_t i = 0; i < count; i++) {
-      uint64_t row = i * r->rows / count;
-      double x = coordinate(c, c->pool.points + row * c->point, j), reach = reach_of(c, row);
-      values[2 * i] = x - reach;
-      values[2 * i + 1] = x + reach;
+  uint64_t dim = c->join.left->dim, count = r->rows < SAMPLED ? r->rows : SAMPLED;
+  double *values = adji_alloc(memory, 2 * count * dim, sizeof *values, "open rows");
+  adj_status status = adji_marked_open(c->join.ctx, (uint32_t)dim, 2 * count, &r->marked);
+  if (!values) status = ADJ_E_MEMORY;
+  for (uint64_t i = 0; i < count && !status; i++) {
+    double low[ADJI_MARKED_DIMS], high[ADJI_MARKED_DIMS];
+    box_of(c, i * r->rows / count, low, high);
+    for (uint64_t j = 0; j < dim; j++) {
+      values[(j * count + i) * 2] = low[j];
+      values[(j * count + i) * 2 + 1] = high[j];
     }
-    cut_slabs(r, j, values, 2 * count);
   }
+  for (uint64_t j = 0; j < dim && !status; j++)
+    adji_marked_cut(&r->marked, (uint32_t)j, values + 2 * j * count, (uint32_t)(2 * count));
   adji_free(memory, values);
   return status;
 }
@@ -125,91 +84,18 @@ static uint64_t most_marks(const rest *r) {
   return MARKS_A_ROW * r->rows + (UINT64_C(1) << 22);
 }
 
-static void mark_word(rest *r, uint64_t word, uint64_t bits) {
-  if ((atomic_load_explicit(&r->marked[word], memory_order_relaxed) & bits) != bits)
-    atomic_fetch_or_explicit(&r->marked[word], bits, memory_order_relaxed);
-}
-
-static void mark_cells(rest *r, uint64_t first, uint64_t last) {
-  uint64_t from = UINT64_MAX << first % 64, to = UINT64_MAX >> (63 - last % 64);
-  if (first / 64 == last / 64) {
-    mark_word(r, first / 64, from & to);
-    return;
-  }
-  mark_word(r, first / 64, from);
-  for (uint64_t word = first / 64 + 1; word < last / 64; word++)
-    mark_word(r, word, UINT64_MAX);
-  mark_word(r, last / 64, to);
-}
-
-/* Cells from low to high in each dimension, from the first dimension on. */
-static void mark_box(rest *r, const uint32_t *low, const uint32_t *high, uint32_t j, uint64_t base) {
-  uint32_t dim = r->c->join.left->dim, stride = UINT32_C(1) << r->bits * (dim - 1 - j);
-  if (j + 1 == dim) {
-    mark_cells(r, base + low[j], base + high[j]);
-    return;
-  }
-  for (uint64_t at = low[j]; at <= high[j]; at += stride)
-    mark_box(r, low, high, j + 1, base + at);
-}
-
-/* A point whose gap to x, rounded to double, is at most reach is not below x - next(next(reach)), whose rounded value
- * is at most one step too high; and the same above. Bins ascend, so the point's cell is within the box. */
-static void mark_row(rest *r, uint64_t i) {
-  const adji_knn_chunks *c = r->c;
-  uint32_t dim = c->join.left->dim, low[DIMS], high[DIMS];
-  double reach = reach_of(c, i);
-  uint64_t words = 1;
-  for (uint32_t j = 0; j < dim; j++) {
-    double x = coordinate(c, c->pool.points + i * c->point, j);
-    const uint32_t *cells = r->cells + (uint64_t)j * BINS;
-    double first = fmax(nextafter(x - reach, -INFINITY), -DBL_MAX),
-           last = fmin(nextafter(x + reach, INFINITY), DBL_MAX);
-    low[j] = cells[bin_of(r->low[j], r->scale[j], first)];
-    high[j] = cells[bin_of(r->low[j], r->scale[j], last)];
-    uint32_t across = (high[j] - low[j]) >> r->bits * (dim - 1 - j);
-    words *= (j + 1 < dim ? across : across / 64) + UINT64_C(1);
-  }
-  if (atomic_fetch_add_explicit(&r->marks, words, memory_order_relaxed) + words > most_marks(r)) return;
-  mark_box(r, low, high, 0, 0);
-}
-
 static void mark_rows(void *user, uint64_t begin, uint64_t end) {
   rest *r = user;
-  for (uint64_t i = begin; i < end; i++)
-    mark_row(r, i);
+  double low[ADJI_MARKED_DIMS], high[ADJI_MARKED_DIMS];
+  for (uint64_t i = begin; i < end; i++) {
+    box_of(r->c, i, low, high);
+    adji_cell_box box = adji_marked_box(&r->marked, low, high);
+    if (atomic_fetch_add_explicit(&r->marks, box.words, memory_order_relaxed) > most_marks(r)) return;
+    adji_marked_mark(&r->marked, &box);
+  }
 }
 
 /* ---- 3. Find ------------------------------------------------------------------------------------------ */
-
-/* Which of up to 64 points are in marked cells. dim: a constant. */
-#define FIND(T)                                                                                          \
-  static inline __attribute__((always_inline))                                                           \
-  uint64_t find_##T(const rest *r, uint64_t first, uint64_t count, uint32_t dim) {                       \
-    const adj_dataset *set = r->c->join.right;                                                           \
-    uint64_t bits = 0;                                                                                   \
-    for (uint64_t i = 0; i < count; i++) {                                                               \
-      const char *point = set->data + (first + i) * set->row_stride;                                     \
-      uint64_t cell = 0;                                                                                 \
-      for (uint32_t j = 0; j < dim; j++) {                                                               \
-        T x = *(const T *)(const void *)(point + j * set->column_stride);                                \
-        cell += r->cells[j * BINS + bin_of(r->low[j], r->scale[j], (double)x)];                          \
-      }                                                                                                  \
-      bits |= (atomic_load_explicit(&r->marked[cell / 64], memory_order_relaxed) >> cell % 64 & 1) << i; \
-    }                                                                                                    \
-    return bits;                                                                                         \
-  }
-FIND(float)
-FIND(double)
-#undef FIND
-
-static uint64_t find_word(const rest *r, uint64_t first, uint64_t count) {
-  uint32_t dim = r->c->join.right->dim;
-  if (r->c->type == 8) return find_double(r, first, count, dim);
-  return dim == 2   ? find_float(r, first, count, 2)
-         : dim == 3 ? find_float(r, first, count, 3)
-                    : find_float(r, first, count, dim);
-}
 
 static adj_status find_some(void *user, uint64_t task, uint32_t lane) {
   (void)lane;
@@ -217,7 +103,7 @@ static adj_status find_some(void *user, uint64_t task, uint32_t lane) {
   uint64_t all = r->c->join.right->count, found = 0;
   for (uint64_t word = task * SLICE; word < (task + 1) * SLICE && word * 64 < all; word++) {
     uint64_t first = word * 64, count = all - first < 64 ? all - first : 64;
-    r->found[word] = find_word(r, first, count);
+    r->found[word] = r->find(&r->marked, r->c->join.right, first, count);
     found += (uint64_t)__builtin_popcountll(r->found[word]);
   }
   r->starts[task + 1] = found;
@@ -325,20 +211,22 @@ static adj_status search(rest *r) {
 }
 
 static void clear(rest *r) {
-  void *blocks[] = {r->cells, (void *)r->marked, r->found, r->starts, r->open, r->points, r->ids};
-  for (int i = 0; i < 7; i++)
+  void *blocks[] = {r->found, r->starts, r->open, r->points, r->ids};
+  adji_marked_clear(r->c->join.ctx, &r->marked);
+  for (int i = 0; i < 5; i++)
     adji_free(&r->c->join.ctx->memory, blocks[i]);
   r->c->rest = NULL;
 }
 
 /* Bytes of the host, at most. */
 static uint64_t most_bytes(const adji_knn_chunks *c) {
-  uint64_t bits = (c->join.right->count + c->join.left->count) / 8 + (UINT64_C(1) << CELL_BITS) / 8;
+  uint64_t bits = (c->join.right->count + c->join.left->count) / 8 + (UINT64_C(1) << ADJI_MARKED_BITS) / 8;
   return bits + c->size * (c->point + sizeof(uint32_t)) + (UINT64_C(1) << 20);
 }
 
 adj_status adji_knn_rest_search(adji_knn_chunks *c, bool *done) {
   rest r = {.c = c, .rows = atomic_load(&c->pool.count)};
+  r.find = adji_marked_find_for(c->join.ctx->isa, c->join.right);
   uint64_t begun = adji_now_ns(), tasks = 8 * (uint64_t)c->join.ctx->threads;
   *done = false;
   if (!r.rows || r.rows > c->size || !adji_fits(&c->join.ctx->memory, most_bytes(c))) return ADJ_OK;
