@@ -457,24 +457,24 @@ static void open_rows(void **state) {
   (void)state;
   static const layout layouts[] = {EVEN, OUTLIER, SCALES, LATTICE};
   uint32_t searched = 0, visited = 0;
-  for (uint32_t number = 0; number < 36; number++) {
+  for (uint32_t number = 0; number < 16; number++) {
     phases_seen seen = {0};
     adj_ctx *ctx = software_context(1 + number % 3, 1, 0);
     ctx->trace = note_phase;
     ctx->trace_user = &seen;
     question q = {.left = layouts[number % 4], .right = LAYOUTS, .type = number % 8 < 4 ? ADJ_F32 : ADJ_F64};
-    q.count = 1500;
+    q.count = 800;
     q.metric = number % 5 ? ADJ_L2 : ADJ_L1;
     q.k = 1 + number % 3;
-    q.dim = 1 + number / 4 % 6;
+    q.dim = 1 + number % 5;
     if (number % 3 == 1) q.right = layouts[number / 3 % 4];
     if (number % 7 == 3) q.radius = 0.1;
-    check_knn(ctx, &q, number % 2 ? "device_chunk=1000" : "device_chunk=500");
+    check_knn(ctx, &q, number % 4 ? "device_chunk=530" : "device_chunk=270");
     searched += seen.rests && !seen.visits;
     visited += seen.visits > 0;
     adj_ctx_destroy(ctx);
   }
-  assert_true(searched >= 5 && visited >= 5);
+  assert_true(searched >= 3 && visited >= 3);
 }
 
 /* Metrics that are measured on derived points. */
