@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "index/marked.h"
 #include "index/regions.h"
 #include "plan/plan.h"
 #include "reference.h"
@@ -393,6 +394,89 @@ static void knn_in_chunks(void **state) {
   }
 }
 
+/* Every point of a box is in a marked cell, and every instruction set finds the same points. */
+static void marked_cells(void **state) {
+  (void)state;
+  adj_ctx *ctx = software_context(1, 0, 0);
+  for (uint32_t number = 0; number < 72; number++) {
+    uint32_t dim = 1 + number % 6, seed = number;
+    point_set points = make_points((layout)(number % LAYOUTS), number % 2 ? ADJ_F64 : ADJ_F32, dim, 300, number);
+    adj_dataset *set = dataset_of(ctx, &points);
+    double values[40], low[6], high[6];
+    adji_marked marked;
+    must(adji_marked_open(ctx, dim, 40, &marked));
+    for (uint32_t j = 0; j < dim; j++) {
+      for (int i = 0; i < 40; i++)
+        values[i] = adji_dataset_at(set, (uint64_t)next(&seed) % 300, j);
+      adji_marked_cut(&marked, j, values, 1 + number % 40);
+    }
+    bool *in = calloc(300, sizeof *in);
+    for (int box = 0; box < 4; box++) {
+      uint64_t middle = (uint64_t)next(&seed) % 300;
+      double reach = box ? pow(10, -(double)(next(&seed) % 6)) : number % 5 ? 0 : (double)INFINITY;
+      for (uint32_t j = 0; j < dim; j++) {
+        low[j] = adji_dataset_at(set, middle, j) - reach;
+        high[j] = adji_dataset_at(set, middle, j) + reach;
+      }
+      adji_cell_box cells = adji_marked_box(&marked, low, high);
+      adji_marked_mark(&marked, &cells);
+      for (uint64_t i = 0; i < 300; i++) {
+        bool inside = true;
+        for (uint32_t j = 0; j < dim; j++)
+          inside &= adji_dataset_at(set, i, j) >= low[j] && adji_dataset_at(set, i, j) <= high[j];
+        in[i] |= inside;
+      }
+    }
+    adji_marked_fn plain = adji_marked_find_for("scalar", set), fast = adji_marked_find_for(ctx->isa, set);
+    for (uint64_t first = 0; first < 300; first += 1 + number % 64) {
+      uint64_t count = 300 - first < 64 ? 300 - first : 64, bits = plain(&marked, set, first, count);
+      assert_int_equal(bits, fast(&marked, set, first, count));
+      for (uint64_t i = 0; i < count; i++)
+        if (in[first + i]) assert_true(bits >> i & 1);
+    }
+    free(in);
+    adji_marked_clear(ctx, &marked);
+    adj_dataset_destroy(set);
+    free(points.data);
+  }
+  adj_ctx_destroy(ctx);
+}
+
+typedef struct phases_seen {
+  uint32_t rests, visits;
+} phases_seen;
+
+static void note_phase(void *user, const adj_trace_event *event) {
+  phases_seen *seen = user;
+  if (!strcmp(event->name, "rest")) seen->rests++;
+  if (!strcmp(event->name, "visit")) seen->visits++;
+}
+
+/* Rows that are not complete at home: one more search of the points around them, or visits where these are too many. */
+static void open_rows(void **state) {
+  (void)state;
+  static const layout layouts[] = {EVEN, OUTLIER, SCALES, LATTICE};
+  uint32_t searched = 0, visited = 0;
+  for (uint32_t number = 0; number < 16; number++) {
+    phases_seen seen = {0};
+    adj_ctx *ctx = software_context(1 + number % 3, 1, 0);
+    ctx->trace = note_phase;
+    ctx->trace_user = &seen;
+    question q = {.left = layouts[number % 4], .right = LAYOUTS, .type = number % 8 < 4 ? ADJ_F32 : ADJ_F64};
+    q.count = 800;
+    q.metric = number % 5 ? ADJ_L2 : ADJ_L1;
+    q.k = 1 + number % 3;
+    q.dim = 1 + number % 5;
+    if (number % 3 == 1) q.right = layouts[number / 3 % 4];
+    if (number % 7 == 3) q.radius = 0.1;
+    check_knn(ctx, &q, number % 4 ? "device_chunk=530" : "device_chunk=270");
+    searched += seen.rests && !seen.visits;
+    visited += seen.visits > 0;
+    adj_ctx_destroy(ctx);
+  }
+  assert_true(searched >= 3 && visited >= 3);
+}
+
 /* Metrics that are measured on derived points. */
 static void derived_points_in_chunks(void **state) {
   (void)state;
@@ -503,9 +587,15 @@ static void ranges_by_memory(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(regions_of_points), cmocka_unit_test(spacing_of_regions),       cmocka_unit_test(empty_regions),
-      cmocka_unit_test(knn_in_chunks),     cmocka_unit_test(derived_points_in_chunks), cmocka_unit_test(small_pools),
-      cmocka_unit_test(chosen_by_memory),  cmocka_unit_test(ranges_by_memory)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(regions_of_points),
+                                     cmocka_unit_test(spacing_of_regions),
+                                     cmocka_unit_test(empty_regions),
+                                     cmocka_unit_test(marked_cells),
+                                     cmocka_unit_test(open_rows),
+                                     cmocka_unit_test(knn_in_chunks),
+                                     cmocka_unit_test(derived_points_in_chunks),
+                                     cmocka_unit_test(small_pools),
+                                     cmocka_unit_test(chosen_by_memory),
+                                     cmocka_unit_test(ranges_by_memory)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,6 +31,8 @@ typedef struct making {
   adji_regions *r;
   adji_numbering numbering;
   adji_number_fn number;
+  adji_reach_boxes boxes; /* of few regions; of more, the tree of cuts is walked */
+  adji_reached_fn reached;
   lane_room *lanes;
   _Atomic uint64_t blocks; /* of lists */
   uint64_t block;          /* members of one, unless a slice has more */
@@ -81,6 +83,19 @@ static adj_status visit(const visiting *v, uint32_t node, double gap) {
   return status ? status : visit(v, cut->below + 1, -mine > gap ? -mine : gap);
 }
 
+/* The same, if there are few regions. */
+static adj_status visit_few(const visiting *v) {
+  const making *m = v->w->m;
+  double point[ADJI_REACHED_DIMS];
+  for (uint32_t j = 0; j < v->w->r->set->dim; j++)
+    point[j] = adji_dataset_at(v->w->r->set, v->w->first + v->place, j);
+  adj_status status = ADJ_OK;
+  uint64_t found = m->reached(&m->boxes, point) & ~(UINT64_C(1) << v->own);
+  for (; found && !status; found &= found - 1)
+    status = add_visitor(v->w, v->place, (uint32_t)__builtin_ctzll(found));
+  return status;
+}
+
 /* The region of each point. The few points near a cut visit other regions. */
 static adj_status number_slice(slice_work *w) {
   const adj_dataset *set = w->r->set;
@@ -95,7 +110,7 @@ static adj_status number_slice(slice_work *w) {
     w->starts[w->numbers[i] + 1]++;
   for (uint64_t i = 0; i < near && !status; i++) {
     visiting v = {w, job.near[i], w->numbers[job.near[i]]};
-    status = visit(&v, 0, 0);
+    status = w->m->boxes.low ? visit_few(&v) : visit(&v, 0, 0);
   }
   return status;
 }
@@ -209,7 +224,7 @@ static adj_status get_lanes(making *m) {
     if (!m->lanes[i].starts) return ADJ_E_MEMORY;
     if (!m->lanes[i].numbers || !m->lanes[i].near || !m->lanes[i].visits) return ADJ_E_MEMORY;
   }
-  m->block = m->r->set->count / (8 * ((uint64_t)threads + 1)) + 1;
+  m->block = m->r->set->count / (2 * ((uint64_t)threads + 1)) + 1; /* of many points: in huge pages */
   if (m->block > MOST_BLOCK) m->block = MOST_BLOCK;
   return ADJ_OK;
 }
@@ -225,11 +240,14 @@ static void free_lanes(making *m) {
   }
   adji_free(memory, m->lanes);
   adji_numbering_clear(m->r->ctx, &m->numbering);
+  adji_reach_boxes_clear(m->r->ctx, &m->boxes);
 }
 
 static adj_status make_all(adji_regions *r, const double *reaches) {
-  making m = {.r = r, .number = adji_number_for(r->ctx->isa, r->set)};
+  making m = {.r = r, .number = adji_number_for(r->ctx->isa, r->set), .reached = adji_reached_for(r->ctx->isa)};
   adj_status status = adji_numbering_make(r->ctx, r->cuts, r->set->type, reaches, &m.numbering);
+  bool few = reaches && r->cuts->count <= ADJI_REACHED_REGIONS && r->set->dim <= ADJI_REACHED_DIMS;
+  if (!status && few) status = adji_reach_boxes_make(r->ctx, r->cuts, reaches, &m.boxes);
   if (!status) status = get_lanes(&m);
   if (!status) status = adji_loop(r->ctx, r->slices, make_slice, &m);
   if (!status) total_up(r, m.lanes);

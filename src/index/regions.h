@@ -62,6 +62,10 @@ typedef struct adji_gather {
 /* Memory: up to most_bytes, if that is enough for the largest region, and 8 bytes a slice and region. */
 void adji_gather_open(const adji_regions *regions, uint64_t most_bytes, adji_stream_fn stream, adji_gather *out);
 void adji_gather_clear(adji_gather *gather);
+/* Whether a region is there, or nothing is gathered: then adji_gather_region moves no points. */
+static inline bool adji_gather_has(const adji_gather *gather, uint32_t region) {
+  return !gather->room || (region >= gather->first && region < gather->end);
+}
 /* *points: those of the region's members, gathered with as many regions behind it as there is room for. They stay until
  * another region is gathered. NULL: there is no room for a region. */
 adj_status adji_gather_region(adji_gather *gather, uint32_t region, const char **points);

@@ -109,3 +109,57 @@ adji_number_fn adji_number_for(const char *isa, const adj_dataset *set) {
 #endif
   return set->type == ADJ_F64 ? number_double : number_float;
 }
+
+/* ---- Within reach ------------------------------------------------------------------------------------- */
+
+adj_status adji_reach_boxes_make(adj_ctx *ctx, const adji_cuts *cuts, const double *reaches, adji_reach_boxes *out) {
+  uint64_t values = (uint64_t)cuts->dim * ADJI_REACHED_REGIONS;
+  *out = (adji_reach_boxes){.dim = cuts->dim, .count = cuts->count};
+  double *cells = adji_alloc(&ctx->memory, 2 * (uint64_t)cuts->dim * cuts->count, sizeof *cells, "cuts");
+  out->low = adji_alloc(&ctx->memory, 2 * values, sizeof *out->low, "cuts");
+  if (!cells || !out->low) {
+    adji_free(&ctx->memory, cells);
+    adji_reach_boxes_clear(ctx, out);
+    return ADJ_E_MEMORY;
+  }
+  out->high = out->low + values;
+  adji_cuts_cells(cuts, cells, cells + (uint64_t)cuts->dim * cuts->count);
+  for (uint32_t i = 0; i < ADJI_REACHED_REGIONS; i++) {
+    bool is_region = i < cuts->count;
+    out->reaches[i] = is_region && reaches ? reaches[i] : -1;
+    for (uint32_t j = 0; j < cuts->dim; j++) {
+      out->low[j * ADJI_REACHED_REGIONS + i] = is_region ? cells[i * cuts->dim + j] : (double)INFINITY;
+      out->high[j * ADJI_REACHED_REGIONS + i] = is_region ? cells[(cuts->count + i) * cuts->dim + j] : (double)INFINITY;
+    }
+  }
+  adji_free(&ctx->memory, cells);
+  return ADJ_OK;
+}
+
+void adji_reach_boxes_clear(adj_ctx *ctx, adji_reach_boxes *boxes) {
+  adji_free(&ctx->memory, boxes->low);
+  boxes->low = boxes->high = NULL;
+}
+
+static uint64_t reached_plain(const adji_reach_boxes *b, const double *point) {
+  uint64_t found = 0;
+  for (uint32_t i = 0; i < b->count; i++) {
+    bool in = true;
+    for (uint32_t j = 0; j < b->dim; j++) {
+      double x = point[j], reach = b->reaches[i];
+      in &= x - b->high[j * ADJI_REACHED_REGIONS + i] <= reach;
+      in &= b->low[j * ADJI_REACHED_REGIONS + i] - x <= reach;
+    }
+    found |= (uint64_t)in << i;
+  }
+  return found;
+}
+
+adji_reached_fn adji_reached_for(const char *isa) {
+#if defined(__x86_64__)
+  if (!strcmp(isa, "avx512")) return adji_reached_avx512;
+#else
+  (void)isa;
+#endif
+  return reached_plain;
+}

@@ -37,7 +37,23 @@ typedef struct adji_number_job {
 typedef uint64_t (*adji_number_fn)(const adji_number_job *job);
 adji_number_fn adji_number_for(const char *isa, const adj_dataset *set);
 
+/* Cells of up to ADJI_REACHED_REGIONS regions with their reaches, by dimension: so few are compared with a point all at
+ * once. Others have no low side. */
+enum { ADJI_REACHED_REGIONS = 64, ADJI_REACHED_DIMS = 8 };
+typedef struct adji_reach_boxes {
+  uint32_t dim, count;
+  double reaches[ADJI_REACHED_REGIONS];
+  double *low, *high; /* ADJI_REACHED_REGIONS entries a dimension */
+} adji_reach_boxes;
+adj_status adji_reach_boxes_make(adj_ctx *ctx, const adji_cuts *cuts, const double *reaches, adji_reach_boxes *out);
+void adji_reach_boxes_clear(adj_ctx *ctx, adji_reach_boxes *boxes);
+
+/* The regions that a point is within reach of in every dimension, a bit for each; and its own, or not. */
+typedef uint64_t (*adji_reached_fn)(const adji_reach_boxes *boxes, const double *point);
+adji_reached_fn adji_reached_for(const char *isa);
+
 #if defined(__x86_64__)
+uint64_t adji_reached_avx512(const adji_reach_boxes *boxes, const double *point);
 /* In up to ADJI_NUMBER_DIMS dimensions, with rows of up to ADJI_NUMBER_STRIDE bytes. */
 enum { ADJI_NUMBER_DIMS = 6, ADJI_NUMBER_STRIDE = 1 << 26 };
 uint64_t adji_number_avx512_f32(const adji_number_job *job);

@@ -84,6 +84,13 @@ void adji_gpu_knn_close(adji_gpu_knn *knn) {
   free(knn);
 }
 
+void adji_gpu_knn_keep_table(adji_gpu_knn *knn) {
+  adji_software_free(knn->gpu, &knn->order);
+  adji_software_free(knn->gpu, &knn->bounds);
+  adji_software_free(knn->gpu, &knn->names);
+  adji_software_sets_close(knn->gpu, &knn->sets);
+}
+
 adj_status adji_gpu_knn_ask(adji_gpu_knn *knn, const adj_dataset *left, const void *bounds) {
   free_table(knn);
   adj_status status = adji_software_sets_ask(knn->gpu, left, &knn->sets, &knn->work);

@@ -100,7 +100,6 @@ static adj_status open_trees(adji_gpu_knn *n, const adji_gpu_knn_options *option
   n->left = &n->right->tree;
   if (!n->join.self_join) status = make_left(n, options->join->left, options->left_rows);
   if (!status) status = send_bounds(n, options->bounds);
-  if (!status) status = send_array(n, options->right_names, options->join->right->count * 4, "ids", &n->names);
   return status;
 }
 
@@ -134,6 +133,8 @@ adj_status adji_gpu_knn_open(adji_gpu *gpu, const adji_gpu_knn_options *options,
   n->grid_first = options->grid.use;
   n->checks_left = n->cleared = options->checks_left;
   adj_status status = n->cleared ? adji_answer_clear(gpu, gpu->compute, 0, ADJI_ANSWERS) : ADJ_OK;
+  /* Before kernels build the tree: copies wait for them. */
+  if (!status) status = send_array(n, options->right_names, join->right->count * 4, "ids", &n->names);
   if (!status) status = make_right(n, options);
   if (!status) n->reports_right = n->right && adji_gpu_right_is_new(n->right);
   if (!status) status = options->brute ? open_brute(n, options) : open_trees(n, options);
@@ -368,6 +369,20 @@ adj_status adji_gpu_knn_end(adji_gpu_knn *n) {
   n->effort.candidates += adji_answer_totals(n->gpu).candidates;
   n->effort.hard += n->gpu->answers[ADJI_ANSWER_HEAD];
   return ADJ_OK;
+}
+
+void adji_gpu_knn_keep_table(adji_gpu_knn *n) {
+  free_work(n);
+  adji_blocks_free(n->gpu, {&n->order, &n->bounds, &n->names});
+  adji_gpu_tree_clear(n->gpu, &n->left_tree);
+  if (n->own_right && n->reports_right) { /* what it took is told later */
+    adji_device_stats right = adji_gpu_right_work(n->own_right);
+    n->watch.seconds += right.kernel_s;
+    adji_device_stats_add(&n->work, &right);
+    n->reports_right = false;
+  }
+  adji_gpu_right_close(n->own_right);
+  n->own_right = n->right = NULL;
 }
 
 /* ---- Pairs ------------------------------------------------------------------------------------------ */

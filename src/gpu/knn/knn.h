@@ -83,6 +83,9 @@ typedef struct adji_gpu_table {
 ADJI_OP adj_status adji_gpu_knn_begin(adji_gpu_knn *knn, uint64_t row, adji_gpu_table *out);
 ADJI_OP adj_status adji_gpu_knn_end(adji_gpu_knn *knn);
 
+/* Frees what the device has for this join, except the rows found last; afterwards it can only be closed. */
+ADJI_OP void adji_gpu_knn_keep_table(adji_gpu_knn *knn);
+
 /* Hands over the table, which must hold all rows: ids and distances are device blocks of the given sizes. */
 ADJI_OP adj_status adji_gpu_knn_take(adji_gpu_knn *knn, adji_gpu_csr *out);
 

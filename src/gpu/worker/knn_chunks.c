@@ -52,14 +52,16 @@ uint64_t adji_knn_whole_bytes(const adji_gpu_knn_options *options) {
 }
 
 /* Rows of a region are searched at once where a warp searches for 32 of them, because some of them would be farther
- * apart. A fifth of the memory is not planned for. */
+ * apart. While a region is searched, the rows of the one before it are on the device too. A fifth of the memory is not
+ * planned for. */
 uint64_t adji_knn_chunks_fitting(const adji_gpu_knn_options *options, uint64_t device_bytes) {
   uint64_t most = options->join->left->count > options->join->right->count ? options->join->left->count
                                                                            : options->join->right->count;
   uint64_t low = ADJI_LEAST_CHUNK, high = most > low ? most : low, part = options->join->k <= 32 ? 1 : FEWEST_ROWS;
   while (low < high) {
     uint64_t middle = high - (high - low) / 2;
-    if (bytes_of(options, middle, middle, middle / part) <= device_bytes / 5 * 4)
+    uint64_t kept = middle / part * options->join->k * (4 + adji_type_size(options->join->left->type));
+    if (bytes_of(options, middle, middle, middle / part) + kept <= device_bytes / 5 * 4)
       low = middle;
     else
       high = middle - 1;
@@ -78,6 +80,35 @@ adj_status adji_knn_chunks_can(const adji_gpu_knn_options *options) {
   return ADJ_OK;
 }
 
+/* ---- Memory of the window ---------------------------------------------------------------------------- */
+
+typedef struct fresh {
+  char *at;
+  uint64_t bytes;
+} fresh;
+
+static adj_status prefault_some(void *user, uint64_t task, uint32_t lane) {
+  (void)lane;
+  const fresh *f = user;
+  uint64_t first = task * ADJI_HUGE_PAGE;
+  adji_prefault(f->at + first, f->bytes - first < ADJI_HUGE_PAGE ? f->bytes - first : ADJI_HUGE_PAGE);
+  return ADJ_OK;
+}
+
+/* Rows go to places all over the window: each page is provided once, by one lane, before the first row. */
+static adj_status prefault_window(adji_knn_chunks *c) {
+  const adji_window *w = c->pass->window;
+  uint64_t entries = c->prefaulted ? 0 : adji_window_entries(w), begun = adji_now_ns();
+  c->prefaulted = true;
+  fresh each[] = {{(char *)w->ids, entries * sizeof *w->ids}, {w->distances, w->distances ? entries * c->type : 0}};
+  adj_status status = ADJ_OK;
+  for (int i = 0; i < 2 && !status; i++)
+    if (each[i].bytes)
+      status = adji_loop(c->join.ctx, (each[i].bytes + ADJI_HUGE_PAGE - 1) / ADJI_HUGE_PAGE, prefault_some, &each[i]);
+  if (entries) adji_trace(c->join.ctx, "prefault", 0, begun, entries);
+  return status;
+}
+
 /* ---- At home ----------------------------------------------------------------------------------------- */
 
 void adji_knn_chunks_close(adji_knn_chunks *c, adji_gpu_knn *knn) {
@@ -91,36 +122,71 @@ void adji_knn_chunks_close(adji_knn_chunks *c, adji_gpu_knn *knn) {
 /* The join of the parts. */
 static adji_join join_of(const adji_knn_chunks *c) {
   adji_join join = c->join;
-  join.right = &c->part.set;
-  join.left = join.self_join ? join.right : &c->left_part.set;
-  join.style.measure = &c->sums;
+  join.right = &c->part->set;
+  join.left = join.self_join ? join.right : &c->left_part->set;
+  join.style.measure = c->rooted ? &c->measure : &c->sums;
   join.style.distances = true;
   return join;
 }
 
-/* Searches rows from *row on, until all are done or the pool has no room for more. */
+/* Rows that the pool has room for, whatever becomes of those that wait. */
+static uint64_t pool_room(const adji_knn_chunks *c) {
+  uint64_t used = atomic_load(&c->pool.count) + (c->waiting.knn ? c->waiting.end - c->waiting.first : 0);
+  return used < c->pool.room ? c->pool.room - used : 0;
+}
+
+/* With less memory on the device while rows wait there. */
+static adj_status open_join(adji_knn_chunks *c, const adji_gpu_knn_options *options, adji_gpu_knn **knn) {
+  uint64_t begun = adji_now_ns();
+  adj_status status = adji_gpu_knn_open(c->gpu, options, knn);
+  if (status == ADJ_E_DEVICE_MEMORY && c->waiting.knn) {
+    status = adji_knn_settle(c);
+    if (!status) status = adji_gpu_knn_open(c->gpu, options, knn);
+  }
+  adji_trace(c->join.ctx, "index", 0, begun, c->part->set.count);
+  return status;
+}
+
+/* Finds rows from found->first on, up to `end`. While the device searches, the lanes fetch the rows that wait, or
+ * provide the memory of the window. */
+static adj_status find_rows(adji_knn_chunks *c, adji_gpu_knn *knn, uint64_t end, adji_knn_found *found) {
+  adj_status status = adji_gpu_knn_begin(knn, found->first, &found->table);
+  if (status) return status;
+  found->end = found->table.end_row < end ? found->table.end_row : end;
+  status = c->waiting.knn ? adji_knn_settle(c) : prefault_window(c);
+  adj_status ended = adji_gpu_knn_end(knn);
+  return status ? status : ended;
+}
+
+/* Searches rows from *row on, until all are done or the pool has no room for more. The last of them stay on the device
+ * until the next piece is searched. */
 static adj_status search_rows(adji_knn_chunks *c, uint64_t *row, uint64_t end) {
   adji_join join = join_of(c);
   adji_gpu_knn_options options = c->options;
   adji_gpu_knn *knn = NULL;
-  uint64_t room = c->pool.room - atomic_load(&c->pool.count), most = end - *row < room ? end - *row : room;
+  uint64_t room = pool_room(c), most = end - *row < room ? end - *row : room;
   options.join = &join;
-  options.measure = &c->sums;
-  options.right_names = c->part.ids;
+  options.measure = join.style.measure;
+  options.right_names = c->part->ids;
   options.rows_at_once = options.rows_at_once && options.rows_at_once < most ? options.rows_at_once : most;
-  adj_status status = adji_gpu_knn_open(c->gpu, &options, &knn);
-  while (!status && *row < end && c->pool.room - atomic_load(&c->pool.count) >= options.rows_at_once) {
-    adji_gpu_table table;
+  adj_status status = open_join(c, &options, &knn);
+  while (!status && *row < end && pool_room(c) >= options.rows_at_once) {
+    adji_knn_found found = {.knn = knn, .first = *row, .home = (uint32_t)c->part->piece};
+    found.part = c->join.self_join ? c->part : c->left_part;
     uint64_t begun = adji_now_ns();
-    status = adji_gpu_knn_begin(knn, *row, &table);
+    status = find_rows(c, knn, end, &found);
     if (status) break;
-    uint64_t last = table.end_row < end ? table.end_row : end;
-    status = adji_gpu_knn_end(knn);
-    if (!status) status = adji_knn_rows_fetch(c, &table, *row, last, adji_knn_rows_take);
+    if (found.end == end) {
+      adji_gpu_knn_keep_table(knn);
+      c->waiting = found;
+      knn = NULL;
+    } else {
+      status = adji_knn_rows_fetch(c, &found, adji_knn_rows_take);
+    }
     if (!status) status = adji_check_cancel(c->join.ctx);
-    adji_trace(c->join.ctx, "join", 0, begun, last - *row);
+    adji_trace(c->join.ctx, "join", 0, begun, found.end - *row);
     c->run->batches++;
-    *row = last;
+    *row = found.end;
   }
   if (status) adji_gpu_quiesce(c->gpu);
   adji_knn_chunks_close(c, knn);
@@ -145,29 +211,44 @@ static adj_status fill_parts(adji_knn_chunks *c, uint64_t number, bool *home) {
   uint32_t region = c->left->each[number].region;
   uint64_t right = c->join.self_join ? number : c->right.of_region[region];
   *home = c->join.self_join || right < c->right.of_region[region + 1];
-  adj_status status = *home ? adji_knn_part_fill(c, &c->right, right, &c->part) : ADJ_OK;
+  adj_status status = *home ? adji_knn_part_fill(c, &c->right, right, c->part) : ADJ_OK;
   if (status || c->join.self_join) return status;
-  return adji_knn_part_fill(c, c->left, number, &c->left_part);
+  return adji_knn_part_fill(c, c->left, number, c->left_part);
+}
+
+/* The parts that rows on the device do not wait for. */
+static void turn_parts(adji_knn_chunks *c) {
+  bool second = c->waiting.knn && (c->waiting.part == &c->parts[0] || c->waiting.part == &c->left_parts[0]);
+  c->part = &c->parts[second];
+  c->left_part = &c->left_parts[second];
+}
+
+/* Makes room for rows, as far as there can be. */
+static adj_status empty_pool(adji_knn_chunks *c, uint64_t rows) {
+  if (pool_room(c) >= rows) return ADJ_OK;
+  adj_status status = adji_knn_settle(c);
+  if (!status && pool_room(c) < rows) status = adji_knn_pool_flush(c); /* which uses the part */
+  return status;
 }
 
 /* The rows of a left piece that the window has. */
 static adj_status search_piece(adji_knn_chunks *c, uint64_t number) {
   const adji_window *window = c->pass->window;
-  const adji_knn_part *part = c->join.self_join ? &c->part : &c->left_part;
   bool home;
+  turn_parts(c);
   adj_status status = fill_parts(c, number, &home);
   if (status) return status;
+  const adji_knn_part *part = c->join.self_join ? c->part : c->left_part;
   uint64_t row = first_at(part, window->first_row), end = first_at(part, window->end_row);
   while (row < end && !status) {
-    uint64_t many = atomic_load(&c->pool.count);
-    if (many && c->pool.room - many < end - row) status = adji_knn_pool_flush(c); /* which uses the part */
+    status = empty_pool(c, end - row);
     if (!status) status = fill_parts(c, number, &home);
     if (status) break;
     if (home) {
       status = search_rows(c, &row, end);
       continue;
     }
-    for (uint64_t room = c->pool.room - atomic_load(&c->pool.count); row < end && room; row++, room--)
+    for (uint64_t room = pool_room(c); row < end && room; row++, room--)
       adji_knn_pool_put(c, adji_knn_pool_reserve(c, 1), part->ids[row], UINT32_MAX, NULL, NULL, 0);
   }
   return status;
@@ -175,48 +256,29 @@ static adj_status search_piece(adji_knn_chunks *c, uint64_t number) {
 
 /* ---- The window -------------------------------------------------------------------------------------- */
 
-typedef struct fresh {
-  char *at;
-  uint64_t bytes;
-} fresh;
-
-static adj_status prefault_some(void *user, uint64_t task, uint32_t lane) {
-  (void)lane;
-  const fresh *f = user;
-  uint64_t first = task * ADJI_HUGE_PAGE;
-  adji_prefault(f->at + first, f->bytes - first < ADJI_HUGE_PAGE ? f->bytes - first : ADJI_HUGE_PAGE);
-  return ADJ_OK;
-}
-
-/* Rows go to places all over the window: each page is provided once, by one lane. */
-static adj_status prefault_window(const adji_knn_chunks *c) {
-  const adji_window *w = c->pass->window;
-  uint64_t entries = adji_window_entries(w);
-  fresh each[] = {{(char *)w->ids, entries * sizeof *w->ids}, {w->distances, w->distances ? entries * c->type : 0}};
-  adj_status status = ADJ_OK;
-  for (int i = 0; i < 2 && !status; i++)
-    if (each[i].bytes)
-      status = adji_loop(c->join.ctx, (each[i].bytes + ADJI_HUGE_PAGE - 1) / ADJI_HUGE_PAGE, prefault_some, &each[i]);
-  return status;
-}
-
 static void free_buffers(adji_knn_chunks *c) {
+  adji_knn_chunks_close(c, c->waiting.knn);
+  c->waiting.knn = NULL;
   adji_knn_pool_close(c);
   adji_gather_clear(&c->right.gather);
   adji_gather_clear(&c->left_pieces.gather);
   adji_gather_clear(&c->inner_pieces.gather);
-  adji_knn_part_free(c, &c->part);
-  adji_knn_part_free(c, &c->left_part);
+  for (int i = 0; i < 2; i++) {
+    adji_knn_part_free(c, &c->parts[i]);
+    adji_knn_part_free(c, &c->left_parts[i]);
+  }
 }
 
 static adj_status fill_window(adji_knn_chunks *c) {
   const adji_window *window = c->pass->window;
   atomic_store(&c->pairs, 0);
   adj_status status = c->cuts.count ? ADJ_OK : adji_knn_regions_make(c);
-  if (!status) status = adji_knn_part_open(c, &c->right, &c->part);
-  if (!status && !c->join.self_join) status = adji_knn_part_open(c, c->left, &c->left_part);
+  for (int i = 0; i < 2 && !status; i++) {
+    status = adji_knn_part_open(c, &c->right, &c->parts[i]);
+    if (!status && !c->join.self_join) status = adji_knn_part_open(c, c->left, &c->left_parts[i]);
+  }
   if (!status) status = adji_knn_pool_open(c, window->end_row - window->first_row);
-  if (!status) status = prefault_window(c);
+  c->prefaulted = false;
   adji_knn_pairs_open(c);
   for (uint64_t i = 0; i < c->left->count && !status; i++) {
     status = search_piece(c, i);
@@ -224,6 +286,7 @@ static adj_status fill_window(adji_knn_chunks *c) {
       status = adji_run_report(c->run, "join", 0.8 * (double)(i + 1) / (double)c->left->count,
                                c->run->tally.pairs + atomic_load(&c->pairs), false);
   }
+  if (!status) status = adji_knn_settle(c);
   if (!status) status = adji_knn_pool_flush(c);
   if (!status) status = adji_knn_pairs_close(c);
   free_buffers(c);
@@ -285,6 +348,7 @@ adj_status adji_knn_chunks_create(const adji_gpu_knn_options *options, uint64_t 
   c->join = *options->join;
   c->measure = c->sums = *options->measure;
   c->sums.report = ADJI_REPORT_SUM;
+  c->rooted = c->measure.report == ADJI_REPORT_ROOT;
   c->options = *options;
   c->size = size;
   c->type = adji_type_size(c->join.left->type);

@@ -6,11 +6,16 @@
  *   1. home     the left points of a region search its right points, and those within a margin around it. A row is
  *               complete when its k-th neighbour is within the margin, or no cut is nearer. The other rows are few or
  *               none: they go to a pool, with what they found
- *   2. visits   a region is put on the device once more, and searched by those rows of the pool that its box may have
- *               neighbours for; their k-th sums so far bound the search. What they find is merged into their lists
+ *   2. rest     the right points around the rows of the pool, if they fit the device, are searched by these rows
+ *   3. visits   otherwise a region is put on the device once more, and searched by those rows of the pool that its box
+ *               may have neighbours for; their k-th sums so far bound the search. What they find is merged into their
+ *               lists
  *
- * So every point goes to the device once or twice, whatever the number of regions. When the pool is full, visits come
- * early; then points go there more often.
+ * So every point goes to the device once or twice, whatever the number of regions. When the pool is full, steps 2 and 3
+ * come early; then points go there more often.
+ *
+ * The rows of a region stay on the device until the search of the next one has begun: cores put them into the window
+ * while kernels run.
  */
 #ifndef ADJI_GPU_WORKER_KNN_CHUNKS_H
 #define ADJI_GPU_WORKER_KNN_CHUNKS_H
@@ -31,8 +36,8 @@ uint64_t adji_knn_whole_bytes(const adji_gpu_knn_options *options);
 /* Opens the context's first device, and lists the points by region; they stay where they are. Regions have about
  * `size` points or fewer, which are halved when the device has no room.
  * Memory of the host: 2 bytes a point of each set, of the right one twice if there are visits; for regions on their way
- * three eighths of the points or 256 MiB, and a region of each set with 5 bytes a point; and for the pool up to a
- * quarter of what the limit leaves. */
+ * three eighths of the points or 256 MiB, and two regions of each set with 5 bytes a point; for the pool up to a
+ * quarter of what the limit leaves, and a bit a point and a region of points for the search of its rows. */
 adj_status adji_knn_chunks_create(const adji_gpu_knn_options *options, uint64_t size, adji_worker *out);
 
 bool adji_is_knn_chunks(const adji_worker *worker);

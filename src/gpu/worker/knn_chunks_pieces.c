@@ -92,7 +92,8 @@ void adji_knn_regions_clear(adji_knn_chunks *c) {
   adji_cuts_clear(c->join.ctx, &c->cuts);
   adji_free(memory, c->margins);
   adji_free(memory, c->cells);
-  c->margins = c->cells = NULL;
+  adji_free(memory, c->near);
+  c->margins = c->cells = c->near = NULL;
 }
 
 /* Margins within which most rows find their neighbours. A limit of the join is margin enough. */
@@ -101,13 +102,26 @@ static adj_status choose_margins(adji_knn_chunks *c) {
   uint64_t regions = c->cuts.count;
   c->margins = adji_alloc(&join->ctx->memory, regions, sizeof *c->margins, "regions");
   c->cells = adji_alloc(&join->ctx->memory, 2 * regions * join->right->dim, sizeof *c->cells, "regions");
-  if (!c->margins || !c->cells) return ADJ_E_MEMORY;
+  c->near = adji_alloc(&join->ctx->memory, regions, sizeof *c->near, "regions");
+  if (!c->margins || !c->cells || !c->near) return ADJ_E_MEMORY;
   adji_cuts_cells(&c->cuts, c->cells, c->cells + regions * join->right->dim);
   adj_status status = adji_cuts_spacing(join->ctx, join->right, &c->cuts, &c->measure, join->k, c->margins);
   double reach = adji_reach(&c->measure, join->left->type, join->limit);
   for (uint64_t i = 0; i < regions && !status; i++)
     if (c->margins[i] > reach) c->margins[i] = reach;
   return status;
+}
+
+/* The largest k-th distance or sum that proves, by adji_reach, that nothing beyond the margin is nearer: a distance d
+ * is a rounded root, of at most d (1 + eps), and its reach is at most d (1 + eps) (1 + 8 eps). */
+static void choose_near(adji_knn_chunks *c) {
+  bool f32 = c->join.left->type == ADJ_F32, squares = c->measure.step == ADJI_STEP_L2;
+  double eps = f32 ? 0x1p-23 : 0x1p-52, least = f32 ? 0x1p-62 : 0x1p-510;
+  for (uint32_t i = 0; i < c->cuts.count; i++) {
+    double near = c->margins[i] * (1 - 16 * eps);
+    if (squares && !c->rooted) near *= near * (1 - 16 * eps);
+    c->near[i] = c->margins[i] > least ? near : -1;
+  }
 }
 
 /* Cuts follow the larger set. A quarter more regions than needed: a sample says how large they become. */
@@ -118,6 +132,7 @@ adj_status adji_knn_regions_make(adji_knn_chunks *c) {
   adj_status status = adji_cuts_make(join->ctx, larger, larger->count / c->size * 5 / 4 + 1, &c->cuts);
   if (!status) status = choose_margins(c);
   if (!status) status = make_pieces(c, join->right, c->margins, &c->right);
+  if (!status) choose_near(c);
   c->left = &c->right;
   if (!status && !join->self_join) {
     status = make_pieces(c, join->left, NULL, &c->left_pieces);
@@ -171,11 +186,14 @@ adj_status adji_knn_part_fill(adji_knn_chunks *c, adji_knn_pieces *from, uint64_
   if (part->from == from && part->piece == number) return ADJ_OK;
   part->from = NULL;
   adji_pick_clear(&part->pick);
-  adj_status status = adji_pick_open(&from->regions, piece->region, piece->first, piece->end, &part->pick);
-  const char *gathered = NULL;
   if (!from->gather.regions) open_gather(c, from);
+  adj_status status = adji_gather_has(&from->gather, piece->region) ? ADJ_OK : adji_knn_settle(c);
+  if (!status) status = adji_pick_open(&from->regions, piece->region, piece->first, piece->end, &part->pick);
+  const char *gathered = NULL;
   if (!status) status = adji_gather_region(&from->gather, piece->region, &gathered);
+  uint64_t begun = adji_now_ns();
   if (!status) status = adji_pick_list(&part->pick, part->ids, part->own);
+  adji_trace(c->join.ctx, "list", 0, begun, piece->end - piece->first);
   if (status) return status;
   if (gathered)
     part->points = part->pick.points = gathered + piece->first * c->point;

@@ -37,7 +37,8 @@ adj_status adji_knn_pool_open(adji_knn_chunks *c, uint64_t rows) {
   p->sums = adji_alloc(memory, adji_mul(p->room, k), c->type, "open rows");
   c->query_points = adji_alloc(memory, c->batch, c->point, "queries");
   c->query_bounds = adji_alloc(memory, c->batch, c->type, "queries");
-  c->scratch = adji_alloc(memory, adji_mul(c->join.ctx->threads, k), scratch_entry(c), "lists of neighbours");
+  c->scratch = adji_alloc(memory, adji_mul(ADJI_KNN_BUFFERS_A_LANE * (uint64_t)c->join.ctx->threads, k),
+                          scratch_entry(c), "lists of neighbours");
   bool all = p->rows && p->lengths && p->homes && p->selected && p->points && p->ids && p->sums && c->query_points &&
              c->query_bounds && c->scratch;
   return all ? ADJ_OK : ADJ_E_MEMORY;
@@ -212,7 +213,7 @@ static adj_status visit_batch(adji_knn_chunks *c, uint64_t first, uint64_t count
   batch_gather g = {c, first};
   adj_status status = adji_loop_slices(c->join.ctx, count, TASKS * (uint64_t)c->join.ctx->threads, gather_queries, &g);
   if (status) return status;
-  adj_dataset queries = c->part.set;
+  adj_dataset queries = c->part->set;
   queries.copy_rows = NULL;
   queries.data = c->query_points;
   queries.count = count;
@@ -220,31 +221,32 @@ static adj_status visit_batch(adji_knn_chunks *c, uint64_t first, uint64_t count
   queries.high = c->join.left->high;
   adji_join join = c->join;
   join.left = &queries;
-  join.right = &c->part.set;
+  join.right = &c->part->set;
   join.self_join = join.style.drop_self = false; /* no row visits the piece that it is in */
   join.style.measure = &c->sums;
   join.style.distances = true;
   adji_gpu_knn_options options = c->options;
   options.join = &join;
   options.measure = &c->sums;
-  options.right_names = c->part.ids;
+  options.right_names = c->part->ids;
   options.bounds = c->query_bounds;
   status = *knn ? adji_gpu_knn_ask(*knn, &queries, c->query_bounds) : adji_gpu_knn_open(c->gpu, &options, knn);
   memmove(p->selected, p->selected + first, count * sizeof *p->selected);
   for (uint64_t row = 0; row < count && !status;) {
-    adji_gpu_table table;
-    status = adji_gpu_knn_begin(*knn, row, &table);
+    adji_knn_found found = {.first = row};
+    status = adji_gpu_knn_begin(*knn, row, &found.table);
     if (!status) status = adji_gpu_knn_end(*knn);
-    if (!status) status = adji_knn_rows_fetch(c, &table, row, table.end_row, merge_rows);
+    found.end = found.table.end_row;
+    if (!status) status = adji_knn_rows_fetch(c, &found, merge_rows);
     if (!status) status = adji_check_cancel(c->join.ctx);
-    row = table.end_row;
+    row = found.end;
   }
   return status;
 }
 
 static adj_status visit_piece(adji_knn_chunks *c, uint64_t piece, uint64_t selected) {
   adji_gpu_knn *knn = NULL;
-  adj_status status = adji_knn_part_fill(c, c->inner, piece, &c->part);
+  adj_status status = adji_knn_part_fill(c, c->inner, piece, c->part);
   uint64_t begun = adji_now_ns();
   for (uint64_t first = 0; first < selected && !status; first += c->batch) {
     uint64_t count = selected - first < c->batch ? selected - first : c->batch;
@@ -269,18 +271,44 @@ static void place_some(void *user, uint64_t begin, uint64_t end) {
   atomic_fetch_add(&c->pairs, pairs);
 }
 
+/* Lists of distances become lists of sums: two sums may have one root. */
+static void sum_up(void *user, uint64_t begin, uint64_t end) {
+  adji_knn_chunks *c = user;
+  adji_knn_pool *p = &c->pool;
+  const adj_dataset *set = c->join.right;
+  for (uint64_t i = begin; i < end; i++)
+    for (uint64_t at = i * c->join.k; at < i * c->join.k + p->lengths[i]; at++) {
+      const char *point = p->points + i * c->point, *other = set->data + p->ids[at] * set->row_stride;
+      double s = 0;
+      float t = 0;
+      for (uint32_t j = 0; j < set->dim; j++, point += c->type, other += set->column_stride) {
+        if (c->type == 8)
+          s = adji_step_f64(&c->measure, s,
+                            *(const double *)(const void *)point - *(const double *)(const void *)other);
+        else
+          t = adji_step_f32(&c->measure, t, *(const float *)(const void *)point - *(const float *)(const void *)other);
+      }
+      memcpy(p->sums + at * c->type, c->type == 8 ? (const void *)&s : (const void *)&t, c->type);
+    }
+}
+
 adj_status adji_knn_pool_flush(adji_knn_chunks *c) {
   adji_knn_pool *p = &c->pool;
   adj_status status = ADJ_OK;
   uint64_t rows = atomic_load(&p->count), selected = 0;
+  bool done = false;
   if (!rows) return ADJ_OK;
-  status = adji_knn_inner_make(c);
-  for (uint64_t piece = 0; !status && piece < c->inner->count; piece++) {
+  status = adji_knn_rest_search(c, &done);
+  if (!status && !done && c->rooted)
+    status = adji_loop_slices(c->join.ctx, rows, TASKS * (uint64_t)c->join.ctx->threads, sum_up, c);
+  if (!status && !done) status = adji_knn_inner_make(c);
+  for (uint64_t piece = 0; !status && !done && piece < c->inner->count; piece++) {
     status = select_rows(c, piece, &selected);
     if (!status && selected) status = visit_piece(c, piece, selected);
     if (!status) status = adji_run_report(c->run, "join", 0, c->run->tally.pairs + atomic_load(&c->pairs), false);
   }
-  if (!status) status = adji_loop_slices(c->join.ctx, rows, TASKS * (uint64_t)c->join.ctx->threads, place_some, c);
+  if (!status && !done)
+    status = adji_loop_slices(c->join.ctx, rows, TASKS * (uint64_t)c->join.ctx->threads, place_some, c);
   atomic_store(&p->count, 0);
   return status;
 }

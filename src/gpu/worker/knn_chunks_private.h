@@ -2,7 +2,7 @@
  *
  * What the parts of the worker for kNN joins in chunks share. knn_chunks_pieces.c has the points by region,
  * knn_chunks.c searches regions, knn_chunks_rows.c puts rows into the window, knn_chunks_pool.c has those that are not
- * complete.
+ * complete, knn_chunks_rest.c searches for them at once if the points around them fit the device.
  */
 #ifndef ADJI_GPU_WORKER_KNN_CHUNKS_PRIVATE_H
 #define ADJI_GPU_WORKER_KNN_CHUNKS_PRIVATE_H
@@ -42,14 +42,23 @@ typedef struct adji_knn_part {
   adj_dataset set;
 } adji_knn_part;
 
+/* Rows that the device has found, of a piece. */
+typedef struct adji_knn_found {
+  adji_gpu_knn *knn; /* that has only the table any more; NULL: no rows wait */
+  adji_gpu_table table;
+  uint64_t first, end;       /* rows of the piece */
+  const adji_knn_part *part; /* the piece */
+  uint32_t home;             /* the piece of the right set that they have searched */
+} adji_knn_found;
+
 /* Rows that are not complete. */
 typedef struct adji_knn_pool {
   uint64_t room;
   uint32_t *rows, *lengths; /* of their lists so far */
   uint32_t *homes;          /* the piece of the right set that each has searched */
   char *points;
-  uint32_t *ids; /* k of each */
-  char *sums;
+  uint32_t *ids;                              /* k of each */
+  char *sums;                                 /* or distances, before they visit: see adji_knn_chunks.rooted */
   uint32_t *selected;                         /* for a visit */
   _Alignas(ADJI_LINE) _Atomic uint64_t count; /* written by all lanes */
 } adji_knn_pool;
@@ -57,6 +66,10 @@ typedef struct adji_knn_pool {
 typedef struct adji_knn_chunks {
   adji_join join;
   adji_measure measure, sums; /* sums: reported as they are */
+  /* Rows of a search at home have distances, which the device makes faster than cores; otherwise sums. near: of each
+   * region, the k-th distance or sum up to which a row is complete. */
+  bool rooted;
+  double *near;
   adji_gpu_knn_options options;
   adji_gpu *gpu;
   uint64_t size;        /* points of a region, at most: halved when the device has no room */
@@ -67,11 +80,16 @@ typedef struct adji_knn_chunks {
   double *margins, *cells;
   adji_knn_pieces right, left_pieces, inner_pieces;
   adji_knn_pieces *left, *inner;
-  adji_knn_part part, left_part; /* left_part: of two sets */
+  /* Two of each, used in turn: rows of a piece are fetched while the device searches the next one. left_part: of two
+   * sets. */
+  adji_knn_part parts[2], left_parts[2], *part, *left_part;
+  adji_knn_found waiting; /* rows that are still on the device */
+  bool prefaulted;
+  const void *rest; /* of knn_chunks_rest.c, at work */
   adji_knn_pool pool;
   uint64_t batch; /* rows of the pool that visit at a time */
   char *query_points, *query_bounds;
-  char *scratch;   /* of each lane: a list */
+  char *scratch;   /* of each buffer: a list */
   uint64_t paired; /* rows of the window that are kept in pairs, from its first one on; see knn_chunks_rows.c */
   adji_run *run;   /* at work */
   const adji_pass *pass;
@@ -79,23 +97,30 @@ typedef struct adji_knn_chunks {
   _Alignas(ADJI_LINE) _Atomic uint64_t pairs; /* written by all lanes */
 } adji_knn_chunks;
 
+/* Pinned buffers: copies go on while all lanes place rows. Each has its scratch. */
+enum { ADJI_KNN_BUFFERS_A_LANE = 2 };
+
 /* Some rows of a table, in host memory: k ids and sums each, padded, which may be overwritten. scratch: the number of a
  * list of c->scratch. */
 typedef struct adji_knn_rows {
+  const adji_knn_found *of;
   uint64_t first, count;
   const uint32_t *ids;
-  char *sums;
+  char *sums; /* or distances, before they visit: see adji_knn_chunks.rooted */
   uint32_t scratch;
 } adji_knn_rows;
-/* Fetches rows first .. end - 1 of a table on the device, and hands out some at a time. Any lane handles them. */
+/* Fetches rows from the device, and hands out some at a time. Any lane handles them. */
 typedef void (*adji_knn_rows_fn)(adji_knn_chunks *c, const adji_knn_rows *rows);
-adj_status adji_knn_rows_fetch(adji_knn_chunks *c, const adji_gpu_table *table, uint64_t first, uint64_t end,
-                               adji_knn_rows_fn handle);
+adj_status adji_knn_rows_fetch(adji_knn_chunks *c, const adji_knn_found *found, adji_knn_rows_fn handle);
+/* Fetches the rows that are waiting, and closes their join. */
+adj_status adji_knn_settle(adji_knn_chunks *c);
 
 /* What to do with rows that have searched at home. */
 void adji_knn_rows_take(adji_knn_chunks *c, const adji_knn_rows *rows);
-/* A row into the window, from its sums. */
+/* A row into the window, from its sums, or from its distances. */
 void adji_knn_row_place(adji_knn_chunks *c, uint32_t row, const uint32_t *ids, const void *sums, uint32_t length);
+void adji_knn_row_place_as(adji_knn_chunks *c, const adji_measure *measure, uint32_t row, const uint32_t *ids,
+                           const void *values, uint32_t length);
 
 /* Before the first row of a window, and after the last. */
 void adji_knn_pairs_open(adji_knn_chunks *c);
@@ -114,7 +139,7 @@ adj_status adji_knn_regions_make(adji_knn_chunks *c);
 void adji_knn_regions_clear(adji_knn_chunks *c);
 adj_status adji_knn_part_open(adji_knn_chunks *c, adji_knn_pieces *of, adji_knn_part *part);
 void adji_knn_part_free(adji_knn_chunks *c, adji_knn_part *part);
-/* Picks a piece, unless it is the part. */
+/* Picks a piece, unless it is the part. Rows that wait are settled before the points of their piece go. */
 adj_status adji_knn_part_fill(adji_knn_chunks *c, adji_knn_pieces *from, uint64_t number, adji_knn_part *part);
 /* Makes c->inner, unless it is there. */
 adj_status adji_knn_inner_make(adji_knn_chunks *c);
@@ -127,6 +152,14 @@ static inline double adji_knn_bound(const adji_knn_chunks *c, const void *sums, 
   return c->join.left->type == ADJ_F64 ? ((const double *)sums)[length - 1] : (double)((const float *)sums)[length - 1];
 }
 
+/* The same, or a little more, if the list has distances: these are roots, rounded to the type. */
+static inline double adji_knn_bound_above(const adji_knn_chunks *c, const void *values, uint32_t length) {
+  double bound = adji_knn_bound(c, values, length), eps = c->type == 8 ? 0x1p-52 : 0x1p-23;
+  if (!c->rooted || length < c->join.k) return bound;
+  bound *= 1 + 8 * eps;
+  return bound * bound * (1 + 8 * eps);
+}
+
 adj_status adji_knn_pool_open(adji_knn_chunks *c, uint64_t rows);
 void adji_knn_pool_close(adji_knn_chunks *c);
 /* Places for so many rows, for which there must be room; and a row into one of them: the point is read where it is. Any
@@ -136,6 +169,9 @@ static inline uint64_t adji_knn_pool_reserve(adji_knn_chunks *c, uint64_t rows) 
 }
 void adji_knn_pool_put(adji_knn_chunks *c, uint64_t at, uint32_t row, uint32_t home, const uint32_t *ids,
                        const void *sums, uint32_t length);
+/* Searches for the rows of the pool, and puts them into the window, if the right points around them fit the device.
+ * *done: they do. */
+adj_status adji_knn_rest_search(adji_knn_chunks *c, bool *done);
 /* Completes the rows of the pool, puts them into the window and empties the pool. */
 adj_status adji_knn_pool_flush(adji_knn_chunks *c);
 

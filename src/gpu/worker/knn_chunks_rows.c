@@ -11,67 +11,78 @@
 #include "gpu/worker/place.h"
 #include "result/rows.h"
 
-/* EXCHANGED: pairs of rows that a task exchanges. */
-enum { HALF = ADJI_STAGE_BYTES / 2, EXCHANGED = 1 << 14 };
+/* PIECES_A_LANE: so many that lanes end at about the same time, and not so many that starting copies takes longer than
+ * they do. EXCHANGED: pairs of rows that a task exchanges. */
+enum { HALF = ADJI_STAGE_BYTES / 2, PIECES_A_LANE = 4, EXCHANGED = 1 << 14 };
 
 /* ---- Rows from the device ------------------------------------------------------------------------------ */
 
 /* Ids go through the first half of a buffer, sums through the second. */
 typedef struct fetching {
   adji_knn_chunks *c;
-  const adji_gpu_table *table;
-  uint64_t first, end, each; /* rows; each: of a step of the conveyor */
+  const adji_knn_found *found;
+  uint64_t each; /* rows of a step of the conveyor */
   adji_knn_rows_fn handle;
 } fetching;
 
 static uint64_t rows_of(const fetching *f, uint64_t piece, uint64_t *first) {
-  *first = f->first + piece * f->each;
-  return f->end - *first < f->each ? f->end - *first : f->each;
+  *first = f->found->first + piece * f->each;
+  return f->found->end - *first < f->each ? f->found->end - *first : f->each;
 }
 
 static adj_status copy_rows(void *user, uint64_t piece, uint32_t buffer) {
   const fetching *f = user;
-  uint64_t first, rows = rows_of(f, piece, &first), k = f->c->join.k, at = (first - f->table->first_row) * k;
-  adj_status status = adji_staging_receive(f->c->gpu, buffer, f->table->ids + at, rows * k * 4);
+  const adji_gpu_table *table = &f->found->table;
+  uint64_t first, rows = rows_of(f, piece, &first), k = f->c->join.k, at = (first - table->first_row) * k;
+  adj_status status = adji_staging_receive(f->c->gpu, buffer, table->ids + at, rows * k * 4);
   if (status) return status;
-  return adji_staging_receive(f->c->gpu, buffer + ADJI_STAGE_SECOND,
-                              (const char *)f->table->distances + at * f->c->type, rows * k * f->c->type);
+  return adji_staging_receive(f->c->gpu, buffer + ADJI_STAGE_SECOND, (const char *)table->distances + at * f->c->type,
+                              rows * k * f->c->type);
 }
 
 static adj_status rows_are_here(void *user, uint32_t buffer, bool *here) {
-  const fetching *f = user;
-  adj_status status = adji_staging_here(f->c->gpu, buffer, here);
-  if (status || !*here) return status;
-  return adji_staging_here(f->c->gpu, buffer + ADJI_STAGE_SECOND, here);
+  const fetching *f = user; /* copies end in order: the last one is asked for first */
+  adj_status status = adji_staging_here(f->c->gpu, buffer + ADJI_STAGE_SECOND, here);
+  return status || !*here ? status : adji_staging_here(f->c->gpu, buffer, here);
 }
 
 static void handle_rows(void *user, uint64_t piece, uint32_t buffer) {
   const fetching *f = user;
-  adji_knn_rows rows = {.scratch = buffer};
+  adji_knn_rows rows = {.of = f->found, .scratch = buffer};
   rows.count = rows_of(f, piece, &rows.first);
   rows.ids = adji_staging_at(f->c->gpu, buffer);
   rows.sums = adji_staging_at(f->c->gpu, buffer + ADJI_STAGE_SECOND);
   f->handle(f->c, &rows);
 }
 
-adj_status adji_knn_rows_fetch(adji_knn_chunks *c, const adji_gpu_table *table, uint64_t first, uint64_t end,
-                               adji_knn_rows_fn handle) {
-  uint64_t row = c->join.k * (c->type > 4 ? c->type : 4), share;
-  fetching f = {c, table, first, end, HALF / row, handle};
-  share = (end - first) / (2 * (uint64_t)c->join.ctx->threads) + 1;
+adj_status adji_knn_rows_fetch(adji_knn_chunks *c, const adji_knn_found *found, adji_knn_rows_fn handle) {
+  uint64_t row = c->join.k * (c->type > 4 ? c->type : 4), count = found->end - found->first;
+  uint64_t share = count / (PIECES_A_LANE * (uint64_t)c->join.ctx->threads) + 1;
+  fetching f = {c, found, HALF / row, handle};
   if (share < f.each) f.each = share;
-  adji_conveyor conveyor = {.ctx = c->join.ctx, .user = &f, .buffers = c->join.ctx->threads};
-  conveyor.pieces = (end - first + f.each - 1) / f.each;
+  adji_conveyor conveyor = {.ctx = c->join.ctx, .user = &f, .buffers = ADJI_KNN_BUFFERS_A_LANE * c->join.ctx->threads};
+  conveyor.pieces = (count + f.each - 1) / f.each;
   conveyor.copy = copy_rows;
   conveyor.here = rows_are_here;
   conveyor.handle = handle_rows;
   adji_conveyor_times times = {0};
-  adj_status status = adji_staging_open(c->gpu, c->join.ctx->threads);
+  adj_status status = adji_staging_open(c->gpu, conveyor.buffers);
   if (!status) status = adji_convey(&conveyor, &times);
   if (status) adji_gpu_quiesce(c->gpu); /* copies in progress still use buffers */
   c->run->device.down_s += (double)times.wait_ns * 1e-9;
   c->run->device.place_s += (double)times.work_ns * 1e-9;
-  c->run->device.bytes_down += (end - first) * c->join.k * (4 + c->type);
+  c->run->device.bytes_down += count * c->join.k * (4 + c->type);
+  return status;
+}
+
+adj_status adji_knn_settle(adji_knn_chunks *c) {
+  adji_knn_found waiting = c->waiting;
+  if (!waiting.knn) return ADJ_OK;
+  uint64_t begun = adji_now_ns();
+  adj_status status = adji_knn_rows_fetch(c, &waiting, adji_knn_rows_take);
+  c->waiting.knn = NULL;
+  adji_knn_chunks_close(c, waiting.knn);
+  adji_trace(c->join.ctx, "fetch", 0, begun, waiting.end - waiting.first);
   return status;
 }
 
@@ -128,9 +139,12 @@ adj_status adji_knn_pairs_close(adji_knn_chunks *c) {
   return status;
 }
 
-void adji_knn_row_place(adji_knn_chunks *c, uint32_t row, const uint32_t *ids, const void *sums, uint32_t length) {
+void adji_knn_row_place_as(adji_knn_chunks *c, const adji_measure *measure, uint32_t row, const uint32_t *ids,
+                           const void *values, uint32_t length) {
+  adji_row_style style = c->join.style;
+  style.measure = measure;
   if (!adji_knn_is_paired(c, row)) {
-    adji_row_place_padded(c->pass->window, &c->join.style, row, ids, sums, length);
+    adji_row_place_padded(c->pass->window, &style, row, ids, values, length);
     return;
   }
   uint32_t both[2 * ADJI_MOST_PAIRED];
@@ -139,8 +153,12 @@ void adji_knn_row_place(adji_knn_chunks *c, uint32_t row, const uint32_t *ids, c
   one.end_row = (uint64_t)row + 1;
   one.ids = both;
   one.distances = both + c->join.k;
-  adji_row_place_padded(&one, &c->join.style, row, ids, sums, length);
+  adji_row_place_padded(&one, &style, row, ids, values, length);
   memcpy(adji_knn_paired_at(c, row), both, 2 * sizeof *both * c->join.k);
+}
+
+void adji_knn_row_place(adji_knn_chunks *c, uint32_t row, const uint32_t *ids, const void *sums, uint32_t length) {
+  adji_knn_row_place_as(c, c->join.style.measure, row, ids, sums, length);
 }
 
 /* ---- Into the window ----------------------------------------------------------------------------------------- */
@@ -167,7 +185,7 @@ static bool is_complete(const adji_knn_chunks *c, uint32_t region, const char *p
   adj_type type = c->join.left->type;
   uint32_t dim = c->cuts.dim;
   const double *low = c->cells + (uint64_t)region * dim, *high = low + (uint64_t)c->cuts.count * dim;
-  double reach = adji_reach(&c->measure, type, adji_knn_bound(c, sums, length));
+  double reach = adji_reach(&c->measure, type, adji_knn_bound_above(c, sums, length));
   if (reach <= c->margins[region]) return true;
   return reach < (type == ADJ_F64 ? gap_double((const double *)(const void *)point, low, high, dim)
                                   : gap_float((const float *)(const void *)point, low, high, dim));
@@ -197,23 +215,41 @@ static uint32_t length_of(const some_rows *s, uint64_t i) {
   return ids[k - 1] != ADJ_NO_ID ? k : adji_padded_row_length(ids, k);
 }
 
+/* A row that is neither short nor has neighbours beyond the margin is complete; most are. */
+static inline bool is_plain(const some_rows *s, uint64_t i, double near) {
+  uint64_t last = i * s->c->join.k + s->c->join.k - 1;
+  double value = s->c->type == 8 ? ((const double *)(const void *)s->rows->sums)[last]
+                                 : (double)((const float *)(const void *)s->rows->sums)[last];
+  return value <= near && s->rows->ids[last] != ADJ_NO_ID;
+}
+
 /* Short rows, which are few, are placed at once. */
-static void judge_rows(some_rows *s) {
+static fate judge_row(some_rows *s, uint64_t i, uint64_t at) {
   adji_knn_chunks *c = s->c;
   uint64_t k = c->join.k;
+  const char *sums = s->rows->sums + i * k * c->type;
+  uint32_t length = length_of(s, i);
+  bool complete = !s->several && is_complete(c, s->region, s->part->points + at * c->point, sums, length);
+  s->open += !complete;
+  if (!complete) return OPEN;
+  s->pairs += length;
+  if (length == k) return COMPLETE;
+  adji_knn_row_place_as(c, c->rooted ? &c->sums : c->join.style.measure, s->part->ids[at], s->rows->ids + i * k, sums,
+                        length);
+  return DONE;
+}
+
+static void judge_rows(some_rows *s) {
+  double near = s->several ? -1 : s->c->near[s->region];
+  uint64_t plain = 0;
   s->open = 0;
   for (uint64_t n = 0; n < s->count; n++) {
     uint64_t i = s->first + n, at = s->rows->first + i;
-    const char *sums = s->rows->sums + i * k * c->type;
-    s->fates[n] = DONE;
-    if (!s->part->own[at]) continue;
-    uint32_t length = length_of(s, i);
-    bool complete = !s->several && is_complete(c, s->region, s->part->points + at * c->point, sums, length);
-    s->fates[n] = (uint8_t)(!complete ? OPEN : length < k ? DONE : COMPLETE);
-    if (s->fates[n] == DONE) adji_knn_row_place(c, s->part->ids[at], s->rows->ids + i * k, sums, length);
-    s->open += !complete;
-    if (complete) s->pairs += length;
+    bool own = s->part->own[at], quick = own && is_plain(s, i, near);
+    plain += quick;
+    s->fates[n] = (uint8_t)(quick ? COMPLETE : own ? judge_row(s, i, at) : DONE);
   }
+  s->pairs += plain * s->c->join.k;
 }
 
 /* One place for all of them: every lane takes places from the same counter. */
@@ -223,7 +259,7 @@ static void keep_open(const some_rows *s) {
   for (uint64_t n = 0; n < s->count; n++) {
     if (s->fates[n] != OPEN) continue;
     uint64_t i = s->first + n;
-    adji_knn_pool_put(c, to++, s->part->ids[s->rows->first + i], (uint32_t)c->part.piece, s->rows->ids + i * k,
+    adji_knn_pool_put(c, to++, s->part->ids[s->rows->first + i], s->rows->of->home, s->rows->ids + i * k,
                       s->rows->sums + i * k * c->type, length_of(s, i));
   }
 }
@@ -252,16 +288,17 @@ static void prefetch_row(const adji_knn_chunks *c, uint32_t row) {
   if (to->distances) adji_prefetch_row((const char *)to->distances + at * c->type, k * c->type);
 }
 
-/* Sums become distances, all of them together, and rows go past the caches to places that are far apart. */
+/* Sums become distances, unless they are, all of them together, and rows go past the caches to places that are far
+ * apart. */
 static void place_complete(const some_rows *s) {
   adji_knn_chunks *c = s->c;
   const adji_window *to = c->pass->window;
   adji_stream_fn stream = c->join.style.kernels->stream_row;
   uint64_t k = c->join.k, size = to->distances ? c->type : 0, from = s->first * k;
   float local[AT_ONCE * ADJI_MOST_PAIRED]; /* so that pinned memory is not written */
-  char *found = s->rows->sums + from * c->type, *sums = c->paired ? (char *)local : found;
+  char *found = s->rows->sums + from * c->type, *sums = c->paired && !c->rooted ? (char *)local : found;
   const uint32_t *rows = s->part->ids + s->rows->first + s->first;
-  if (size) adji_report_distances(&c->measure, c->join.left->type, found, s->count * k, sums);
+  if (size && !c->rooted) adji_report_distances(&c->measure, c->join.left->type, found, s->count * k, sums);
   for (uint64_t n = 0; n < s->count; n++) {
     if (s->fates[n] != COMPLETE) continue;
     if (adji_knn_is_paired(c, rows[n])) {
@@ -277,7 +314,7 @@ static void place_complete(const some_rows *s) {
 
 /* Rows that have searched at home: into the window, or to the pool. */
 void adji_knn_rows_take(adji_knn_chunks *c, const adji_knn_rows *rows) {
-  some_rows s = {.c = c, .rows = rows, .part = c->join.self_join ? &c->part : &c->left_part};
+  some_rows s = {.c = c, .rows = rows, .part = rows->of->part};
   s.region = c->left->each[s.part->piece].region;
   s.several = c->right.of_region[s.region + 1] - c->right.of_region[s.region] > 1;
   for (; s.first < rows->count; s.first += s.count) {
