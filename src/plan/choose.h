@@ -11,6 +11,10 @@
 #include "index/codes.h"
 #include "plan/tuning.h"
 
+static const struct {
+  double warp_rate, warp_passed, warp_passed_dim, device_all_pairs_s, device_all_pairs_ns, device_lookup_ns;
+} adji_new_costs = {9e11, 110, 1.7, 0.0004, 0.0008, 2000};
+
 /* ---- Range joins --------------------------------------------------------------------------------------- */
 
 /* A range join, before anything is decided. */
@@ -104,9 +108,20 @@ adj_status adji_check_tensor(const adji_range_question *q);
 adj_status adji_choose_tensor(const adji_range_question *q, const double *values, uint64_t sample,
                               adji_halves_plan *out);
 double adji_tensor_cost(const adji_costs *costs, const adji_halves_plan *tensor);
+/* The part of sampled pairs that is within the radius, and what such a pair costs there. */
+double adji_tensor_passing(const adji_range_question *q, const double *values, uint64_t sample);
+double adji_tensor_passed_cost(const adji_costs *costs, uint32_t dim);
 
 /* The kernels of the papers, where settings ask for them. ADJ_E_UNSUPPORTED for joins that they cannot do. */
 adj_status adji_choose_access(const adji_range_question *q, const adji_grid_choice *grid, adji_point_options *out);
+
+/* Whether every query is compared with every right point, in tiles: in many dimensions, where there is neither a grid
+ * nor a prefilter. */
+bool adji_choose_device_all_pairs(const adji_range_question *q, const adji_grid_choice *grid);
+/* Seconds of a device that does so once, for so many queries. */
+double adji_all_pairs_seconds(const adji_range_question *q, double queries);
+/* Instructions of warps that a device issues in so many seconds. */
+double adji_warp_instructions(const adji_costs *costs, double seconds);
 
 /* Whether a count keeps the pairs it finds; whether a self-join compares every two points once. */
 bool adji_choose_device_single(const adji_range_question *q, const adji_grid_choice *grid);
@@ -146,6 +161,8 @@ bool adji_choose_cut(const adji_join *join, const adji_tuning *tuning);
 double adji_tree_seconds(const adji_join *join);
 double adji_search_seconds(const adji_join *join);
 double adji_knn_seconds(const adji_join *join, bool few);
+/* What a dimension of a metric takes a device of one of L2, comparing all pairs. */
+double adji_device_step_factor(const adji_costs *costs, adji_step step);
 /* By brute force on a device, with or without tensor cores. */
 double adji_device_brute_seconds(const adji_join *join, bool tensor);
 

@@ -294,6 +294,16 @@ static double vector_ns(const chooser *c) {
   return costs->vector_ns + costs->vector_dim_ns * dims;
 }
 
+/* In many dimensions a warp waits for every coordinate, and for the look-ups of its cells one after the other: a lower
+ * bound of the time, however few queries there are. */
+static double least_cost(const chooser *c, double cell_population, double rounds, double candidates) {
+  const adji_costs *w = &c->ctx->costs;
+  double ns = c->set->dim > 64 ? w->device_long_step_ns : w->device_step_ns;
+  double cells = 32 / (1 + cell_population);
+  return adji_warp_instructions(
+      w, (rounds * cells * adji_new_costs.device_lookup_ns + candidates * c->set->dim * ns) * 1e-9);
+}
+
 /* On a GPU, in instructions of a warp (gpu/range/tiles_kernel.cuh). Queries of dense cells are compared 32 at a time
  * with one candidate; other queries cell by cell, with 32 candidates at a time, and about half of the candidates are in
  * rows of cells that are skipped. cell_population is that of a typical point, not the mean: where points lie unevenly,
@@ -301,18 +311,35 @@ static double vector_ns(const chooser *c) {
 static double gpu_cost(const chooser *c, double cell_population, double ranges, double candidates) {
   const adji_costs *w = &c->ctx->costs;
   double n = (double)c->population, rounds = ceil(ranges / 32), dims = c->set->dim < 24 ? c->set->dim : 24;
+  double least = ADJI_GPU_WIDTH(c->set->dim) ? 0 : least_cost(c, cell_population, rounds, candidates);
   if (cell_population >= 7)
-    return n / 32 * (rounds * w->warp_lookup + 1.3 * candidates * (w->warp_dense_dim * dims + w->warp_dense));
+    return fmax(least,
+                n / 32 * (rounds * w->warp_lookup + 1.3 * candidates * (w->warp_dense_dim * dims + w->warp_dense)));
   double steps = rounds + 0.5 * candidates / 32;
-  return n / (1 + cell_population) * (rounds * w->warp_lookup + steps * w->warp_step) +
-         n * steps * (w->warp_sparse_dim * dims + w->warp_sparse);
+  return fmax(least, n / (1 + cell_population) * (rounds * w->warp_lookup + steps * w->warp_step) +
+                         n * steps * (w->warp_sparse_dim * dims + w->warp_sparse));
+}
+
+/* Comparing all pairs in tiles; INFINITY: there are no kernels for it, or they are not wanted. */
+static double all_pairs_cost(const chooser *c) {
+  adji_grid_choice none = {0};
+  if (!adji_choose_device_all_pairs(c->ask, &none)) return INFINITY;
+  return adji_warp_instructions(&c->ctx->costs, adji_all_pairs_seconds(c->ask, (double)c->population));
+}
+
+/* What the prefilter of tensor cores takes, with so many candidates a query. */
+static double tensor_cost(const chooser *c, double candidates) {
+  const adji_costs *costs = &c->ctx->costs;
+  double n = (double)c->population, passing = adji_tensor_passing(c->ask, c->values, c->sample);
+  return n * candidates * adji_tensor_cost(costs, &c->out->tensor) +
+         n * n * passing * adji_tensor_passed_cost(costs, c->set->dim);
 }
 
 /* Axes for the prefilter of tensor cores, and its cost with them. It looks up no cells, but has tiles of the order with
  * bounding boxes: more axes make these smaller, until a cell has fewer points than a tile. An order that excludes
  * hardly anything is worth less than the order of the points. */
 static uint32_t choose_tensor_axes(const chooser *c, uint32_t most, const double *candidates, double *cost) {
-  double n = (double)c->population, least = candidates[0];
+  double least = candidates[0];
   uint32_t axes = 0;
   while (axes < most && cell_population(c, axes, 1) >= ADJI_HALVES_TILE) {
     least = candidates[axes];
@@ -320,7 +347,7 @@ static uint32_t choose_tensor_axes(const chooser *c, uint32_t most, const double
   }
   if (axes == most && cell_population(c, axes, 1) >= ADJI_HALVES_TILE) least = candidates[axes];
   if (least > 0.9 * candidates[0]) axes = 0;
-  *cost = n * least * adji_tensor_cost(&c->ctx->costs, &c->out->tensor);
+  *cost = tensor_cost(c, least);
   return axes;
 }
 
@@ -355,6 +382,7 @@ static uint32_t choose_axis_count(const chooser *c) {
     double full = fmin(ranges, candidates[k]) + candidates[k] / lanes;
     double cost = n / (1 + cell_population) * ranges * costs->lookup_ns + n * full * vector_ns(c);
     if (c->gpu) cost = gpu_cost(c, cell_population * exp(-uneven), ranges, candidates[k]);
+    if (c->gpu && !k) cost = fmin(cost, all_pairs_cost(c));
     if (cost < best) {
       best = cost;
       axes = k;
@@ -519,6 +547,8 @@ static adj_status choose(chooser *c, bool brute) {
   if (!status && !brute) view_axes(c);
   if (!status && !brute) status = check_indexed(c);
   if (!status && c->view_count) status = make_grid(c);
+  bool compares_all = !status && !c->view_count && c->out->tensor.use && !c->out->tensor.asked;
+  if (compares_all && all_pairs_cost(c) < tensor_cost(c, (double)c->population)) c->out->tensor.use = false;
   free_sample(c);
   return status;
 }

@@ -275,13 +275,12 @@ adj_status adji_plan_range_on_cores(adj_plan *plan, adji_algorithm algorithm) {
 }
 
 /* Few points in many dimensions: looking up cells takes a device longer than comparing all pairs. 1,000 points in 64
- * dimensions, Linf with 10 neighbours, took an H200 17 ms through a grid and 1.8 without; in 10 dimensions, L2, 1.3 and
- * 0.7. */
+ * dimensions, Linf with 10 neighbours, took an H200 17 ms through a grid. */
 static bool are_few_and_long(const adji_range_question *q) {
-  enum { MOST_POINTS = 2048, LEAST_DIM = 7, MOST_DIM = 64 };
+  enum { MOST_POINTS = 2048 };
   static const adji_tuning none = {0};
-  uint32_t dim = q->join->left->dim;
-  return q->join->right->count <= MOST_POINTS && dim >= LEAST_DIM && dim <= MOST_DIM &&
+  if (q->tuning->all_pairs == ADJI_ON) return true;
+  return q->join->right->count <= MOST_POINTS && !ADJI_GPU_WIDTH(q->join->left->dim) &&
          memcmp(q->tuning, &none, sizeof none) == 0; /* settings may be for grids */
 }
 
@@ -311,6 +310,7 @@ adj_status adji_choose_for_device(const adji_range_question *question, adji_algo
                                           .lender = q.lender,
                                           .timed = true,
                                           .tensor = &grid->tensor,
+                                          .all_pairs = adji_choose_device_all_pairs(&q, grid),
                                           .mirrored = adji_choose_device_mirrored(&q, grid),
                                           .single = adji_choose_device_single(&q, grid),
                                           .single_pairs = tuning->device_pairs,
@@ -327,6 +327,8 @@ adj_status adji_choose_for_device(const adji_range_question *question, adji_algo
 
 uint64_t adji_device_sample(const adj_plan *plan) {
   uint64_t sample = plan->tuning.sample ? plan->tuning.sample : 4096;
+  if (plan->device.options.range.all_pairs && !plan->tuning.sample)
+    sample = adji_all_pairs_sample(plan->left->count, sample);
   return sample < plan->left->count ? sample : plan->left->count;
 }
 
