@@ -12,8 +12,9 @@
 #include "plan/tuning.h"
 
 static const struct {
+  double device_matrix_l1, device_matrix_dot, device_matrix_lp, device_matrix_power;
   double warp_rate, warp_passed, warp_passed_dim, device_all_pairs_s, device_all_pairs_ns, device_lookup_ns;
-} adji_new_costs = {9e11, 110, 1.7, 0.0004, 0.0008, 2000};
+} adji_new_costs = {1.1, 0.7, 24, 115, 9e11, 110, 1.7, 0.0004, 0.0008, 2000};
 
 /* ---- Range joins --------------------------------------------------------------------------------------- */
 
@@ -162,7 +163,7 @@ double adji_tree_seconds(const adji_join *join);
 double adji_search_seconds(const adji_join *join);
 double adji_knn_seconds(const adji_join *join, bool few);
 /* What a dimension of a metric takes a device of one of L2, comparing all pairs. */
-double adji_device_step_factor(const adji_costs *costs, adji_step step);
+double adji_device_step_factor(const adji_costs *costs, const adji_measure *measure);
 /* By brute force on a device, with or without tensor cores. */
 double adji_device_brute_seconds(const adji_join *join, bool tensor);
 

@@ -18,7 +18,16 @@
 #include "index/extent.h"
 #include "plan/choose.h"
 
-enum { SAMPLE = 4096, GPU_SAMPLE = 2048, PAIR_QUERIES = 64, GPU_PAIR_QUERIES = 32, UNEVEN_ROWS = 512, MAX_TRIES = 16 };
+enum {
+  SAMPLE = 4096,
+  GPU_SAMPLE = 2048,
+  GPU_SAMPLE_VALUES = 1 << 18,
+  LEAST_SAMPLE = 256,
+  PAIR_QUERIES = 64,
+  GPU_PAIR_QUERIES = 32,
+  UNEVEN_ROWS = 512,
+  MAX_TRIES = 16
+};
 
 typedef struct axis_view {
   uint32_t dim;
@@ -77,6 +86,8 @@ static adj_status draw_sample(chooser *c) {
   adji_memory *memory = &c->ctx->memory;
   uint32_t dim = c->set->dim;
   c->sample = c->gpu ? GPU_SAMPLE : SAMPLE;
+  if (c->gpu && c->sample > GPU_SAMPLE_VALUES / dim) /* a device would wait for it */
+    c->sample = GPU_SAMPLE_VALUES / dim > LEAST_SAMPLE ? GPU_SAMPLE_VALUES / dim : LEAST_SAMPLE;
   if (c->sample > c->set->count) c->sample = c->set->count;
   c->values = adji_alloc(memory, c->sample * dim, sizeof *c->values, "sample");
   c->slabs = adji_alloc(memory, c->sample * dim, sizeof *c->slabs, "sample");

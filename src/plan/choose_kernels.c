@@ -133,7 +133,7 @@ double adji_all_pairs_seconds(const adji_range_question *q, double queries) {
   double pairs = queries * (double)adji_question_points(q);
   if (q->join->self_join && q->tuning->mirrored != ADJI_OFF) pairs *= 0.5;
   double ns = adji_new_costs.device_all_pairs_ns +
-              costs->device_matrix_dim_ns * left->dim * adji_device_step_factor(costs, q->measure->step);
+              costs->device_matrix_dim_ns * left->dim * adji_device_step_factor(costs, q->measure);
   return adji_new_costs.device_all_pairs_s + pairs * ns * 1e-9 * (double)adji_type_size(left->type) / 4;
 }
 
