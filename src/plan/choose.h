@@ -13,8 +13,8 @@
 
 static const struct {
   double device_matrix_l1, device_matrix_dot, device_matrix_lp, device_matrix_power;
-  double warp_rate, warp_passed, warp_passed_dim, device_all_pairs_s, device_all_pairs_ns, device_lookup_ns;
-} adji_new_costs = {1.1, 0.7, 24, 115, 9e11, 110, 1.7, 0.0004, 0.0008, 2000};
+  double warp_rate, warp_passed, warp_passed_dim, device_all_pairs_s, device_all_pairs_ns, device_lookup_ns, warp_wait;
+} adji_new_costs = {1.1, 0.7, 24, 115, 9e11, 110, 1.7, 0.0004, 0.0008, 2000, 10};
 
 /* ---- Range joins --------------------------------------------------------------------------------------- */
 
@@ -109,8 +109,9 @@ adj_status adji_check_tensor(const adji_range_question *q);
 adj_status adji_choose_tensor(const adji_range_question *q, const double *values, uint64_t sample,
                               adji_halves_plan *out);
 double adji_tensor_cost(const adji_costs *costs, const adji_halves_plan *tensor);
-/* The part of sampled pairs that is within the radius, and what such a pair costs there. */
-double adji_tensor_passing(const adji_range_question *q, const double *values, uint64_t sample);
+/* The part of sampled pairs that passes it, and what such a pair costs. */
+double adji_tensor_passing(const adji_range_question *q, const adji_halves_plan *tensor, const double *values,
+                           uint64_t sample);
 double adji_tensor_passed_cost(const adji_costs *costs, uint32_t dim);
 
 /* The kernels of the papers, where settings ask for them. ADJ_E_UNSUPPORTED for joins that they cannot do. */

@@ -53,8 +53,9 @@ static void find_scale(const adji_join *join, const float *centre, adji_halves_s
   out->stray = 0.125 * out->reach;
 }
 
-/* Whether the radius of the prefilter is hardly larger than that of the join, for nearly all of the sample. */
-static bool is_useful(const adji_halves_plan *tensor, const double *values, uint64_t sample) {
+/* The squared radius of the prefilter, as a multiple of that of the join, for nearly all of the sample; INFINITY: there
+ * are too many strays. */
+static double find_slack(const adji_halves_plan *tensor, const double *values, uint64_t sample) {
   const adji_halves_scale *scale = &tensor->scale;
   uint64_t step = sample / SAMPLED_ROWS + 1, rows = 0, strays = 0;
   double most = 0, norms = 0;
@@ -73,11 +74,16 @@ static bool is_useful(const adji_halves_plan *tensor, const double *values, uint
       most = fmax(most, (double)error);
   }
   double p = scale->reach + 2 * most, slack = 10 * scale->gamma * norms / (double)rows;
-  return strays <= rows / 64 && p * p + slack <= 1.3 * scale->reach * scale->reach;
+  return strays <= rows / 64 ? (p * p + slack) / (scale->reach * scale->reach) : INFINITY;
 }
 
-double adji_tensor_passing(const adji_range_question *q, const double *values, uint64_t sample) {
+/* Beyond this the prefilter is not used. */
+static const double MOST_SLACK = 1.3;
+
+double adji_tensor_passing(const adji_range_question *q, const adji_halves_plan *tensor, const double *values,
+                           uint64_t sample) {
   uint32_t dim = q->join->right->dim;
+  double limit = q->join->limit * fmin(find_slack(tensor, values, sample), 2);
   uint64_t near = 0, half = sample / 2;
   if (half < 2) return 0;
   for (uint64_t pair = 0; pair < SAMPLED_PAIRS; pair++) {
@@ -85,7 +91,7 @@ double adji_tensor_passing(const adji_range_question *q, const double *values, u
     double s = 0;
     for (uint32_t j = 0; j < dim; j++)
       s += (values[j * sample + i] - values[j * sample + k]) * (values[j * sample + i] - values[j * sample + k]);
-    near += s <= q->join->limit;
+    near += s <= limit;
   }
   return (double)near / SAMPLED_PAIRS;
 }
@@ -107,7 +113,7 @@ adj_status adji_choose_tensor(const adji_range_question *q, const double *values
   }
   find_scale(q->join, out->centre, &out->scale);
   out->asked = wanted;
-  out->use = wanted || is_useful(out, values, sample);
+  out->use = wanted || find_slack(out, values, sample) <= MOST_SLACK;
   return ADJ_OK;
 }
 

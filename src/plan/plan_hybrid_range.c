@@ -122,7 +122,7 @@ static adj_status ask_device(const adj_plan *plan, const adji_gpu_worker_options
   uint64_t many[] = {adji_device_sample(plan), FEW_QUERIES, all / PART_OF_QUERIES, all / LARGE_PART};
   adj_status status = ADJ_OK;
   for (int i = 0; i < 4 && !status; i++) {
-    if (i >= 2 && many[i] <= FEW_QUERIES) break;
+    if (i >= 2 && many[i] <= FEW_QUERIES) continue;
     if (i == 3 && trial->count_s * (double)trial->queries > LONG_ENOUGH_S * (double)all) break;
     status =
         i ? adji_gpu_range_worker_try(worker, many[i], trial) : adji_gpu_range_worker_guess(worker, many[i], trial);
@@ -132,16 +132,16 @@ static adj_status ask_device(const adj_plan *plan, const adji_gpu_worker_options
   return status;
 }
 
-/* What a device alone is likely to take, where the trial was a guess, which is an upper bound. In a sample a warp has
- * two queries instead of 32, which look up cells for themselves: that is two of five parts of the time of a whole warp.
- * All warps of a device are busy from about 80,000 queries on; fewer take as long as these. */
+/* What a device alone is likely to take. Trials are upper bounds: about 80,000 queries keep all warps of a device busy,
+ * and fewer take as long. In a sample a warp has two queries instead of 32, which look up cells for themselves; that is
+ * two of five parts of the time of a whole warp. In few dimensions that is accounted for but for a factor of 2. */
 static adji_range_trial likely_trial(const adj_plan *plan, const adji_range_trial *trial) {
-  enum { LEAST_DIM = 4 };
-  static const double QUERIES = 10240, MOST = 7.8;
+  enum { FEW_DIMS = 3 };
+  static const double BUSY = 80000, SAMPLED = 10240, SAMPLED_IN_FEW = 40000;
   adji_range_trial likely = *trial;
-  bool guessed = trial->queries == adji_device_sample(plan) && trial->queries < plan->left->count;
-  if (guessed && plan->left->dim >= LEAST_DIM && !plan->device.grid.tensor.use)
-    likely.count_s /= fmin(fmax((double)plan->left->count / QUERIES, 1), MOST);
+  double all = (double)plan->left->count, queries = (double)trial->queries;
+  if (trial->queries == adji_device_sample(plan)) queries = plan->left->dim > FEW_DIMS ? SAMPLED : SAMPLED_IN_FEW;
+  if (queries < all && !plan->device.grid.tensor.use) likely.count_s /= fmax(fmin(all, BUSY) / queries, 1);
   return likely;
 }
 

@@ -281,7 +281,6 @@ static bool are_few_and_long(const adji_range_question *q) {
   static const double CHOICE_S = 0.002, CHOICE_DIM_S = 10e-6;
   static const adji_tuning none = {0};
   uint32_t dim = q->join->left->dim;
-  if (q->tuning->all_pairs == ADJI_ON) return true;
   if (ADJI_GPU_WIDTH(dim) || memcmp(q->tuning, &none, sizeof none)) return false; /* settings may be for grids */
   double queries = (double)(q->join->self_join ? adji_question_points(q) : q->join->left->count);
   return adji_all_pairs_seconds(q, queries) < CHOICE_S + CHOICE_DIM_S * dim;

@@ -108,9 +108,9 @@ static uint64_t batch_size(const adji_gpu_brute *b, const adji_brute_job *job) {
   return most > ADJI_TENSOR_ROWS ? most : ADJI_TENSOR_ROWS;
 }
 
-/* Queries of the first batch where the prefilter was not asked for. If it fails most of them, which it does where many
- * points are nearer to each other than halves can tell, it would fail the others too: 100,000 x 10 points in clusters
- * took an H200 39 ms instead of 31. */
+/* Queries of the first batch where the prefilter was not asked for. Where many points are nearer to each other than
+ * halves can tell, most of them pass, and the matrix method is quicker: 100,000 x 10 points in clusters took an H200 39
+ * ms through tensor cores, and 28 without. */
 enum { PROBED = 8192, LEAST_BEHIND = 3 };
 
 static bool is_probed(const adji_gpu_brute *b, const adji_brute_job *job) {
@@ -118,10 +118,18 @@ static bool is_probed(const adji_gpu_brute *b, const adji_brute_job *job) {
          job->queries / PROBED > LEAST_BEHIND;
 }
 
+/* Whether the prefilter is quicker for the queries behind a probe, which took so long. */
+static bool probe_pays(const adji_gpu_brute *b, const adji_brute_job *job, double seconds) {
+  const adji_costs *costs = &b->join.ctx->costs;
+  double rest = static_cast<double>(job->queries - PROBED), size = static_cast<double>(adji_type_size(job->type));
+  double pair_ns = (costs->device_matrix_ns + costs->device_matrix_dim_ns * job->dim) * size / 4;
+  return seconds * rest / PROBED < 1.2 * rest * static_cast<double>(job->right_count) * pair_ns * 1e-9;
+}
+
 /* Searches queries from number *done on, until all are done or, with lists of tiles, too many tiles were scanned. A
- * probe that fails ends it too. */
+ * probe that does not pay ends it too. */
 static adj_status search_batches(adji_gpu_brute *b, const adji_brute_job *job, uint64_t *done) {
-  uint64_t most = batch_size(b, job), unit = ADJI_TENSOR_ROWS, failed = b->work->prefilter.failed;
+  uint64_t most = batch_size(b, job), unit = ADJI_TENSOR_ROWS, begun = adji_now_ns();
   bool ordered = adji_tensor_in_order(&b->points), probe = !*done && most > PROBED && is_probed(b, job);
   adj_status status = ADJ_OK;
   while (*done < job->queries && !status && !(ordered && b->skip_fails)) {
@@ -135,7 +143,8 @@ static adj_status search_batches(adji_gpu_brute *b, const adji_brute_job *job, u
       continue;
     }
     *done += some.queries;
-    if (probe && !status && 2 * (b->work->prefilter.failed - failed) > some.queries) return ADJ_OK;
+    double took = static_cast<double>(adji_now_ns() - begun) * 1e-9;
+    if (probe && !status && !probe_pays(b, job, took)) return ADJ_OK;
     probe = false;
     if (ordered && too_many_tiles(b)) b->skip_fails = true;
   }
