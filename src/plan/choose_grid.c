@@ -16,12 +16,13 @@
 
 #include "gpu/papers/access.h"
 #include "index/extent.h"
+#include "index/radix_sort.h"
 #include "plan/choose.h"
 
 enum {
   SAMPLE = 4096,
   GPU_SAMPLE = 2048,
-  GPU_SAMPLE_VALUES = 1 << 18,
+  GPU_SAMPLE_VALUES = 1 << 17,
   LEAST_SAMPLE = 256,
   PAIR_QUERIES = 64,
   GPU_PAIR_QUERIES = 32,
@@ -380,6 +381,24 @@ static adj_status check_indexed(const chooser *c) {
                    most_axes(c));
 }
 
+/* The axes have equal parts of the bits of a cell number. With images a row number must fit in as well. One bit is for
+ * the unused numbers at the end of each axis. */
+static uint64_t slabs_allowed(const chooser *c, uint32_t axes) {
+  uint32_t row_bits = 64 - (uint32_t)__builtin_clzll(c->population);
+  uint32_t bits = (c->ask->measure->box ? 63 - row_bits : 60) / axes;
+  return UINT64_C(1) << (bits < 20 ? bits : 20);
+}
+
+/* Axes that need more slabs of equal width than that, among the first ones. Their slabs are cut by a sorted sample,
+ * which takes the host half a millisecond each, and a device waits for it. */
+static double cut_seconds(const chooser *c, uint32_t axes) {
+  static const double SORT_S = 0.0005;
+  double seconds = 0;
+  for (uint32_t a = 0; a < axes; a++)
+    if (c->views[a].slabs * 1.01 + 2 >= (double)slabs_allowed(c, axes)) seconds += SORT_S;
+  return seconds;
+}
+
 static uint32_t choose_axis_count(const chooser *c) {
   uint32_t most = most_axes(c);
   if (c->ask->tuning->indexed) return (uint32_t)c->ask->tuning->indexed;
@@ -399,6 +418,7 @@ static uint32_t choose_axis_count(const chooser *c) {
     double cost = n / (1 + cell_population) * ranges * costs->lookup_ns + n * full * vector_ns(c);
     if (c->gpu) cost = gpu_cost(c, cell_population * exp(-uneven), ranges, candidates[k]);
     if (c->gpu && !k) cost = fmin(cost, all_pairs_cost(c));
+    if (c->gpu && k) cost += adji_warp_instructions(costs, cut_seconds(c, k));
     if (cost < best) {
       best = cost;
       axes = k;
@@ -439,19 +459,6 @@ static uint32_t choose_fine(const chooser *c, double cell_population) {
   return fine;
 }
 
-/* The axes have equal parts of the bits of a cell number. With images a row number must fit in as well. One bit is for
- * the unused numbers at the end of each axis. */
-static uint64_t slabs_allowed(const chooser *c, uint32_t axes) {
-  uint32_t row_bits = 64 - (uint32_t)__builtin_clzll(c->population);
-  uint32_t bits = (c->ask->measure->box ? 63 - row_bits : 60) / axes;
-  return UINT64_C(1) << (bits < 20 ? bits : 20);
-}
-
-static int ascending(const void *left, const void *right) {
-  double a = *(const double *)left, b = *(const double *)right;
-  return a < b ? -1 : a > b;
-}
-
 /* The sample's values of a dimension in order, for slabs that cannot be of equal width. The sample is larger than the
  * planner's: it bounds how many points fall into one slab. */
 static double *sorted_values(chooser *c, uint32_t dim, uint64_t *count) {
@@ -462,7 +469,10 @@ static double *sorted_values(chooser *c, uint32_t dim, uint64_t *count) {
     adji_slice(c->set->count, *count, i, &begin, &end);
     values[i] = adji_dataset_at(c->set, begin, dim);
   }
-  if (values) qsort(values, *count, sizeof *values, ascending);
+  if (values && adji_radix_sort_values(c->ctx, values, *count, c->set->type == ADJ_F32)) {
+    adji_free(&c->ctx->memory, values);
+    return NULL;
+  }
   return values;
 }
 

@@ -300,6 +300,7 @@ static adj_status compare_all(adj_plan *plan, adji_algorithm algorithm) {
   }
   if (cores) status = adji_plan_range_on_cores(plan, algorithm);
   if (status) return status;
+  if (!cores) plan->choice.algorithm = ADJI_ALGORITHM_BRUTE;
   if (!cores) forecast_all(plan, device_s);
   snprintf(plan->choice.reason, sizeof plan->choice.reason,
            "the %s alone: comparing all pairs takes the cores about %.2g s, and the GPU %.2g s",
