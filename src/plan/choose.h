@@ -11,11 +11,6 @@
 #include "index/codes.h"
 #include "plan/tuning.h"
 
-static const struct {
-  double device_matrix_l1, device_matrix_dot, device_matrix_lp, device_matrix_power;
-  double warp_rate, warp_passed, warp_passed_dim, device_all_pairs_s, device_all_pairs_ns, device_lookup_ns, warp_wait;
-} adji_new_costs = {1.1, 0.7, 24, 115, 9e11, 110, 1.7, 0.0004, 0.0008, 2000, 10};
-
 /* ---- Range joins --------------------------------------------------------------------------------------- */
 
 /* A range join, before anything is decided. */

@@ -313,8 +313,7 @@ static double least_cost(const chooser *c, double cell_population, double rounds
   const adji_costs *w = &c->ctx->costs;
   double ns = c->set->dim > 64 ? w->device_long_step_ns : w->device_step_ns;
   double cells = 32 / (1 + cell_population);
-  return adji_warp_instructions(
-      w, (rounds * cells * adji_new_costs.device_lookup_ns + candidates * c->set->dim * ns) * 1e-9);
+  return adji_warp_instructions(w, (rounds * cells * w->device_lookup_ns + candidates * c->set->dim * ns) * 1e-9);
 }
 
 /* On a GPU, in instructions of a warp (gpu/range/tiles_kernel.cuh). Queries of dense cells are compared 32 at a time
@@ -326,7 +325,7 @@ static double gpu_cost(const chooser *c, double cell_population, double ranges, 
   double n = (double)c->population, rounds = ceil(ranges / 32), dims = c->set->dim < 24 ? c->set->dim : 24;
   bool few = ADJI_GPU_WIDTH(c->set->dim);
   double least = few ? 0 : least_cost(c, cell_population, rounds, candidates);
-  if (!few) candidates *= adji_new_costs.warp_wait;
+  if (!few) candidates *= w->warp_wait;
   if (cell_population >= 7)
     return fmax(least,
                 n / 32 * (rounds * w->warp_lookup + 1.3 * candidates * (w->warp_dense_dim * dims + w->warp_dense)));

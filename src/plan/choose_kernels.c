@@ -123,13 +123,13 @@ double adji_tensor_cost(const adji_costs *costs, const adji_halves_plan *tensor)
 
 /* Pairs that pass are compared one by one. */
 double adji_tensor_passed_cost(const adji_costs *costs, uint32_t dim) {
-  return adji_new_costs.warp_passed + adji_new_costs.warp_passed_dim * dim;
+  return costs->warp_passed + costs->warp_passed_dim * dim;
 }
 
 /* ---- All pairs in tiles -------------------------------------------------------------------------------- */
 
 double adji_warp_instructions(const adji_costs *costs, double seconds) {
-  return seconds * adji_new_costs.warp_rate;
+  return seconds * costs->warp_rate;
 }
 
 /* In a self-join every two points are compared once. */
@@ -138,9 +138,9 @@ double adji_all_pairs_seconds(const adji_range_question *q, double queries) {
   const adj_dataset *left = q->join->left;
   double pairs = queries * (double)adji_question_points(q);
   if (q->join->self_join && q->tuning->mirrored != ADJI_OFF) pairs *= 0.5;
-  double ns = adji_new_costs.device_all_pairs_ns +
-              costs->device_matrix_dim_ns * left->dim * adji_device_step_factor(costs, q->measure);
-  return adji_new_costs.device_all_pairs_s + pairs * ns * 1e-9 * (double)adji_type_size(left->type) / 4;
+  double ns =
+      costs->device_all_pairs_ns + costs->device_matrix_dim_ns * left->dim * adji_device_step_factor(costs, q->measure);
+  return costs->device_all_pairs_s + pairs * ns * 1e-9 * (double)adji_type_size(left->type) / 4;
 }
 
 /* ---- The papers' kernels, which only settings ask for --------------------------------------------------------- */

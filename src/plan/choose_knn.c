@@ -119,10 +119,9 @@ double adji_knn_seconds(const adji_join *join, bool few) {
 double adji_device_step_factor(const adji_costs *costs, const adji_measure *measure) {
   adji_step plain = adji_plain_step(measure->step);
   double box = measure->step == plain ? 1 : 2;
-  if (plain == ADJI_STEP_LP)
-    return measure->power.whole ? adji_new_costs.device_matrix_lp : adji_new_costs.device_matrix_power;
-  if (plain == ADJI_STEP_DOT) return adji_new_costs.device_matrix_dot;
-  return plain == ADJI_STEP_L2 ? box : box * adji_new_costs.device_matrix_l1;
+  if (plain == ADJI_STEP_LP) return measure->power.whole ? costs->device_matrix_lp : costs->device_matrix_power;
+  if (plain == ADJI_STEP_DOT) return costs->device_matrix_dot;
+  return plain == ADJI_STEP_L2 ? box : box * costs->device_matrix_l1;
 }
 
 double adji_device_brute_seconds(const adji_join *join, bool tensor) {
