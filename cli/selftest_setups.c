@@ -15,7 +15,7 @@ static const char *const CORES_RANGE[] = {NULL, "grid", "ego", "kdtree", "brute"
 static const char *const CORES_NEAREST[] = {NULL, "kdtree", "brute"};
 
 /* A GPU alone, range joins: results in one batch and in many; pairs kept by the count, or found again; too little room
- * for them; counts in slices; sets in chunks; every kernel; the prefilter of tensor cores. */
+ * for them; counts in slices; sets in chunks; every kernel; all pairs in tiles; the prefilter of tensor cores. */
 static const char *const DEVICE_TUNINGS[] = {NULL,
                                              "device_batch=4000,test.streams=2,single=off",
                                              "device_batch=40000,single=on",
@@ -38,6 +38,13 @@ static const char *const DEVICE_TUNINGS[] = {NULL,
                                              "test.device_blocks=1,test.mirrored=off,single=on",
                                              "test.mirrored=on,single=on,test.device_pairs=40",
                                              "paper.access=lid-unicomp,device_chunk=400",
+                                             "test.all_pairs=on",
+                                             "test.all_pairs=on,device_batch=4000,single=off",
+                                             "test.all_pairs=on,test.mirrored=off,test.device_blocks=3",
+                                             "test.all_pairs=on,test.slices=3,test.device_pairs=40",
+                                             "test.all_pairs=on,test.mirrored=off,device_batch=40000,test.slices=4",
+                                             "test.all_pairs=on,device_chunk=250",
+                                             "test.all_pairs=off",
                                              "prefilter=tensor",
                                              "prefilter=tensor,device_batch=4000,single=off",
                                              "prefilter=tensor,indexed=3,single=on,test.device_pairs=40"};
@@ -96,6 +103,8 @@ static const char *const HYBRID_RANGE_TUNINGS[] = {
     "share=fixed,paper.n_large=1,paper.n_cwin=0.001,paper.n_small=1",
     "share=fixed,paper.n_large=1,paper.n_cwin=0.001,test.narrow=2,device_batch=40000",
     "share=rates,prefilter=tensor",
+    "share=rates,batch=16,test.all_pairs=on",
+    "share=fixed,paper.n_large=0.5,batch=16,device_batch=4000,test.all_pairs=on,test.mirrored=off",
     "share=rates,batch=16,single=on,test.mirrored=on,prefilter=off",
     "share=fixed,paper.n_large=0.5,batch=16,single=on,test.mirrored=on,prefilter=off"};
 

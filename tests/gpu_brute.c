@@ -2,7 +2,8 @@
  *
  * Brute-force kNN joins of points on a device (adj_cuda_knn_join) against the CPU: every id and every bit of a
  * distance. All methods, many dimensions, rows that are packed, with gaps or column by column; with little memory, and
- * sets in chunks. Also with variables in the environment that change the arithmetic of cuBLAS.
+ * sets in chunks. Also with variables in the environment that change the arithmetic of cuBLAS. Then range joins that
+ * compare all pairs in tiles.
  *
  *   gpu_brute [TEXT]         only the cases whose names hold this text
  *   gpu_brute --with NAME    cuBLAS with that variable, which is in the environment
@@ -260,6 +261,133 @@ static void check_all_ordered(const char *text) {
   adj_ctx_destroy(ctx);
 }
 
+/* ---- Range joins ----------------------------------------------------------------------------------------- */
+
+typedef struct range_problem {
+  const char *name;
+  uint64_t left, right; /* right 0: a self-join */
+  uint32_t dim;
+  adj_metric metric;
+  double p, radius, box;
+  uint32_t flags;
+} range_problem;
+
+/* Numbers of points around the edges of tiles, which are 128 wide in f32 and 64 in f64. Radii that few pairs are
+ * within, many, or all. */
+static const range_problem RANGES[] = {
+    {"one pair", 1, 1, 7, ADJ_L2, 0, 100, 0, 0},
+    {"a tile", 128, 0, 7, ADJ_L2, 0, 11, 0, 0},
+    {"a tile and one", 129, 0, 8, ADJ_L2, 0, 13, 0, 0},
+    {"less than a tile", 63, 65, 16, ADJ_L2, 0, 20, 0, 0},
+    {"17 dimensions", 1500, 0, 17, ADJ_L2, 0, 19, 0, 0},
+    {"with self", 900, 0, 12, ADJ_L2, 0, 15, 0, ADJ_WITH_SELF},
+    {"one way", 1111, 0, 33, ADJ_L2, 0, 31, 0, ADJ_ONE_WAY},
+    {"everything", 700, 0, 9, ADJ_L2, 0, 1000, 0, 0},
+    {"nothing", 700, 0, 9, ADJ_L2, 0, 0.001, 0, 0},
+    {"two sets", 1300, 777, 31, ADJ_L2, 0, 30, 0, 0},
+    {"few queries", 5, 3000, 40, ADJ_L2, 0, 35, 0, 0},
+    {"1,001 dimensions", 300, 0, 1001, ADJ_L2, 0, 186, 0, 0},
+    {"L1", 800, 0, 20, ADJ_L1, 0, 80, 0, 0},
+    {"Linf", 800, 500, 20, ADJ_LINF, 0, 11.5, 0, 0},
+    {"Lp", 400, 0, 20, ADJ_LP, 2.5, 16, 0, 0},
+    {"Lp 3, two sets", 300, 200, 18, ADJ_LP, 3, 13, 0, 0},
+    {"inner product", 800, 0, 20, ADJ_DOT, 0, 1150, 0, 0},
+    {"inner product, one way", 600, 0, 20, ADJ_DOT, 0, 1100, 0, ADJ_ONE_WAY},
+    {"inner product, with self", 600, 0, 9, ADJ_DOT, 0, 600, 0, ADJ_WITH_SELF},
+    {"cosine", 800, 300, 20, ADJ_COSINE, 0, 0.2, 0, 0},
+    {"box", 500, 0, 18, ADJ_L2, 0, 15, 14.5, 0},
+    {"box, L1", 500, 0, 18, ADJ_L1, 0, 55, 14.5, 0},
+    {"box, Linf", 500, 300, 18, ADJ_LINF, 0, 6.7, 14.5, 0},
+    {"box, Lp", 300, 0, 18, ADJ_LP, 2.5, 11, 14.5, 0},
+};
+
+static const char *const RANGE_TUNINGS[] = {"test.all_pairs=on",
+                                            "test.all_pairs=on,single=off",
+                                            "test.all_pairs=on,test.mirrored=off",
+                                            "test.all_pairs=on,test.mirrored=off,single=off,device_batch=4000",
+                                            "test.all_pairs=on,test.slices=3,device_batch=40000",
+                                            "test.all_pairs=on,test.device_blocks=2",
+                                            "test.all_pairs=on,test.device_pairs=40",
+                                            "test.all_pairs=on,device_chunk=250"};
+
+static adj_result *collect_range(adj_ctx *ctx, const adj_join_spec *spec, adj_dataset *left, adj_dataset *right) {
+  adj_plan *plan = NULL;
+  adj_result *result = NULL;
+  need(!adj_plan_create(ctx, spec, left, right, &plan) && !adj_collect(plan, &result, NULL, NULL),
+       spec->tuning ? spec->tuning : "the CPU");
+  adj_plan_destroy(plan);
+  return result;
+}
+
+static bool same_rows(const adj_result *a, const adj_result *b, adj_type type) {
+  uint64_t rows = adj_result_rows(a);
+  if (adj_result_rows(b) != rows || memcmp(adj_result_offsets(a), adj_result_offsets(b), (rows + 1) * 8)) return false;
+  uint64_t entries = adj_result_offsets(a)[rows];
+  return !memcmp(adj_result_ids(a), adj_result_ids(b), entries * 4) &&
+         !memcmp(adj_result_distances(a), adj_result_distances(b), entries * type_size(type));
+}
+
+static bool same_counts(adj_ctx *ctx, const adj_join_spec *spec, adj_dataset *left, adj_dataset *right,
+                        const adj_result *cpu) {
+  uint64_t rows = adj_result_rows(cpu), wrong = 0;
+  uint32_t *degrees = malloc((rows + 1) * sizeof *degrees);
+  adj_plan *plan = NULL;
+  need(degrees && !adj_plan_create(ctx, spec, left, right, &plan) && !adj_count(plan, degrees, NULL, NULL, NULL),
+       spec->tuning);
+  for (uint64_t i = 0; i < rows; i++)
+    wrong += degrees[i] != adj_result_offsets(cpu)[i + 1] - adj_result_offsets(cpu)[i];
+  adj_plan_destroy(plan);
+  free(degrees);
+  return !wrong;
+}
+
+static void check_range(adj_ctx *ctx, const range_problem *p, adj_type type, adj_order order) {
+  point_set points[2] = {make_points(type, p->left, p->dim, 0, 1), make_points(type, p->right, p->dim, 0, 2)};
+  adj_dataset *left = to_set(ctx, &points[0]), *right = p->right ? to_set(ctx, &points[1]) : NULL;
+  double box = p->box;
+  adj_join_spec spec;
+  adj_join_spec_init(&spec, sizeof spec);
+  spec.kind = ADJ_RANGE;
+  spec.metric = p->metric;
+  spec.p = p->p;
+  spec.radius = p->radius;
+  spec.order = order;
+  spec.flags = ADJ_WITH_DISTANCE | p->flags;
+  spec.box = box > 0 ? &box : NULL;
+  spec.box_count = box > 0;
+  spec.backend = ADJ_BACKEND_CPU;
+  adj_result *cpu = collect_range(ctx, &spec, left, right);
+  spec.backend = ADJ_BACKEND_GPU;
+  for (size_t t = 0; t < sizeof RANGE_TUNINGS / sizeof *RANGE_TUNINGS; t++) {
+    spec.tuning = RANGE_TUNINGS[t];
+    adj_result *gpu = collect_range(ctx, &spec, left, right);
+    if (!same_rows(cpu, gpu, type) || !same_counts(ctx, &spec, left, right, cpu)) {
+      fprintf(stderr, "gpu_brute: range, %s, %s, tuning %s: other rows or counts than the CPU's\n", p->name,
+              type == ADJ_F64 ? "f64" : "f32", spec.tuning);
+      exit(1);
+    }
+    adj_result_destroy(gpu);
+  }
+  adj_result_destroy(cpu);
+  adj_dataset_destroy(left);
+  adj_dataset_destroy(right);
+  free(points[0].data);
+  free(points[1].data);
+}
+
+static void check_ranges(const char *text) {
+  adj_ctx *ctx = NULL;
+  need(!adj_ctx_create(NULL, &ctx), "a context");
+  for (size_t i = 0; i < sizeof RANGES / sizeof *RANGES; i++) {
+    if (text && !strstr("range", text) && !strstr(RANGES[i].name, text)) continue;
+    check_range(ctx, &RANGES[i], ADJ_F32, ADJ_ORDER_ID);
+    check_range(ctx, &RANGES[i], ADJ_F64, ADJ_ORDER_DISTANCE);
+    printf("range, %s: the CPU's rows\n", RANGES[i].name);
+    fflush(stdout);
+  }
+  adj_ctx_destroy(ctx);
+}
+
 /* ---- The environment ------------------------------------------------------------------------------------- */
 
 extern char **environ;
@@ -346,6 +474,7 @@ int main(int argc, char **argv) {
     fflush(stdout);
   }
   check_all_ordered(argc > 1 ? argv[1] : NULL);
+  check_ranges(argc > 1 ? argv[1] : NULL);
   if (argc == 1) check_environments(argv[0]);
   return 0;
 }

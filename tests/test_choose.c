@@ -339,6 +339,54 @@ static void test_codes_and_boxes_must_pay(void **state) {
   adj_ctx_destroy(ctx);
 }
 
+typedef struct device_case {
+  const char *points;
+  uint64_t count;
+  uint32_t dim;
+  adj_metric metric;
+  double radius;
+  const char *tuning;
+  bool all_pairs, mirrored, axes, tensor;
+} device_case;
+
+/* A device compares all pairs where that takes less than looking for something better, and where nothing is: inner
+ * products, radii that many pairs are within. */
+static void test_all_pairs_on_a_device(void **state) {
+  (void)state;
+  static const device_case cases[] = {
+      {"normal", 1000, 384, ADJ_L2, 27, "", true, true, false, false},
+      {"normal", 8000, 64, ADJ_L1, 40, "", true, true, false, false},
+      {"normal", 8000, 64, ADJ_L1, 40, "test.mirrored=off", true, false, false, false},
+      {"normal", 3000, 20, ADJ_DOT, 3, "", true, true, false, false},
+      {"normal", 3000, 20, ADJ_DOT, 3, "test.all_pairs=off", false, false, false, false},
+      {"unif", 3000, 6, ADJ_L2, 0.1, "", false, true, true, false},
+      {"unif", 100000, 16, ADJ_L2, 0.4, "", false, false, true, true},
+      {"unif", 100000, 16, ADJ_L2, 1.5, "", true, true, false, false},
+  };
+  adj_ctx *ctx = context_of(2, NULL);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    const device_case *c = &cases[i];
+    adj_dataset *set = generated(ctx, c->points, c->count, c->dim);
+    adj_join_spec spec = range_spec(c->radius, ADJ_BACKEND_CPU, NULL);
+    spec.metric = c->metric;
+    adj_plan *plan = plan_of(ctx, set, &spec);
+    adji_tuning tuning;
+    must(adji_tuning_parse(c->tuning, &tuning));
+    adji_range_question question = plan->question;
+    adji_device_choice device;
+    question.tuning = &tuning;
+    must(adji_choose_for_device(&question, ADJI_ALGORITHM_AUTO, &device));
+    assert_int_equal(device.options.range.all_pairs, c->all_pairs);
+    assert_int_equal(device.options.range.mirrored, c->mirrored);
+    assert_int_equal(device.grid.grid.axis_count > 0, c->axes);
+    assert_int_equal(device.grid.tensor.use, c->tensor);
+    adji_grid_choice_clear(ctx, &device.grid);
+    adj_plan_destroy(plan);
+    adj_dataset_destroy(set);
+  }
+  adj_ctx_destroy(ctx);
+}
+
 /* An estimate is a small part of the join; small joins in few dimensions may have more queries in it. */
 static void test_samples_are_small(void **state) {
   (void)state;
@@ -451,6 +499,7 @@ int main(void) {
       cmocka_unit_test(test_seconds_of_nearest),
       cmocka_unit_test(test_seconds_of_brute_force_on_a_device),
       cmocka_unit_test(test_when_tensor_cores_pay),
+      cmocka_unit_test(test_all_pairs_on_a_device),
       cmocka_unit_test(test_auto_keeps_small_joins),
       cmocka_unit_test(test_grids_are_apart),
       cmocka_unit_test(test_filter_is_the_devices),

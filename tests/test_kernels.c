@@ -344,6 +344,37 @@ static void items_are_sorted(void **state) {
   }
 }
 
+static int by_value(const void *left, const void *right) {
+  double a = *(const double *)left, b = *(const double *)right;
+  return a < b ? -1 : a > b;
+}
+
+/* Numbers of any sign and size, as floats and as doubles. */
+static void values_are_sorted(void **state) {
+  (void)state;
+  join_case random = {.random = 9};
+  static const uint64_t sizes[] = {0, 1, 2, 1000, 131072};
+  adj_ctx *ctx = context_of(3, NULL);
+  for (int single = 0; single < 2; single++)
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+      uint64_t n = sizes[s];
+      double *values = malloc((n + 1) * sizeof *values), *wanted = malloc((n + 1) * sizeof *values);
+      for (uint64_t i = 0; i < n; i++) {
+        double value = (case_random_unit(&random) - 0.5) * pow(10, (double)(case_random(&random) % 90) - 50);
+        if (i % 7 == 0) value = (double)(i % 3) - 1;
+        values[i] = wanted[i] = single ? (double)(float)value : value;
+      }
+      qsort(wanted, n, sizeof *wanted, by_value);
+      must(adji_radix_sort_values(ctx, values, n, single));
+      for (uint64_t i = 0; i < n; i++)
+        assert_true(values[i] == wanted[i]);
+      free(values);
+      free(wanted);
+    }
+  assert_int_equal(adj_ctx_memory_used(ctx), 0);
+  adj_ctx_destroy(ctx);
+}
+
 /* ---- The grid ------------------------------------------------------------------------------------------- */
 
 /* Two coordinates that belong to each other must be within reach of each other's slab. The pairs are
@@ -446,10 +477,11 @@ static void slabs_are_wide_enough(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(kernels_are_canonical),    cmocka_unit_test(single_pairs_are_canonical),
-      cmocka_unit_test(powers_are_close),         cmocka_unit_test(angles_are_close),
-      cmocka_unit_test(ids_are_sorted),           cmocka_unit_test(items_are_sorted),
-      cmocka_unit_test(slabs_keep_their_promise), cmocka_unit_test(slabs_are_wide_enough),
+      cmocka_unit_test(kernels_are_canonical), cmocka_unit_test(single_pairs_are_canonical),
+      cmocka_unit_test(powers_are_close),      cmocka_unit_test(angles_are_close),
+      cmocka_unit_test(ids_are_sorted),        cmocka_unit_test(items_are_sorted),
+      cmocka_unit_test(values_are_sorted),     cmocka_unit_test(slabs_keep_their_promise),
+      cmocka_unit_test(slabs_are_wide_enough),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

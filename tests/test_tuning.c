@@ -255,6 +255,8 @@ static void kernels_are_refused(void **state) {
   } cases[] = {
       {two, {gpu, 0, "test.mirrored=on", NULL, 0.1, 0, 0}, "test.mirrored=on is for"},
       {two, {hybrid, 0, "test.mirrored=on", NULL, 0.1, 0, 0}, "test.mirrored=on is for"},
+      {six, {gpu, 0, "test.all_pairs=on", NULL, 0.1, 0, 0}, "test.all_pairs=on is for"},
+      {six, {hybrid, ADJ_L1, "test.all_pairs=on", NULL, 0.1, 0, 0}, "test.all_pairs=on is for"},
       {six, {gpu, 0, "test.tile_hits=on", NULL, 0.1, 0, 0}, "test.tile_hits=on is for"},
       {two, {gpu, 0, "test.query_hits=on,test.narrow=2", NULL, 0.1, 0, 0}, "test.query_hits=on is for"},
       {six, {gpu, 0, "test.narrow=2", NULL, 0.1, 0, 0}, "test.narrow=2 is for"},

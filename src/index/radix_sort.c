@@ -92,3 +92,35 @@ adj_status adji_radix_sort(adj_ctx *ctx, uint64_t **items, uint64_t **spare, uin
   adji_free(&ctx->memory, p.places);
   return status;
 }
+
+/* The bits of a number as an integer that is larger for larger numbers, and back. */
+static uint64_t to_key(double value) {
+  uint64_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  return bits >> 63 ? ~bits : bits | UINT64_C(1) << 63;
+}
+
+static double from_key(uint64_t key) {
+  uint64_t bits = key >> 63 ? key & ~(UINT64_C(1) << 63) : ~key;
+  double value;
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+/* A float has no more than 23 bits after the point, also as a double: the last 29 of those are the same for all numbers
+ * of one sign. */
+adj_status adji_radix_sort_values(adj_ctx *ctx, double *values, uint64_t count, bool single) {
+  enum { UNUSED = 52 - 23 };
+  uint32_t low_bit = single ? UNUSED : 0;
+  uint64_t *items = adji_alloc(&ctx->memory, count, sizeof *items, "radix sort");
+  uint64_t *spare = adji_alloc(&ctx->memory, count, sizeof *spare, "radix sort");
+  adj_status status = items && spare ? ADJ_OK : ADJ_E_MEMORY;
+  for (uint64_t i = 0; i < count && !status; i++)
+    items[i] = to_key(values[i]);
+  if (!status) status = adji_radix_sort(ctx, &items, &spare, count, low_bit, 64 - low_bit);
+  for (uint64_t i = 0; i < count && !status; i++)
+    values[i] = from_key(items[i]);
+  adji_free(&ctx->memory, items);
+  adji_free(&ctx->memory, spare);
+  return status;
+}

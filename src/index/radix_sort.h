@@ -13,4 +13,8 @@
 adj_status adji_radix_sort(adj_ctx *ctx, uint64_t **items, uint64_t **spare, uint64_t count, uint32_t low_bit,
                            uint32_t bits);
 
+/* Sorts values ascending; none is a NaN. single: each of them is a float, which takes fewer passes. Memory: 16 bytes a
+ * value until it returns. */
+adj_status adji_radix_sort_values(adj_ctx *ctx, double *values, uint64_t count, bool single);
+
 #endif

@@ -108,9 +108,21 @@ adj_status adji_check_tensor(const adji_range_question *q);
 adj_status adji_choose_tensor(const adji_range_question *q, const double *values, uint64_t sample,
                               adji_halves_plan *out);
 double adji_tensor_cost(const adji_costs *costs, const adji_halves_plan *tensor);
+/* The part of sampled pairs that passes it, and what such a pair costs. */
+double adji_tensor_passing(const adji_range_question *q, const adji_halves_plan *tensor, const double *values,
+                           uint64_t sample);
+double adji_tensor_passed_cost(const adji_costs *costs, uint32_t dim);
 
 /* The kernels of the papers, where settings ask for them. ADJ_E_UNSUPPORTED for joins that they cannot do. */
 adj_status adji_choose_access(const adji_range_question *q, const adji_grid_choice *grid, adji_point_options *out);
+
+/* Whether every query is compared with every right point, in tiles: in many dimensions, where there is neither a grid
+ * nor a prefilter. */
+bool adji_choose_device_all_pairs(const adji_range_question *q, const adji_grid_choice *grid);
+/* Seconds of a device that does so once, for so many queries. */
+double adji_all_pairs_seconds(const adji_range_question *q, double queries);
+/* Instructions of warps that a device issues in so many seconds. */
+double adji_warp_instructions(const adji_costs *costs, double seconds);
 
 /* Whether a count keeps the pairs it finds; whether a self-join compares every two points once. */
 bool adji_choose_device_single(const adji_range_question *q, const adji_grid_choice *grid);
@@ -150,6 +162,8 @@ bool adji_choose_cut(const adji_join *join, const adji_tuning *tuning);
 double adji_tree_seconds(const adji_join *join);
 double adji_search_seconds(const adji_join *join);
 double adji_knn_seconds(const adji_join *join, bool few);
+/* What a dimension of a metric takes a device of one of L2, comparing all pairs. */
+double adji_device_step_factor(const adji_costs *costs, const adji_measure *measure);
 /* By brute force on a device, with or without tensor cores. */
 double adji_device_brute_seconds(const adji_join *join, bool tensor);
 

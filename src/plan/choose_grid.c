@@ -16,9 +16,19 @@
 
 #include "gpu/papers/access.h"
 #include "index/extent.h"
+#include "index/radix_sort.h"
 #include "plan/choose.h"
 
-enum { SAMPLE = 4096, GPU_SAMPLE = 2048, PAIR_QUERIES = 64, GPU_PAIR_QUERIES = 32, UNEVEN_ROWS = 512, MAX_TRIES = 16 };
+enum {
+  SAMPLE = 4096,
+  GPU_SAMPLE = 2048,
+  GPU_SAMPLE_VALUES = 1 << 17,
+  LEAST_SAMPLE = 256,
+  PAIR_QUERIES = 64,
+  GPU_PAIR_QUERIES = 32,
+  UNEVEN_ROWS = 512,
+  MAX_TRIES = 16
+};
 
 typedef struct axis_view {
   uint32_t dim;
@@ -77,6 +87,8 @@ static adj_status draw_sample(chooser *c) {
   adji_memory *memory = &c->ctx->memory;
   uint32_t dim = c->set->dim;
   c->sample = c->gpu ? GPU_SAMPLE : SAMPLE;
+  if (c->gpu && c->sample > GPU_SAMPLE_VALUES / dim) /* a device would wait for it */
+    c->sample = GPU_SAMPLE_VALUES / dim > LEAST_SAMPLE ? GPU_SAMPLE_VALUES / dim : LEAST_SAMPLE;
   if (c->sample > c->set->count) c->sample = c->set->count;
   c->values = adji_alloc(memory, c->sample * dim, sizeof *c->values, "sample");
   c->slabs = adji_alloc(memory, c->sample * dim, sizeof *c->slabs, "sample");
@@ -313,6 +325,16 @@ static double vector_ns(const chooser *c) {
   return costs->vector_ns + costs->vector_dim_ns * dims;
 }
 
+/* In many dimensions a warp waits for every coordinate, so that candidates take ten times as long as their
+ * instructions: 100,000 points in 8 and 10 dimensions took an H200 0.009 to 0.023 ns a candidate. It also waits for the
+ * look-ups of its cells, one after the other: a lower bound of the time, however few queries there are. */
+static double least_cost(const chooser *c, double cell_population, double rounds, double candidates) {
+  const adji_costs *w = &c->ctx->costs;
+  double ns = c->set->dim > 64 ? w->device_long_step_ns : w->device_step_ns;
+  double cells = 32 / (1 + cell_population);
+  return adji_warp_instructions(w, (rounds * cells * w->device_lookup_ns + candidates * c->set->dim * ns) * 1e-9);
+}
+
 /* On a GPU, in instructions of a warp (gpu/range/tiles_kernel.cuh). Queries of dense cells are compared 32 at a time
  * with one candidate; other queries cell by cell, with 32 candidates at a time, and about half of the candidates are in
  * rows of cells that are skipped. cell_population is that of a typical point, not the mean: where points lie unevenly,
@@ -320,18 +342,39 @@ static double vector_ns(const chooser *c) {
 static double gpu_cost(const chooser *c, double cell_population, double ranges, double candidates) {
   const adji_costs *w = &c->ctx->costs;
   double n = (double)c->population, rounds = ceil(ranges / 32), dims = c->set->dim < 24 ? c->set->dim : 24;
+  bool few = ADJI_GPU_WIDTH(c->set->dim);
+  double least = few ? 0 : least_cost(c, cell_population, rounds, candidates);
+  if (!few) candidates *= w->warp_wait;
   if (cell_population >= 7)
-    return n / 32 * (rounds * w->warp_lookup + 1.3 * candidates * (w->warp_dense_dim * dims + w->warp_dense));
+    return fmax(least,
+                n / 32 * (rounds * w->warp_lookup + 1.3 * candidates * (w->warp_dense_dim * dims + w->warp_dense)));
   double steps = rounds + 0.5 * candidates / 32;
-  return n / (1 + cell_population) * (rounds * w->warp_lookup + steps * w->warp_step) +
-         n * steps * (w->warp_sparse_dim * dims + w->warp_sparse);
+  return fmax(least, n / (1 + cell_population) * (rounds * w->warp_lookup + steps * w->warp_step) +
+                         n * steps * (w->warp_sparse_dim * dims + w->warp_sparse));
+}
+
+/* Comparing all pairs in tiles; INFINITY: there are no kernels for it, or they are not wanted. */
+static double all_pairs_cost(const chooser *c) {
+  adji_grid_choice none = {0};
+  if (!adji_choose_device_all_pairs(c->ask, &none)) return INFINITY;
+  return adji_warp_instructions(&c->ctx->costs, adji_all_pairs_seconds(c->ask, (double)c->population));
+}
+
+/* What the prefilter of tensor cores takes, with so many candidates a query. In the order of a grid the pairs that pass
+ * are those of few warps, which the others wait for: three times as long. */
+static double tensor_cost(const chooser *c, double candidates) {
+  const adji_costs *costs = &c->ctx->costs;
+  static const double UNEVEN = 3;
+  double n = (double)c->population, passing = adji_tensor_passing(c->ask, &c->out->tensor, c->values, c->sample);
+  return n * candidates * adji_tensor_cost(costs, &c->out->tensor) +
+         n * n * passing * adji_tensor_passed_cost(costs, c->set->dim) * (candidates < 0.9 * n ? UNEVEN : 1);
 }
 
 /* Axes for the prefilter of tensor cores, and its cost with them. It looks up no cells, but has tiles of the order with
  * bounding boxes: more axes make these smaller, until a cell has fewer points than a tile. An order that excludes
  * hardly anything is worth less than the order of the points. */
 static uint32_t choose_tensor_axes(const chooser *c, uint32_t most, const double *candidates, double *cost) {
-  double n = (double)c->population, least = candidates[0];
+  double least = candidates[0];
   uint32_t axes = 0;
   while (axes < most && cell_population(c, axes, 1) >= ADJI_HALVES_TILE) {
     least = candidates[axes];
@@ -339,7 +382,7 @@ static uint32_t choose_tensor_axes(const chooser *c, uint32_t most, const double
   }
   if (axes == most && cell_population(c, axes, 1) >= ADJI_HALVES_TILE) least = candidates[axes];
   if (least > 0.9 * candidates[0]) axes = 0;
-  *cost = n * least * adji_tensor_cost(&c->ctx->costs, &c->out->tensor);
+  *cost = tensor_cost(c, least);
   return axes;
 }
 
@@ -354,6 +397,24 @@ static adj_status check_indexed(const chooser *c) {
   return adji_fail(ADJ_E_UNSUPPORTED, "tuning: indexed=%llu: of these %u dimensions%s only %u can be indexed",
                    (unsigned long long)wanted, c->set->dim, c->ask->measure->box ? " in a periodic box" : "",
                    most_axes(c));
+}
+
+/* The axes have equal parts of the bits of a cell number. With images a row number must fit in as well. One bit is for
+ * the unused numbers at the end of each axis. */
+static uint64_t slabs_allowed(const chooser *c, uint32_t axes) {
+  uint32_t row_bits = 64 - (uint32_t)__builtin_clzll(c->population);
+  uint32_t bits = (c->ask->measure->box ? 63 - row_bits : 60) / axes;
+  return UINT64_C(1) << (bits < 20 ? bits : 20);
+}
+
+/* Axes that need more slabs of equal width than that, among the first ones. Their slabs are cut by a sorted sample,
+ * which takes the host half a millisecond each, and a device waits for it. */
+static double cut_seconds(const chooser *c, uint32_t axes) {
+  static const double SORT_S = 0.0005;
+  double seconds = 0;
+  for (uint32_t a = 0; a < axes; a++)
+    if (c->views[a].slabs * 1.01 + 2 >= (double)slabs_allowed(c, axes)) seconds += SORT_S;
+  return seconds;
 }
 
 static uint32_t choose_axis_count(const chooser *c) {
@@ -374,6 +435,8 @@ static uint32_t choose_axis_count(const chooser *c) {
     double full = fmin(ranges, candidates[k]) + candidates[k] / lanes;
     double cost = n / (1 + cell_population) * ranges * costs->lookup_ns + n * full * vector_ns(c);
     if (c->gpu) cost = gpu_cost(c, cell_population * exp(-uneven), ranges, candidates[k]);
+    if (c->gpu && !k) cost = fmin(cost, all_pairs_cost(c));
+    if (c->gpu && k) cost += adji_warp_instructions(costs, cut_seconds(c, k));
     if (cost < best) {
       best = cost;
       axes = k;
@@ -414,19 +477,6 @@ static uint32_t choose_fine(const chooser *c, double cell_population) {
   return fine;
 }
 
-/* The axes have equal parts of the bits of a cell number. With images a row number must fit in as well. One bit is for
- * the unused numbers at the end of each axis. */
-static uint64_t slabs_allowed(const chooser *c, uint32_t axes) {
-  uint32_t row_bits = 64 - (uint32_t)__builtin_clzll(c->population);
-  uint32_t bits = (c->ask->measure->box ? 63 - row_bits : 60) / axes;
-  return UINT64_C(1) << (bits < 20 ? bits : 20);
-}
-
-static int ascending(const void *left, const void *right) {
-  double a = *(const double *)left, b = *(const double *)right;
-  return a < b ? -1 : a > b;
-}
-
 /* The sample's values of a dimension in order, for slabs that cannot be of equal width. The sample is larger than the
  * planner's: it bounds how many points fall into one slab. */
 static double *sorted_values(chooser *c, uint32_t dim, uint64_t *count) {
@@ -437,7 +487,10 @@ static double *sorted_values(chooser *c, uint32_t dim, uint64_t *count) {
     adji_slice(c->set->count, *count, i, &begin, &end);
     values[i] = adji_dataset_at(c->set, begin, dim);
   }
-  if (values) qsort(values, *count, sizeof *values, ascending);
+  if (values && adji_radix_sort_values(c->ctx, values, *count, c->set->type == ADJ_F32)) {
+    adji_free(&c->ctx->memory, values);
+    return NULL;
+  }
   return values;
 }
 
@@ -538,6 +591,8 @@ static adj_status choose(chooser *c, bool brute) {
   if (!status && !brute) view_axes(c);
   if (!status && !brute) status = check_indexed(c);
   if (!status && c->view_count) status = make_grid(c);
+  bool compares_all = !status && !c->view_count && c->out->tensor.use && !c->out->tensor.asked;
+  if (compares_all && all_pairs_cost(c) < tensor_cost(c, (double)c->population)) c->out->tensor.use = false;
   free_sample(c);
   return status;
 }

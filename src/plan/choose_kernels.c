@@ -17,11 +17,6 @@
 
 enum { LEAST_DIM = 7, LEAST_POINTS = 4096, SAMPLED_ROWS = 256, SAMPLED_PAIRS = 2048 };
 
-/* Pairs that pass are compared one by one. Where more than this part of all does, comparing all is quicker: 10,000
- * points in 64 dimensions with 1,000 neighbours took an H200 16.4 ms through the prefilter and 12.1 without; with
- * 10, 3.1. */
-static const double MOST_PASSING = 0.06;
-
 bool adji_may_choose_tensor(const adji_range_question *q) {
   const adj_dataset *right = q->join->right;
   if (adji_access_by_point((adji_access)q->tuning->access)) return false; /* which compares in its own way */
@@ -58,8 +53,9 @@ static void find_scale(const adji_join *join, const float *centre, adji_halves_s
   out->stray = 0.125 * out->reach;
 }
 
-/* Whether the radius of the prefilter is hardly larger than that of the join, for nearly all of the sample. */
-static bool is_useful(const adji_halves_plan *tensor, const double *values, uint64_t sample) {
+/* The squared radius of the prefilter, as a multiple of that of the join, for nearly all of the sample; INFINITY: there
+ * are too many strays. */
+static double find_slack(const adji_halves_plan *tensor, const double *values, uint64_t sample) {
   const adji_halves_scale *scale = &tensor->scale;
   uint64_t step = sample / SAMPLED_ROWS + 1, rows = 0, strays = 0;
   double most = 0, norms = 0;
@@ -78,22 +74,26 @@ static bool is_useful(const adji_halves_plan *tensor, const double *values, uint
       most = fmax(most, (double)error);
   }
   double p = scale->reach + 2 * most, slack = 10 * scale->gamma * norms / (double)rows;
-  return strays <= rows / 64 && p * p + slack <= 1.3 * scale->reach * scale->reach;
+  return strays <= rows / 64 ? (p * p + slack) / (scale->reach * scale->reach) : INFINITY;
 }
 
-/* Whether few pairs of the sample are within the radius. */
-static bool is_selective(const adji_range_question *q, const double *values, uint64_t sample) {
+/* Beyond this the prefilter is not used. */
+static const double MOST_SLACK = 1.3;
+
+double adji_tensor_passing(const adji_range_question *q, const adji_halves_plan *tensor, const double *values,
+                           uint64_t sample) {
   uint32_t dim = q->join->right->dim;
+  double limit = q->join->limit * fmin(find_slack(tensor, values, sample), 2);
   uint64_t near = 0, half = sample / 2;
-  if (half < 2) return true;
+  if (half < 2) return 0;
   for (uint64_t pair = 0; pair < SAMPLED_PAIRS; pair++) {
     uint64_t i = pair * 7 % half, k = half + (pair * 13 + pair / half) % half;
     double s = 0;
     for (uint32_t j = 0; j < dim; j++)
       s += (values[j * sample + i] - values[j * sample + k]) * (values[j * sample + i] - values[j * sample + k]);
-    near += s <= q->join->limit;
+    near += s <= limit;
   }
-  return (double)near <= MOST_PASSING * SAMPLED_PAIRS;
+  return (double)near / SAMPLED_PAIRS;
 }
 
 adj_status adji_choose_tensor(const adji_range_question *q, const double *values, uint64_t sample,
@@ -113,12 +113,34 @@ adj_status adji_choose_tensor(const adji_range_question *q, const double *values
   }
   find_scale(q->join, out->centre, &out->scale);
   out->asked = wanted;
-  out->use = wanted || (is_useful(out, values, sample) && is_selective(q, values, sample));
+  out->use = wanted || find_slack(out, values, sample) <= MOST_SLACK;
   return ADJ_OK;
 }
 
 double adji_tensor_cost(const adji_costs *costs, const adji_halves_plan *tensor) {
   return costs->warp_tensor + costs->warp_tensor_step * tensor->scale.width / ADJI_HALVES_STEP;
+}
+
+/* Pairs that pass are compared one by one. */
+double adji_tensor_passed_cost(const adji_costs *costs, uint32_t dim) {
+  return costs->warp_passed + costs->warp_passed_dim * dim;
+}
+
+/* ---- All pairs in tiles -------------------------------------------------------------------------------- */
+
+double adji_warp_instructions(const adji_costs *costs, double seconds) {
+  return seconds * costs->warp_rate;
+}
+
+/* In a self-join every two points are compared once. */
+double adji_all_pairs_seconds(const adji_range_question *q, double queries) {
+  const adji_costs *costs = &q->join->ctx->costs;
+  const adj_dataset *left = q->join->left;
+  double pairs = queries * (double)adji_question_points(q);
+  if (q->join->self_join && q->tuning->mirrored != ADJI_OFF) pairs *= 0.5;
+  double ns =
+      costs->device_all_pairs_ns + costs->device_matrix_dim_ns * left->dim * adji_device_step_factor(costs, q->measure);
+  return costs->device_all_pairs_s + pairs * ns * 1e-9 * (double)adji_type_size(left->type) / 4;
 }
 
 /* ---- The papers' kernels, which only settings ask for --------------------------------------------------------- */
@@ -173,10 +195,17 @@ bool adji_choose_device_single(const adji_range_question *q, const adji_grid_cho
   return q->join->left->dim > 3 || (q->join->left->dim == 3 && grid->grid.axis_count && grid->cell_population < 5);
 }
 
+/* Points of up to six dimensions are side by side in the index, and have kernels of their own. */
+bool adji_choose_device_all_pairs(const adji_range_question *q, const adji_grid_choice *grid) {
+  return q->tuning->all_pairs != ADJI_OFF && !ADJI_GPU_WIDTH(q->join->left->dim) && !grid->grid.axis_count &&
+         !grid->tensor.use && !adji_access_by_point((adji_access)q->tuning->access);
+}
+
 /* Comparing every two points once halves the comparisons, but does not compare many queries with one candidate at a
  * time, and writes pairs to both rows one by one. In dense cells that is slower. */
 bool adji_choose_device_mirrored(const adji_range_question *q, const adji_grid_choice *grid) {
   if (!q->join->self_join || q->tuning->mirrored == ADJI_OFF) return false;
+  if (adji_choose_device_all_pairs(q, grid)) return true; /* in tiles nothing speaks against it */
   return q->tuning->mirrored == ADJI_ON || (grid->grid.axis_count && grid->cell_population < 64);
 }
 
@@ -225,7 +254,10 @@ adj_status adji_check_device_kernels(const adji_range_question *q, const adji_gr
   uint32_t dim = q->join->left->dim;
   bool tiles = q->measure->step == ADJI_STEP_L2 && (dim == 2 || dim == 3) && !style->distances &&
                style->order != ADJ_ORDER_DISTANCE;
-  if (t->mirrored == ADJI_ON && (!q->join->self_join || grid->tensor.use || !adji_gpu_can_mirror(q->measure, dim)))
+  bool all_pairs = adji_choose_device_all_pairs(q, grid), mirrors = all_pairs || adji_gpu_can_mirror(q->measure, dim);
+  if (t->all_pairs == ADJI_ON && !all_pairs)
+    return refuse_kernel("all_pairs", "seven dimensions and more, without a grid and a prefilter");
+  if (t->mirrored == ADJI_ON && (!q->join->self_join || grid->tensor.use || !mirrors))
     return refuse_kernel("mirrored", "points with themselves, L2 in 4 to 64 dimensions and no prefilter");
   uint32_t rows = cell_rows(&grid->grid);
   if (t->tile_hits == ADJI_ON && (!tiles || q->join->left->type != ADJ_F32 || !rows || rows > 32))

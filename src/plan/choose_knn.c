@@ -116,10 +116,12 @@ double adji_knn_seconds(const adji_join *join, bool few) {
   return fmin(few ? trees : trees / 4, brute);
 }
 
-/* What a dimension takes of one of L2. */
-static double step_factor(const adji_costs *costs, adji_step step) {
-  if (step == ADJI_STEP_L1 || step == ADJI_STEP_LINF) return costs->device_matrix_l1;
-  return step == ADJI_STEP_LP ? costs->device_matrix_lp : 1;
+double adji_device_step_factor(const adji_costs *costs, const adji_measure *measure) {
+  adji_step plain = adji_plain_step(measure->step);
+  double box = measure->step == plain ? 1 : 2;
+  if (plain == ADJI_STEP_LP) return measure->power.whole ? costs->device_matrix_lp : costs->device_matrix_power;
+  if (plain == ADJI_STEP_DOT) return costs->device_matrix_dot;
+  return plain == ADJI_STEP_L2 ? box : box * costs->device_matrix_l1;
 }
 
 double adji_device_brute_seconds(const adji_join *join, bool tensor) {
@@ -128,7 +130,7 @@ double adji_device_brute_seconds(const adji_join *join, bool tensor) {
   double size = (double)adji_type_size(join->left->type);
   double pair_ns = tensor ? costs->device_tensor_ns + costs->device_tensor_dim_ns * dim
                           : costs->device_matrix_ns +
-                                costs->device_matrix_dim_ns * dim * step_factor(costs, join->style.measure->step);
+                                costs->device_matrix_dim_ns * dim * adji_device_step_factor(costs, join->style.measure);
   double bytes = (points + (join->self_join ? 0 : queries)) * dim * size + queries * join->k * (4 + size);
   return costs->device_brute_s + queries * points * pair_ns * 1e-9 * size / 4 + bytes / costs->copy_rate;
 }

@@ -106,6 +106,8 @@ void adji_warn_near(adj_plan *plan);
 adj_status adji_plan_range_anywhere(adj_plan *plan, adji_algorithm algorithm);
 adj_status adji_plan_range_on_cores(adj_plan *plan, adji_algorithm algorithm);
 adj_status adji_plan_range_on_gpu(adj_plan *plan, adji_algorithm algorithm);
+/* The same with what plan->device says already. */
+adj_status adji_plan_range_as_chosen(adj_plan *plan, adji_algorithm algorithm);
 adj_status adji_plan_range_hybrid(adj_plan *plan, adji_algorithm algorithm);
 /* The same for a plan of the cores: it stays one where a GPU cannot help. */
 adj_status adji_plan_range_helped(adj_plan *plan, adji_algorithm algorithm);

@@ -27,9 +27,6 @@
  * and so may not have kept the whole device busy, with a larger part. */
 enum { FEW_QUERIES = 1 << 14, PART_OF_QUERIES = 64, LARGE_PART = 8 };
 
-/* In up to FEW_DIMS dimensions a warp has its queries' coordinates in registers; in up to SHORT_DIMS it waits for few.
- */
-enum { FEW_DIMS = 6, SHORT_DIMS = 64 };
 static const double LONG_ENOUGH_S = 0.01;
 
 static double index_seconds(const adj_plan *plan) {
@@ -127,7 +124,7 @@ static adj_status ask_device(const adj_plan *plan, const adji_gpu_worker_options
   uint64_t many[] = {adji_device_sample(plan), FEW_QUERIES, all / PART_OF_QUERIES, all / LARGE_PART};
   adj_status status = ADJ_OK;
   for (int i = 0; i < 4 && !status; i++) {
-    if (i >= 2 && many[i] <= FEW_QUERIES) break;
+    if (i >= 2 && many[i] <= FEW_QUERIES) continue;
     if (i == 3 && trial->count_s * (double)trial->queries > LONG_ENOUGH_S * (double)all) break;
     status =
         i ? adji_gpu_range_worker_try(worker, many[i], trial) : adji_gpu_range_worker_guess(worker, many[i], trial);
@@ -137,6 +134,19 @@ static adj_status ask_device(const adj_plan *plan, const adji_gpu_worker_options
   return status;
 }
 
+/* What a device alone is likely to take. Trials are upper bounds: about 80,000 queries keep all warps of a device busy,
+ * and fewer take as long. In a sample a warp has two queries instead of 32, which look up cells for themselves; that is
+ * two of five parts of the time of a whole warp. In few dimensions that is accounted for but for a factor of 2. */
+static adji_range_trial likely_trial(const adj_plan *plan, const adji_range_trial *trial) {
+  enum { FEW_DIMS = 3 };
+  static const double BUSY = 80000, SAMPLED = 10240, SAMPLED_IN_FEW = 40000;
+  adji_range_trial likely = *trial;
+  double all = (double)plan->left->count, queries = (double)trial->queries;
+  if (trial->queries == adji_device_sample(plan)) queries = plan->left->dim > FEW_DIMS ? SAMPLED : SAMPLED_IN_FEW;
+  if (queries < all && !plan->device.grid.tensor.use) likely.count_s /= fmax(fmin(all, BUSY) / queries, 1);
+  return likely;
+}
+
 /* Gives the join to the device alone if that is quicker: then plan->choice.backend is ADJ_BACKEND_GPU. */
 static adj_status choose_alone(adj_plan *plan, const adji_gpu_worker_options *options, adji_pending_device *device,
                                adji_range_trial *trial) {
@@ -144,13 +154,15 @@ static adj_status choose_alone(adj_plan *plan, const adji_gpu_worker_options *op
   if (adji_pending_wait(device)) return ADJ_OK;                             /* handled by adji_pending_add() */
   if (ask_device(plan, options, &device->worker, trial, &t)) return ADJ_OK; /* it will fail again */
   if (adji_sharing_pays(&t)) return ADJ_OK;
+  adji_range_trial likely = likely_trial(plan, trial);
+  double forecast_s = times_of(plan, options, &likely).alone;
   adji_forget_cores(plan);
   adji_pending_give(device, &plan->engine, &plan->join);
   plan->choice.backend = ADJ_BACKEND_GPU;
   plan->choice.algorithm = plan->device.grid.grid.axis_count ? ADJI_ALGORITHM_GRID : ADJI_ALGORITHM_BRUTE;
   plan->choice.single = plan->choice.staged = false;
-  plan->estimated_seconds = t.alone;
-  plan->estimated_count_seconds = trial->count_s;
+  plan->estimated_seconds = forecast_s;
+  plan->estimated_count_seconds = likely.count_s;
   plan->estimated_pairs = trial->pairs;
   plan->estimated_candidates = trial->candidates;
   plan->sampled = trial->queries;
@@ -254,22 +266,13 @@ static bool device_takes_regions(adj_plan *plan, adji_algorithm algorithm) {
 
 /* ---- All pairs in many dimensions -------------------------------------------------------------------- */
 
-/* Without a grid and tensor cores, a warp compares its queries with every right point, one dimension after the other,
- * and waits for each. Few queries take as long as thousands: a trial would take as long as the join, and a device that
- * shares queries as long as one that has them all. */
+/* Without a grid and tensor cores a device compares its queries with every right point, in tiles. It is not timed
+ * before: how long that takes is known well enough. */
 static bool compares_all(const adj_plan *plan) {
-  const adji_grid_choice *grid = &plan->device.grid;
-  return plan->left->dim > FEW_DIMS && !grid->grid.axis_count && !grid->tensor.use && !plan->tuning.share &&
-         adji_gpu_worker_count(plan->ctx) == 1;
+  return plan->device.options.range.all_pairs && !plan->tuning.share && adji_gpu_worker_count(plan->ctx) == 1;
 }
 
-/* One pass of a device over all pairs, and of the cores. */
-static double device_pass_seconds(const adj_plan *plan) {
-  const adji_costs *costs = &plan->ctx->costs;
-  double dim = plan->join.left->dim, ns = dim > SHORT_DIMS ? costs->device_long_step_ns : costs->device_step_ns;
-  return (double)plan->right->count * dim * ns * 1e-9;
-}
-
+/* One pass of the cores over all pairs. */
 static double cores_pass_seconds(const adj_plan *plan) {
   const adji_costs *costs = &plan->ctx->costs;
   double pairs = (double)plan->left->count * (double)plan->right->count;
@@ -277,12 +280,20 @@ static double cores_pass_seconds(const adj_plan *plan) {
   return costs->cores_all_pairs_s + costs->cores_all_pairs * pairs * ns * 1e-9 / plan->ctx->threads;
 }
 
-/* The cores, or the device alone, whichever should be quicker. A device makes an estimate before it counts. */
+/* What the device found once, kept, is put into place and copied; without room for it, it is found again. */
+static void forecast_all(adj_plan *plan, double pass_s) {
+  double bytes = plan->estimated_pairs * (double)adji_plan_entry_bytes(plan);
+  plan->estimated_count_seconds = pass_s;
+  plan->estimated_seconds = (plan->device.options.range.single ? 1.1 : 3) * pass_s + bytes / plan->ctx->costs.copy_rate;
+}
+
+/* The cores, or the device alone, whichever should be quicker. */
 static adj_status compare_all(adj_plan *plan, adji_algorithm algorithm) {
-  double device_s = device_pass_seconds(plan), cores_s = cores_pass_seconds(plan);
-  bool cores = cores_s < 1.5 * device_s;
-  adji_forget_device(plan); /* it is planned for again, if it is used */
-  adj_status status = cores ? ADJ_OK : adji_plan_range_on_gpu(plan, algorithm);
+  double device_s = adji_all_pairs_seconds(&plan->question, (double)plan->left->count);
+  double cores_s = cores_pass_seconds(plan);
+  bool cores = cores_s < device_s;
+  if (cores) adji_forget_device(plan);
+  adj_status status = cores ? ADJ_OK : adji_plan_range_as_chosen(plan, algorithm);
   if (status == ADJ_E_DEVICE || status == ADJ_E_DEVICE_MEMORY) {
     adji_log(plan->ctx, ADJ_LOG_WARN, "the cores do this join alone: %s", adj_last_error());
     adji_forget_cores(plan); /* which frees the engine of any worker */
@@ -292,11 +303,8 @@ static adj_status compare_all(adj_plan *plan, adji_algorithm algorithm) {
   }
   if (cores) status = adji_plan_range_on_cores(plan, algorithm);
   if (status) return status;
-  if (!cores) {
-    plan->estimated_count_seconds = device_s;
-    plan->estimated_seconds =
-        2 * device_s + plan->estimated_pairs * (double)adji_plan_entry_bytes(plan) / plan->ctx->costs.copy_rate;
-  }
+  if (!cores) plan->choice.algorithm = ADJI_ALGORITHM_BRUTE;
+  if (!cores) forecast_all(plan, device_s);
   snprintf(plan->choice.reason, sizeof plan->choice.reason,
            "the %s alone: comparing all pairs takes the cores about %.2g s, and the GPU %.2g s",
            cores ? "cores" : "GPU", cores_s, device_s);

@@ -276,15 +276,16 @@ adj_status adji_plan_range_on_cores(adj_plan *plan, adji_algorithm algorithm) {
   return status ? status : adji_prepare_cores(plan, &chosen);
 }
 
-/* Few points in many dimensions: looking up cells takes a device longer than comparing all pairs. 1,000 points in 64
- * dimensions, Linf with 10 neighbours, took an H200 17 ms through a grid and 1.8 without; in 10 dimensions, L2, 1.3 and
- * 0.7. */
+/* Few points in many dimensions: looking for axes takes the host longer than comparing all pairs takes a device, and a
+ * grid or a prefilter takes it 2 ms to set up. On an H200 10,000 x 10 points, L2 with 10 neighbours, took 4.3 ms
+ * through tensor cores and 0.4 without; 10,000 x 384, L1, took 12 ms, of which the choice was 8. */
 static bool are_few_and_long(const adji_range_question *q) {
-  enum { MOST_POINTS = 2048, LEAST_DIM = 7, MOST_DIM = 64 };
+  static const double CHOICE_S = 0.002, CHOICE_DIM_S = 10e-6;
   static const adji_tuning none = {0};
   uint32_t dim = q->join->left->dim;
-  return q->join->right->count <= MOST_POINTS && dim >= LEAST_DIM && dim <= MOST_DIM &&
-         memcmp(q->tuning, &none, sizeof none) == 0; /* settings may be for grids */
+  if (ADJI_GPU_WIDTH(dim) || memcmp(q->tuning, &none, sizeof none)) return false; /* settings may be for grids */
+  double queries = (double)(q->join->self_join ? adji_question_points(q) : q->join->left->count);
+  return adji_all_pairs_seconds(q, queries) < CHOICE_S + CHOICE_DIM_S * dim;
 }
 
 adj_status adji_choose_for_device(const adji_range_question *question, adji_algorithm algorithm,
@@ -313,6 +314,7 @@ adj_status adji_choose_for_device(const adji_range_question *question, adji_algo
                                           .lender = q.lender,
                                           .timed = true,
                                           .tensor = &grid->tensor,
+                                          .all_pairs = adji_choose_device_all_pairs(&q, grid),
                                           .mirrored = adji_choose_device_mirrored(&q, grid),
                                           .single = adji_choose_device_single(&q, grid),
                                           .single_pairs = tuning->device_pairs,
@@ -329,6 +331,8 @@ adj_status adji_choose_for_device(const adji_range_question *question, adji_algo
 
 uint64_t adji_device_sample(const adj_plan *plan) {
   uint64_t sample = plan->tuning.sample ? plan->tuning.sample : 4096;
+  if (plan->device.options.range.all_pairs && !plan->tuning.sample)
+    sample = adji_all_pairs_sample(plan->left->count, sample);
   return sample < plan->left->count ? sample : plan->left->count;
 }
 
@@ -388,19 +392,11 @@ static void choose_tree_on_device(adj_plan *plan, adji_algorithm algorithm) {
 /* Few queries of a kept index are counted sooner than sampled. */
 enum { FEW_ON_DEVICE = 1 << 14 };
 
-/* The device builds the index; the grid is chosen here. */
-adj_status adji_plan_range_on_gpu(adj_plan *plan, adji_algorithm algorithm) {
-  uint64_t begin = adji_now_ns();
-  bool tree = false;
-  adj_status status = wants_tree(plan, algorithm, &tree);
-  if (status) return status;
-  if (tree)
-    choose_tree_on_device(plan, algorithm);
-  else
-    status = adji_choose_for_device(&plan->question, algorithm, &plan->device);
+/* The device builds the index. begin: when the plan was begun. */
+static adj_status open_on_gpu(adj_plan *plan, adji_algorithm algorithm, bool tree, uint64_t begin) {
   plan->choice.backend = ADJ_BACKEND_GPU;
   uint64_t planned = adji_now_ns();
-  if (!status) status = adji_gpu_range_create(&plan->device.options, &plan->engine);
+  adj_status status = adji_gpu_range_create(&plan->device.options, &plan->engine);
   if (status == ADJ_E_DEVICE_MEMORY && tree && !plan->join.limits && !algorithm) { /* a grid may go in chunks */
     tree = false;
     status = adji_choose_for_device(&plan->question, algorithm, &plan->device);
@@ -417,6 +413,25 @@ adj_status adji_plan_range_on_gpu(adj_plan *plan, adji_algorithm algorithm) {
   plan->plan_s = seconds(begin, planned) + seconds(indexed, adji_now_ns());
   adji_trace(plan->ctx, "plan", 0, begin, 0);
   return status;
+}
+
+/* The grid is chosen here. */
+adj_status adji_plan_range_on_gpu(adj_plan *plan, adji_algorithm algorithm) {
+  uint64_t begin = adji_now_ns();
+  bool tree = false;
+  adj_status status = wants_tree(plan, algorithm, &tree);
+  if (status) return status;
+  if (tree)
+    choose_tree_on_device(plan, algorithm);
+  else
+    status = adji_choose_for_device(&plan->question, algorithm, &plan->device);
+  return status ? status : open_on_gpu(plan, algorithm, tree, begin);
+}
+
+adj_status adji_plan_range_as_chosen(adj_plan *plan, adji_algorithm algorithm) {
+  bool tree = false;
+  adj_status status = wants_tree(plan, algorithm, &tree);
+  return status ? status : open_on_gpu(plan, algorithm, false, adji_now_ns());
 }
 
 void adji_forget_cores(adj_plan *plan) {

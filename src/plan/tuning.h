@@ -61,6 +61,7 @@ typedef enum adji_share_by { ADJI_SHARE_RATES = 1, ADJI_SHARE_FIXED = 2 } adji_s
   X(uint64_t, NUMBER, device_pairs, "test.device_pairs", 1, 1e12, NULL, DEVICE, ANY, 0, 0)           \
   X(uint64_t, NUMBER, device_blocks, "test.device_blocks", 1, 1e6, NULL, DEVICE, ANY, DEVICE, TREES) \
   X(uint64_t, NAME, mirrored, "test.mirrored", 0, 0, switches, DEVICE, GRID | BRUTE, 0, 0)           \
+  X(uint64_t, NAME, all_pairs, "test.all_pairs", 0, 0, switches, DEVICE, BRUTE, 0, 0)                \
   X(uint64_t, NAME, tile_hits, "test.tile_hits", 0, 0, switches, GPU, GRID, 0, 0)                    \
   X(uint64_t, NAME, query_hits, "test.query_hits", 0, 0, switches, GPU, GRID, 0, 0)                  \
   X(uint64_t, NAME, per_query, "test.per_query", 0, 0, switches, 0, 0, DEVICE, TREES)                \

@@ -6,7 +6,7 @@
 #define ADJI_GPU_BRUTE_BRUTE_DISTANCE_CUH
 
 #include "gpu/brute/brute.cuh"
-#include "gpu/shared/steps.cuh"
+#include "gpu/shared/register_tile.cuh"
 
 /* The sum of query i and point j goes to values[i * stride + j]; NaN if the pair does not belong, which is a point
  * with itself or a sum above the limit. Entries up to the next multiple of ADJI_TILE_COLUMNS may be written. All
@@ -64,24 +64,6 @@ static distances<T> distances_of(const adji_distance_job *job) {
   return distances<T>{
       *job,    static_cast<const T *>(job->queries), static_cast<const T *>(job->points), static_cast<T>(job->limit),
       measure, static_cast<T *>(job->values)};
-}
-
-/* Copies one coordinate to shared memory without a register (cp.async); and waits for all but the last GROUPS groups
- * of copies. */
-static __device__ __forceinline__ void copy_async(float *to, const float *from) {
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(static_cast<uint32_t>(__cvta_generic_to_shared(to))),
-               "l"(from));
-}
-static __device__ __forceinline__ void copy_async(double *to, const double *from) {
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(static_cast<uint32_t>(__cvta_generic_to_shared(to))),
-               "l"(from));
-}
-static __device__ __forceinline__ void end_group() {
-  asm volatile("cp.async.commit_group;");
-}
-template <int GROUPS>
-static __device__ __forceinline__ void wait_for_groups() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(GROUPS));
 }
 
 #endif

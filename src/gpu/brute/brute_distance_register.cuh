@@ -1,23 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sums of a tile of queries with a tile of right points, in registers: the modified matrix product of papers/004,
- * section 4.2, with canonical steps in place of multiplications. One instance per type, step and shape.
+ * Sums of a tile of queries with a tile of right points, in registers (gpu/shared/register_tile.cuh). One instance per
+ * type, step and shape.
  *
  *     values[i][j] = step over the dimensions, in order, of query i and right point j
  *
  * Points, queries and values are in device memory. A block has 4 x 2 warps and a tile of 128 x 128 sums (f64: 64 x 64),
- * or 1 x 4 warps and 32 x 256 (16 x 128) for few queries. A warp owns 8 V rows and 16 V columns of it, where V is 16
- * bytes of values. A lane owns 2 V x 2 V sums in registers: rows V at a time, 4 V apart, and columns V at a time, 8 V
- * apart, so that the 16-byte loads of a warp cover 64 and 128 bytes without a gap.
- *
- * 1. Coordinates of all points of the tile, DEPTH dimensions at a time, go to shared memory, dimension by dimension,
- *    while the previous ones are used: two buffers, filled by cp.async, 64 bytes per point at a time.
- * 2. For each of these dimensions a lane loads 2 V + 2 V coordinates and makes 4 V V steps.
- * 3. What does not belong becomes NaN; rows of the matrix are written 16 bytes per lane.
+ * or 1 x 4 warps and 32 x 256 (16 x 128) for few queries. Coordinates are copied 64 bytes per point at a time. What
+ * does not belong becomes NaN; rows of the matrix are written 16 bytes per lane.
  *
  * Points past the last have no coordinates in shared memory and no place in the matrix: what is computed for them is
- * not written. One barrier per DEPTH dimensions: after it the buffer to be read is complete, and the other one has been
- * read. Limited by instruction issue: 4 V V steps (L2: 2 instructions each) for 4 loads; 6 % more for copies and loops.
+ * not written.
  */
 #ifndef ADJI_GPU_BRUTE_BRUTE_DISTANCE_REGISTER_CUH
 #define ADJI_GPU_BRUTE_BRUTE_DISTANCE_REGISTER_CUH
@@ -25,33 +18,6 @@
 #include "gpu/brute/brute_distance.cuh"
 
 namespace {
-
-template <class T, int WARP_ROWS_, int WARP_COLUMNS_>
-struct register_shape {
-  enum {
-    VECTOR = 16 / sizeof(T),
-    EACH = 2 * VECTOR, /* rows per lane, and columns */
-    WARP_ROWS = WARP_ROWS_,
-    WARP_COLUMNS = WARP_COLUMNS_,
-    THREADS = WARP_ROWS * WARP_COLUMNS * ADJI_WARP,
-    ROWS = WARP_ROWS * 8 * VECTOR,
-    COLUMNS = WARP_COLUMNS * 16 * VECTOR,
-    DEPTH = 64 / sizeof(T),
-    ROWS_APART = ROWS + VECTOR, /* so that the dimensions of a point are in different banks */
-    COLUMNS_APART = COLUMNS + VECTOR
-  };
-};
-
-template <class T, class S>
-struct register_tile {
-  T queries[S::DEPTH][S::ROWS_APART];
-  T points[S::DEPTH][S::COLUMNS_APART];
-};
-
-template <class T>
-struct alignas(16) vector_of {
-  T at[16 / sizeof(T)];
-};
 
 /* Copies dimension k of every STEP-th point of a tile. `at`: the thread's first one; `remaining`: how many points
  * there are from that one on. */
@@ -93,36 +59,6 @@ struct tile_source {
   }
 };
 
-/* The i-th of the lane's rows, and columns, in the tile. */
-template <class S>
-__device__ __forceinline__ uint32_t row_of(uint32_t i) {
-  uint32_t warp = threadIdx.x / ADJI_WARP / S::WARP_COLUMNS, lane = threadIdx.x % ADJI_WARP / 8;
-  return (warp * 8 + lane + i / S::VECTOR * 4) * S::VECTOR + i % S::VECTOR;
-}
-template <class S>
-__device__ __forceinline__ uint32_t column_of(uint32_t j) {
-  uint32_t warp = threadIdx.x / ADJI_WARP % S::WARP_COLUMNS, lane = threadIdx.x % 8;
-  return (warp * 16 + lane + j / S::VECTOR * 8) * S::VECTOR + j % S::VECTOR;
-}
-
-/* The steps of one dimension. */
-template <int STEP, class T, class S>
-__device__ __forceinline__ void add_dimension(const distances<T> &d, const register_tile<T, S> &tile, uint32_t k,
-                                              uint32_t dimension, T (&sums)[S::EACH][S::EACH]) {
-  vector_of<T> x[2], c[2];
-#pragma unroll
-  for (int half = 0; half < 2; half++) {
-    x[half] = *reinterpret_cast<const vector_of<T> *>(&tile.queries[k][row_of<S>(half * S::VECTOR)]);
-    c[half] = *reinterpret_cast<const vector_of<T> *>(&tile.points[k][column_of<S>(half * S::VECTOR)]);
-  }
-#pragma unroll
-  for (int i = 0; i < S::EACH; i++)
-#pragma unroll
-    for (int j = 0; j < S::EACH; j++)
-      sums[i][j] = adji_gpu_step<STEP>(sums[i][j], x[i / S::VECTOR].at[i % S::VECTOR],
-                                       c[j / S::VECTOR].at[j % S::VECTOR], d.measure, dimension);
-}
-
 template <int STEP, class T, class S>
 __device__ __forceinline__ void store_sums(const distances<T> &d, uint32_t first_row, uint32_t first_column,
                                            T (&sums)[S::EACH][S::EACH]) {
@@ -149,31 +85,9 @@ template <class T, int STEP, class S>
 __global__ void __launch_bounds__(S::THREADS, 512 / S::THREADS) sums_in_registers(distances<T> d, uint32_t row_tiles) {
   __shared__ __align__(16) register_tile<T, S> tiles[2];
   uint32_t first_row = blockIdx.x % row_tiles * S::ROWS, first_column = blockIdx.x / row_tiles * S::COLUMNS;
-  constexpr int UNROLLED = STEP >= ADJI_STEP_L2_BOX ? 1 : 4; /* the lengths of a periodic box take registers */
   T sums[S::EACH][S::EACH];
-#pragma unroll
-  for (int i = 0; i < S::EACH; i++)
-#pragma unroll
-    for (int j = 0; j < S::EACH; j++)
-      sums[i][j] = 0;
   tile_source<T, S> source(d, first_row, first_column);
-  source.fill(0, &tiles[0]);
-  uint32_t buffer = 0;
-  for (uint32_t from = 0; from < d.dim; from += S::DEPTH, buffer ^= 1) {
-    wait_for_groups<0>();
-    __syncthreads();
-    if (from + S::DEPTH < d.dim) source.fill(from + S::DEPTH, &tiles[buffer ^ 1]);
-    const register_tile<T, S> &tile = tiles[buffer];
-    if (d.dim - from >= S::DEPTH) {
-#pragma unroll UNROLLED
-      for (uint32_t k = 0; k < S::DEPTH; k++)
-        add_dimension<STEP, T, S>(d, tile, k, from + k, sums);
-    } else {
-#pragma unroll 1
-      for (uint32_t k = 0; k < d.dim - from; k++)
-        add_dimension<STEP, T, S>(d, tile, k, from + k, sums);
-    }
-  }
+  sum_tile<STEP, T, S>(d.measure, d.dim, &source, tiles, sums);
   store_sums<STEP, T, S>(d, first_row, first_column, sums);
 }
 

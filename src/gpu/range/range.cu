@@ -54,7 +54,8 @@ adji_tiles_job adji_range_job(const adji_gpu_range *r) {
 static adj_status run_kernels(adji_gpu_range *r, const adji_tiles_job *job) {
   adji_range_tree_job tree = {r->tree, r->limits.at, r->blocks};
   if (r->tree) return adji_range_tree_run(r->gpu, r->gpu->compute, job, &tree);
-  if (r->tensor) return adji_tensor_tiles_run(r->gpu, r->gpu->compute, job, &r->halves, &r->given);
+  if (r->all_pairs) return adji_all_pairs_run(r->gpu, r->gpu->compute, job, r->blocks);
+  if (r->tensor) return adji_tensor_tiles_run(r->gpu, r->gpu->compute, job, &r->halves, &r->given, r->blocks);
   return adji_tiles_run(r->gpu, r->gpu->compute, job);
 }
 
@@ -99,8 +100,10 @@ static adj_status choose_room(adji_gpu_range *r, adji_count_cache_request *reque
   request->room = 1.3 * rows + 1024;
   if (r->lent) request->room += 1.2 * rows * r->lent->row_chunks; /* a question like the last one */
   if (r->join.left->dim <= 3 || r->tree) return ADJ_OK;
-  adj_status status = adji_gpu_range_sample(r, 4096, &pairs, &candidates);
-  if (!status) request->room += pairs * 1.2 / (!in_pairs ? ADJI_WARP : r->join.style.one_way ? 1 : 2);
+  uint64_t sample = r->all_pairs ? adji_all_pairs_sample(r->rows, 4096) : 4096;
+  adj_status status = adji_gpu_range_sample(r, sample, &pairs, &candidates);
+  bool once = r->mirrored && !r->join.style.one_way; /* an item is two entries */
+  if (!status) request->room += pairs * (r->all_pairs ? 1.5 : 1.2) / (!in_pairs ? ADJI_WARP : once ? 2 : 1);
   return status;
 }
 
@@ -114,7 +117,9 @@ static double tile_hit_room(const adji_gpu_range *r) {
 static adj_status make_hits(adji_gpu_range *r) {
   adji_count_cache_request request = {ADJI_CACHE_NONE, 0, r->rows, r->join.left->type, false};
   adji_tiles_job job = adji_range_job(r);
-  if (r->tensor || r->tree || adji_range_wants_sums(r) || adji_access_by_point(r->points.options.access)) return ADJ_OK;
+  if (r->tensor || r->all_pairs || r->tree || adji_range_wants_sums(r) ||
+      adji_access_by_point(r->points.options.access))
+    return ADJ_OK;
   if (r->query_hits && adji_tiles_can_keep_query_hits(&job)) {
     request.form = ADJI_CACHE_QUERY_HITS;
     request.room = static_cast<double>(r->rows) * (r->grid->row_count / ADJI_QUERY_HIT_GROUP);
@@ -131,7 +136,7 @@ static adj_status make_count_cache(adji_gpu_range *r) {
   adji_count_cache_free(r->gpu, &r->cache);
   adj_status status = make_hits(r);
   if (status || r->cache.form != ADJI_CACHE_NONE || !r->single) return status;
-  adji_count_cache_request request = {r->mirrored ? ADJI_CACHE_PAIRS : ADJI_CACHE_ROW_CHUNKS, 0, r->rows,
+  adji_count_cache_request request = {adji_range_adds(r) ? ADJI_CACHE_PAIRS : ADJI_CACHE_ROW_CHUNKS, 0, r->rows,
                                       r->join.left->type, adji_range_wants_sums(r)};
   status = choose_room(r, &request);
   return status ? status : adji_count_cache_make(r->gpu, &request, &r->cache);
@@ -148,7 +153,7 @@ static __global__ void find_longest(const uint32_t *degrees, uint64_t rows, unsi
 }
 
 static adj_status measure_rows(adji_gpu_range *r) {
-  if (!r->mirrored || !r->rows) return ADJ_OK;
+  if ((!adji_range_adds(r) && !r->tensor) || !r->rows) return ADJ_OK;
   uint32_t blocks = adji_blocks_for(r->rows, 256), most = 8 * static_cast<uint32_t>(r->gpu->multiprocessors);
   if (blocks > most) blocks = most;
   find_longest<<<blocks, 256, 0, r->gpu->compute>>>(adji_at<uint32_t>(r->degrees), r->rows,
@@ -160,7 +165,8 @@ static adj_status measure_rows(adji_gpu_range *r) {
 /* Counts start at 0 if kernels add to them. Other kernels write the count of every row, if there is anything to
  * compare. The entry behind the last row is read, but added to no offset. */
 static adj_status clear_degrees(adji_gpu_range *r) {
-  if (r->right->count && !r->mirrored && !r->tensor && !adji_access_by_point(r->points.options.access)) return ADJ_OK;
+  if (r->right->count && !adji_range_adds(r) && !r->tensor && !adji_access_by_point(r->points.options.access))
+    return ADJ_OK;
   ADJI_CUDA(r->gpu, cudaMemsetAsync(r->degrees.at, 0, (r->rows + 1) * 4, r->gpu->compute));
   return ADJ_OK;
 }

@@ -29,6 +29,13 @@ static inline bool adji_gpu_can_mirror(const adji_measure *measure, uint32_t dim
   return measure->step == ADJI_STEP_L2 && dim > 3 && dim <= ADJI_MOST_MIRRORED;
 }
 
+/* Queries of a sample where all pairs are compared: there they take their part of the whole time. */
+static inline uint64_t adji_all_pairs_sample(uint64_t queries, uint64_t wanted) {
+  enum { LEAST = 512, PART = 16 };
+  uint64_t most = queries / PART > LEAST ? queries / PART : LEAST;
+  return wanted < most ? wanted : most;
+}
+
 typedef struct adji_gpu_range_options {
   const adji_join *join; /* copied */
   const adji_measure *measure;
@@ -47,6 +54,7 @@ typedef struct adji_gpu_range_options {
   adji_gpu_points *keep;
   const adji_halves_plan *tensor; /* the prefilter of tensor cores; NULL, or not used: none. Copied */
   bool timed;                     /* adji_gpu_range_work reports the seconds of kernels */
+  bool all_pairs;                 /* from seven dimensions on, without axes and prefilter: compares in tiles */
   bool mirrored;                  /* counts by comparing every two points once, if there are kernels for it */
   bool single;                    /* single evaluation: a count before fills caches what it finds */
   uint64_t single_pairs; /* room of that cache, in pairs; 0: from an estimate. If it is too small, pairs are evaluated

@@ -82,7 +82,7 @@ static adj_status select_queries(adji_gpu_range *r, const adji_gpu_window *windo
 
 static adj_status place_cached(adji_gpu_range *r, const adji_gpu_window *window, const adji_range_slot *s) {
   adji_count_cache_place place = {adji_at<uint64_t>(r->offsets), *window, adji_at<uint32_t>(s->ids), s->sums.at,
-                                  r->join.style.one_way};
+                                  r->join.style.one_way || !r->mirrored};
   return adji_count_cache_put(r->gpu, &r->cache, &place);
 }
 

@@ -193,8 +193,11 @@ static adj_status open_grid(adji_gpu_range *r, const adji_gpu_range_options *opt
               adji_tensor_tiles_fit(r->gpu, options->tensor->scale.width);
   adj_status status = build_indices(r, options);
   if (!status) status = make_halves(r, options->tensor);
+  uint32_t dim = r->join.left->dim;
+  r->all_pairs = options->all_pairs && !status && !r->tensor && !by_point && !r->grid->axis_count &&
+                 !r->right->images && adji_all_pairs_can(dim);
   r->mirrored = options->mirrored && r->left == r->right && !r->tensor && !by_point &&
-                adji_gpu_can_mirror(&r->measure, r->join.left->dim);
+                (r->all_pairs || adji_gpu_can_mirror(&r->measure, dim));
   return status;
 }
 

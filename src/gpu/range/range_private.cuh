@@ -8,6 +8,7 @@
 #include "gpu/device/stopwatch.cuh"
 #include "gpu/index/right.cuh"
 #include "gpu/papers/per_point.cuh"
+#include "gpu/range/all_pairs.cuh"
 #include "gpu/range/count_cache.cuh"
 #include "gpu/range/tensor_tiles.cuh"
 #include "gpu/range/tiles.cuh"
@@ -41,6 +42,7 @@ struct adji_gpu_range {
   const adji_gpu_index *left; /* the same as right in a self-join without images */
   uint64_t rows;              /* of the result */
   bool tensor;                /* pairs go through the prefilter of tensor cores, which has its own copy of the points */
+  bool all_pairs;             /* every query is compared with every right point, in tiles */
   adji_gpu_halves halves;
   adji_tensor_tiles_rows given;         /* points as given, for the prefilter */
   adji_block left_points, right_points; /* copies of host points */
@@ -74,6 +76,11 @@ static inline adj_status adji_range_stop_watch(adji_gpu_range *r) {
 /* Whether the cache has entries, which a fill only puts into place. */
 static inline bool adji_range_has_entries(const adji_gpu_range *r) {
   return r->cache.form == ADJI_CACHE_ROW_CHUNKS || r->cache.form == ADJI_CACHE_PAIRS;
+}
+
+/* Whether kernels add to the counts of rows, and do not report the longest. */
+static inline bool adji_range_adds(const adji_gpu_range *r) {
+  return r->mirrored || r->all_pairs;
 }
 
 static inline bool adji_range_wants_sums(const adji_gpu_range *r) {

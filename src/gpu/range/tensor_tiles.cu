@@ -43,9 +43,9 @@ static products with_types(const adji_tiles_job *job, const adji_gpu_halves *hal
 }
 
 template <class S>
-static adj_status launch(adji_gpu *gpu, cudaStream_t stream, const products &job) {
+static adj_status launch(adji_gpu *gpu, cudaStream_t stream, const products &job, bool whole) {
   uint64_t bytes = shared_bytes<S>(job.pitch), blocks = (job.query_count + S::ROWS - 1) / S::ROWS, parts = 1;
-  if (!job.degrees && !job.ids) { /* as many as the device runs at a time */
+  if (!job.ids && !whole) { /* as many as the device runs at a time; rows belong to one block */
     uint64_t held = static_cast<uint64_t>(gpu->multiprocessors) * S::BLOCKS;
     parts = held / blocks ? held / blocks : 1;
     if (parts > job.tiles) parts = job.tiles;
@@ -67,14 +67,14 @@ bool adji_tensor_tiles_fit(const adji_gpu *gpu, uint32_t width) {
 }
 
 adj_status adji_tensor_tiles_run(adji_gpu *gpu, cudaStream_t stream, const adji_tiles_job *job,
-                                 const adji_gpu_halves *halves, const adji_tensor_tiles_rows *rows) {
+                                 const adji_gpu_halves *halves, const adji_tensor_tiles_rows *rows, bool whole) {
   if (!job->query_count || !job->right->count) return ADJ_OK;
   products p = with_types(job, halves, rows);
-  if (p.steps == 1) return launch<shape<1, 4, 2, 128, 3, 4, 5>>(gpu, stream, p);
-  if (p.steps == 2) return launch<shape<2, 4, 2, 128, 2, 4, 4>>(gpu, stream, p);
-  if (p.steps == 3) return launch<shape<3, 4, 2, 128, 2, 4, 3>>(gpu, stream, p);
-  if (p.steps == 4) return launch<shape<4, 4, 2, 128, 2, 4, 3>>(gpu, stream, p);
-  if (p.steps == 6) return launch<shape<6, 2, 2, 64, 2, 8, 2>>(gpu, stream, p);
-  if (p.steps == 8) return launch<shape<8, 2, 2, 64, 2, 8, 2>>(gpu, stream, p);
-  return p.steps <= 12 ? launch<many_steps>(gpu, stream, p) : launch<more_steps>(gpu, stream, p);
+  if (p.steps == 1) return launch<shape<1, 4, 2, 128, 3, 4, 5>>(gpu, stream, p, whole);
+  if (p.steps == 2) return launch<shape<2, 4, 2, 128, 2, 4, 4>>(gpu, stream, p, whole);
+  if (p.steps == 3) return launch<shape<3, 4, 2, 128, 2, 4, 3>>(gpu, stream, p, whole);
+  if (p.steps == 4) return launch<shape<4, 4, 2, 128, 2, 4, 3>>(gpu, stream, p, whole);
+  if (p.steps == 6) return launch<shape<6, 2, 2, 64, 2, 8, 2>>(gpu, stream, p, whole);
+  if (p.steps == 8) return launch<shape<8, 2, 2, 64, 2, 8, 2>>(gpu, stream, p, whole);
+  return p.steps <= 12 ? launch<many_steps>(gpu, stream, p, whole) : launch<more_steps>(gpu, stream, p, whole);
 }

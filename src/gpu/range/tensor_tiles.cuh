@@ -17,9 +17,10 @@ typedef struct adji_tensor_tiles_rows {
 /* Whether the device has enough shared memory for copies of this width. */
 bool adji_tensor_tiles_fit(const adji_gpu *gpu, uint32_t width);
 
-/* Runs a job of f32 and L2 without images, with the results of adji_tiles_run. A count without degrees is also split
- * along the candidates; its longest row is then meaningless. */
+/* Runs a job of f32 and L2 without images, with the results of adji_tiles_run. A count without row chunks is also split
+ * along the candidates: it adds to degrees, which were 0 before, and does not report the longest row. whole: it is not
+ * split. */
 adj_status adji_tensor_tiles_run(adji_gpu *gpu, cudaStream_t stream, const adji_tiles_job *job,
-                                 const adji_gpu_halves *halves, const adji_tensor_tiles_rows *rows);
+                                 const adji_gpu_halves *halves, const adji_tensor_tiles_rows *rows, bool whole);
 
 #endif

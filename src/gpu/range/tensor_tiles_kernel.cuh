@@ -21,8 +21,8 @@
  *                the row, whose place and length are known, or to a chunk of 32 entries that stores its row. All
  *                warps of a block do so at the same time: at the next barrier they would wait for each other anyway.
  *
- * Grid: x: blocks of queries; y: parts of the candidates, more than one only where rows are not counted.
- * Synchronisation: a barrier a stage, and around the list; each row belongs to one warp.
+ * Grid: x: blocks of queries; y: parts of the candidates, more than one only where rows are not kept.
+ * Synchronisation: a barrier a stage, and around the list; what is kept of a row belongs to one warp.
  *
  * Limits, on an H200: for 1,024 pairs 6.4 to 7.4 cycles an mma.sync and 80 for steps 3 and 4, one after the other: 137
  * cycles of a scheduler in 16 dimensions, 306 in 64. Pairs that pass cost some 140 to 220 each.

@@ -195,6 +195,8 @@ __device__ __forceinline__ void store_counts(const products &job, const warp_row
     const uint64_t *bounds = bounds_of(job, rows->ids[r]);
     if (job.ids && !job.row_chunks)
       broken += many != bounds[1] - bounds[0];
+    else if (job.degrees && gridDim.y > 1)
+      atomicAdd(job.degrees + rows->ids[r], many);
     else if (job.degrees)
       job.degrees[rows->ids[r]] = many;
   }

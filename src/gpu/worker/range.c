@@ -431,6 +431,13 @@ uint64_t adji_gpu_range_worker_cells(const adji_worker *worker) {
  * if all were filled, which would meet twice as many candidates at most. */
 enum { LANE_DIM = 3, LANE_QUERIES = 8 };
 
+/* What launches and waits take of a trial, however few queries it has: of a sample, and of a list. */
+static const double SAMPLE_S = 30e-6, LIST_S = 200e-6;
+
+static double less_begin(double seconds, double begin) {
+  return fmax(seconds - begin, 0.1 * seconds);
+}
+
 /* What some queries met and took, scaled up to all. */
 static adji_range_trial scale_up(const range_device *d, uint64_t queries, double seconds, double pairs,
                                  double candidates) {
@@ -453,7 +460,7 @@ adj_status adji_gpu_range_worker_guess(adji_worker *worker, uint64_t sample, adj
   double seconds = adji_gpu_range_work(d->range).kernel_s - before;
   adji_gpu_unlock(d->gpu);
   if (d->join.left->dim <= LANE_DIM && queries < all) seconds /= LANE_QUERIES;
-  if (!status) *out = scale_up(d, queries, seconds, pairs * part, candidates * part);
+  if (!status) *out = scale_up(d, queries, less_begin(seconds, SAMPLE_S), pairs * part, candidates * part);
   d->candidates = out->candidates;
   return status;
 }
@@ -468,7 +475,7 @@ static adj_status count_some(range_device *d, uint64_t wanted, adji_range_trial 
   adj_status status = adji_gpu_lists_list(d->lists.range, &list, 0, d->join.ctx->threads, &listed);
   if (!status) status = adji_gpu_lists_listed(d->lists.range, 0, &found);
   double seconds = (double)(adji_now_ns() - begun) * 1e-9;
-  if (!status) *out = scale_up(d, queries, seconds, (double)found.pairs, (double)found.candidates);
+  if (!status) *out = scale_up(d, queries, less_begin(seconds, LIST_S), (double)found.pairs, (double)found.candidates);
   return status;
 }
 

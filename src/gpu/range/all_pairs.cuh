@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The range join's kernels for many dimensions where nothing is indexed: every query is compared with every right
+ * point. Any metric, and both types.
+ */
+#ifndef ADJI_GPU_RANGE_ALL_PAIRS_CUH
+#define ADJI_GPU_RANGE_ALL_PAIRS_CUH
+
+#include "gpu/range/tiles_job.cuh"
+
+/* Whether there are kernels: the index must have its coordinates by dimension. */
+static inline bool adji_all_pairs_can(uint32_t dim) {
+  return !adji_gpu_width(dim);
+}
+
+/* Runs a job without images and row chunks, with the results of adji_tiles_run, except that counts are added to
+ * degrees, which were 0 before, and the longest row is not reported. Also with pairs where it is not mirrored: each
+ * pair then belongs to the row of its first point alone. whole: each query is compared with all points by one block, so
+ * that there are no more blocks than queries need. */
+adj_status adji_all_pairs_run(adji_gpu *gpu, cudaStream_t stream, const adji_tiles_job *job, bool whole);
+
+/* By type and metric, one file each. */
+adj_status adji_all_pairs_f32(adji_gpu *gpu, cudaStream_t stream, const adji_tiles_job *job, bool whole);
+adj_status adji_all_pairs_f64(adji_gpu *gpu, cudaStream_t stream, const adji_tiles_job *job, bool whole);
+
+#endif
