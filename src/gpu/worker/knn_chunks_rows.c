@@ -11,8 +11,8 @@
 #include "gpu/worker/place.h"
 #include "result/rows.h"
 
-/* PIECES_A_LANE: so many that lanes end at about the same time. EXCHANGED: pairs of rows that a task exchanges. */
-enum { HALF = ADJI_STAGE_BYTES / 2, PIECES_A_LANE = 8, EXCHANGED = 1 << 14 };
+/* PIECES_A_LANE: with 8 instead of 2, lanes wait longer for copies. EXCHANGED: pairs of rows that a task exchanges. */
+enum { HALF = ADJI_STAGE_BYTES / 2, PIECES_A_LANE = 2, EXCHANGED = 1 << 14 };
 
 /* ---- Rows from the device ------------------------------------------------------------------------------ */
 
