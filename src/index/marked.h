@@ -23,8 +23,8 @@ typedef struct adji_marked {
 /* slabs: of a dimension, about; dim: up to ADJI_MARKED_DIMS. Memory: 2^18 bytes and 8 KiB a dimension. */
 adj_status adji_marked_open(adj_ctx *ctx, uint32_t dim, uint64_t slabs, adji_marked *out);
 void adji_marked_clear(adj_ctx *ctx, adji_marked *marked);
-/* The slabs of a dimension, with equally many of the values, which it sorts; at least one. */
-void adji_marked_cut(adji_marked *marked, uint32_t dim, double *values, uint32_t count);
+/* The slabs of dimension j, with equally many of the values, which it sorts; at least one. */
+void adji_marked_cut(adji_marked *marked, uint32_t j, double *values, uint32_t count);
 
 /* The cells with points within a box, low and high of each dimension; and how many words of them there are. Any lane
  * marks them. */

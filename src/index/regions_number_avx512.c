@@ -128,8 +128,8 @@ uint64_t adji_reached_avx512(const adji_reach_boxes *b, const double *point) {
     __mmask8 in = 0xff;
     for (uint32_t j = 0; j < b->dim; j++) {
       __m512d x = _mm512_set1_pd(point[j]);
-      __m512d above = _mm512_sub_pd(x, _mm512_loadu_pd(b->high + j * ADJI_REACHED_REGIONS + i));
-      __m512d below = _mm512_sub_pd(_mm512_loadu_pd(b->low + j * ADJI_REACHED_REGIONS + i), x);
+      __m512d above = _mm512_sub_pd(x, _mm512_loadu_pd(b->high + (uint64_t)j * ADJI_REACHED_REGIONS + i));
+      __m512d below = _mm512_sub_pd(_mm512_loadu_pd(b->low + (uint64_t)j * ADJI_REACHED_REGIONS + i), x);
       in = _mm512_mask_cmp_pd_mask(in, _mm512_max_pd(above, below), reach, _CMP_LE_OQ);
     }
     found |= (uint64_t)in << i;

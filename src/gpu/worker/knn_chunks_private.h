@@ -89,16 +89,13 @@ typedef struct adji_knn_chunks {
   adji_knn_pool pool;
   uint64_t batch; /* rows of the pool that visit at a time */
   char *query_points, *query_bounds;
-  char *scratch;   /* of each buffer: a list */
+  char *scratch;   /* of each lane: a list */
   uint64_t paired; /* rows of the window that are kept in pairs, from its first one on; see knn_chunks_rows.c */
   adji_run *run;   /* at work */
   const adji_pass *pass;
   uint64_t candidates;
   _Alignas(ADJI_LINE) _Atomic uint64_t pairs; /* written by all lanes */
 } adji_knn_chunks;
-
-/* Pinned buffers: copies go on while all lanes place rows. Each has its scratch. */
-enum { ADJI_KNN_BUFFERS_A_LANE = 2 };
 
 /* Some rows of a table, in host memory: k ids and sums each, padded, which may be overwritten. scratch: the number of a
  * list of c->scratch. */

@@ -64,7 +64,7 @@ static adj_status make_slabs(rest *r) {
   adj_status status = adji_marked_open(c->join.ctx, (uint32_t)dim, 2 * count, &r->marked);
   if (!values) status = ADJ_E_MEMORY;
   for (uint64_t i = 0; i < count && !status; i++) {
-    double low[ADJI_MARKED_DIMS], high[ADJI_MARKED_DIMS];
+    double low[ADJI_MARKED_DIMS] = {0}, high[ADJI_MARKED_DIMS] = {0};
     box_of(c, i * r->rows / count, low, high);
     for (uint64_t j = 0; j < dim; j++) {
       values[(j * count + i) * 2] = low[j];
@@ -86,7 +86,7 @@ static uint64_t most_marks(const rest *r) {
 
 static void mark_rows(void *user, uint64_t begin, uint64_t end) {
   rest *r = user;
-  double low[ADJI_MARKED_DIMS], high[ADJI_MARKED_DIMS];
+  double low[ADJI_MARKED_DIMS] = {0}, high[ADJI_MARKED_DIMS] = {0};
   for (uint64_t i = begin; i < end; i++) {
     box_of(r->c, i, low, high);
     adji_cell_box box = adji_marked_box(&r->marked, low, high);

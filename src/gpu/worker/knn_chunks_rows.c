@@ -11,9 +11,8 @@
 #include "gpu/worker/place.h"
 #include "result/rows.h"
 
-/* PIECES_A_LANE: so many that lanes end at about the same time, and not so many that starting copies takes longer than
- * they do. EXCHANGED: pairs of rows that a task exchanges. */
-enum { HALF = ADJI_STAGE_BYTES / 2, PIECES_A_LANE = 4, EXCHANGED = 1 << 14 };
+/* PIECES_A_LANE: with 8 instead of 2, lanes wait longer for copies. EXCHANGED: pairs of rows that a task exchanges. */
+enum { HALF = ADJI_STAGE_BYTES / 2, PIECES_A_LANE = 2, EXCHANGED = 1 << 14 };
 
 /* ---- Rows from the device ------------------------------------------------------------------------------ */
 
@@ -41,9 +40,10 @@ static adj_status copy_rows(void *user, uint64_t piece, uint32_t buffer) {
 }
 
 static adj_status rows_are_here(void *user, uint32_t buffer, bool *here) {
-  const fetching *f = user; /* copies end in order: the last one is asked for first */
-  adj_status status = adji_staging_here(f->c->gpu, buffer + ADJI_STAGE_SECOND, here);
-  return status || !*here ? status : adji_staging_here(f->c->gpu, buffer, here);
+  const fetching *f = user;
+  adj_status status = adji_staging_here(f->c->gpu, buffer, here);
+  if (status || !*here) return status;
+  return adji_staging_here(f->c->gpu, buffer + ADJI_STAGE_SECOND, here);
 }
 
 static void handle_rows(void *user, uint64_t piece, uint32_t buffer) {
@@ -60,13 +60,13 @@ adj_status adji_knn_rows_fetch(adji_knn_chunks *c, const adji_knn_found *found, 
   uint64_t share = count / (PIECES_A_LANE * (uint64_t)c->join.ctx->threads) + 1;
   fetching f = {c, found, HALF / row, handle};
   if (share < f.each) f.each = share;
-  adji_conveyor conveyor = {.ctx = c->join.ctx, .user = &f, .buffers = ADJI_KNN_BUFFERS_A_LANE * c->join.ctx->threads};
+  adji_conveyor conveyor = {.ctx = c->join.ctx, .user = &f, .buffers = c->join.ctx->threads};
   conveyor.pieces = (count + f.each - 1) / f.each;
   conveyor.copy = copy_rows;
   conveyor.here = rows_are_here;
   conveyor.handle = handle_rows;
   adji_conveyor_times times = {0};
-  adj_status status = adji_staging_open(c->gpu, conveyor.buffers);
+  adj_status status = adji_staging_open(c->gpu, c->join.ctx->threads);
   if (!status) status = adji_convey(&conveyor, &times);
   if (status) adji_gpu_quiesce(c->gpu); /* copies in progress still use buffers */
   c->run->device.down_s += (double)times.wait_ns * 1e-9;
