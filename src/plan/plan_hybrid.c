@@ -41,9 +41,8 @@ static adji_share_times times_of(const adj_plan *plan, double device_s) {
                             .extra = plan->ctx->costs.sharing_s};
 }
 
-/* Gives the join to the device alone, if that is fast enough: then plan->engine has a worker. A trial of few queries
- * would be the join itself: 100,000 points in clusters in six dimensions, k = 1,000, took 59 ms instead of 37. Then its
- * usual time decides. */
+/* Gives the join to the device alone, if that is fast enough: then plan->engine has a worker. With few queries
+ * a trial would be the join itself; then the usual time decides. */
 static adj_status choose_alone(adj_plan *plan, adji_pending_device *device) {
   double device_s = 0;
   if (adji_pending_wait(device)) return ADJ_OK; /* handled by adji_pending_add() */
