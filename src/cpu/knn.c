@@ -101,7 +101,8 @@ static adj_status fill_point(const knn_cores *c, adji_knn_group *g, uint64_t i, 
   if (window && !adji_window_has(window, row)) return ADJ_OK;
   adj_status status = adji_copy_point(c->join.left, row, g->coords);
   if (status) return status;
-  uint32_t found = adji_knn_group_find(g, row, c->order.items ? c->order.items[i] >> 32 : ADJI_NO_LEAF, tally);
+  uint32_t found = window && g->guess.enabled ? adji_knn_group_next(g, &c->order, i, tally)
+                                              : adji_knn_group_find(g, row, adji_point_chunk(&c->order, i), tally);
   if (window) adji_row_place_padded(window, &c->join.style, row, g->ids, g->sums, found);
   tally->pairs += found;
   return ADJ_OK;
@@ -113,11 +114,11 @@ enum { POINTS_AHEAD = 12, ROWS_AHEAD = 4 };
 static void fetch_ahead(const knn_cores *c, const adji_batch *batch, uint64_t i) {
   const adj_dataset *left = c->join.left;
   const adji_window *window = c->window;
+  adji_fetch_nodes(c->right, &c->order, i, batch);
   if (i + POINTS_AHEAD < batch->end)
     __builtin_prefetch(left->data + adji_point_row(&c->order, i + POINTS_AHEAD) * left->row_stride);
   if (i + ROWS_AHEAD >= batch->end) return;
   uint32_t row = adji_point_row(&c->order, i + ROWS_AHEAD);
-  if (c->order.items) adji_fetch_leaf(c->right, c->order.items[i + ROWS_AHEAD] >> 32);
   if (!adji_window_has(window, row)) return;
   uint64_t at = (row - window->first_row) * window->k;
   for (uint32_t k = 0; k < window->k && k < 64; k += 16) {
@@ -165,8 +166,10 @@ static adj_status begin(void *state, adji_run *run, const adji_pass *pass) {
   c->groups = adji_alloc_zero(&ctx->memory, c->options.lanes, sizeof *c->groups, "workers");
   if (!c->groups) return ADJ_E_MEMORY;
   adj_status status = ADJ_OK;
-  for (uint32_t lane = 0; lane < c->options.lanes && !status; lane++)
+  for (uint32_t lane = 0; lane < c->options.lanes && !status; lane++) {
     status = adji_knn_group_init(&c->groups[lane], &c->join, c->left, c->right);
+    if (!status && adji_point_order_is_dense(&c->order, c->right)) status = adji_knn_group_guess(&c->groups[lane]);
+  }
   if (status) end(c, run);
   return status;
 }
