@@ -224,16 +224,42 @@ static void destroy(void *state) {
   free(c);
 }
 
-/* Right points for each left one from which on queries are searched one by one; the first where one call does it. */
-enum { APART = 4, FAR_APART = 16 };
+/* Whether most left points are inside of boxes round a few hundred right points: then guesses hold, and single queries
+ * are faster than groups. Far outside, a query meets half of the tree, and a group meets it once. */
+static bool is_inside(const knn_cores *c) {
+  enum { SAMPLE = 128, MOST_OUTSIDE = 12, MOST_DIM = 32 };
+  double point[MOST_DIM];
+  const adj_dataset *left = c->join.left;
+  adji_tree_search search = adji_tree_search_of(&c->join, c->right);
+  uint32_t outside = 0;
+  if (left->dim > MOST_DIM || c->right->levels < 2 || left->count < SAMPLE) return false;
+  for (uint64_t i = 0; i < SAMPLE; i++) {
+    adji_chunk_bounds bounds;
+    if (adji_copy_point(left, i * left->count / SAMPLE, point)) return false;
+    uint32_t node = adji_near_chunk(&search, point);
+    adji_bound_chunk(&search, (adji_box_reach){point, point, 0}, 1, node / ADJI_FAN, &bounds);
+    outside += !(bounds.near >> node % ADJI_FAN & 1);
+  }
+  return outside <= MOST_OUTSIDE;
+}
+
+/* Whether queries are searched one by one: they are few, in right points for each of them. For k = 1 groups have
+ * vectors of queries, which are hard to beat. */
+static bool searches_one_by_one(const knn_cores *c) {
+  enum { APART = 4, FAR_APART = 16 };
+  const adji_join *join = &c->join;
+  uint64_t left = join->left->count, right = join->right->count;
+  if (c->options.shared) return false;
+  if (!adji_searches_tree_at_once(join)) return left < right / FAR_APART;
+  return left < right / APART || (left < right && adji_join_reach(join) > 1 && is_inside(c));
+}
 
 static adj_status order_left(knn_cores *c) {
   const adji_join *join = &c->join;
   adji_tree_room room = {0};
   c->left = join->self_join ? c->right : &c->own_left;
   if (join->self_join) return ADJ_OK;
-  uint64_t apart = adji_searches_tree_at_once(join) ? APART : FAR_APART;
-  if (!c->options.shared && join->left->count < join->right->count / apart) {
+  if (searches_one_by_one(c)) {
     c->left = NULL;
     return adji_point_order_init(join, c->right, &c->order);
   }
