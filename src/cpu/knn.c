@@ -108,8 +108,9 @@ static adj_status fill_point(const knn_cores *c, adji_knn_group *g, uint64_t i, 
   return ADJ_OK;
 }
 
-/* Queries and their rows are far apart in memory, and known in advance. */
-enum { POINTS_AHEAD = 12, ROWS_AHEAD = 4 };
+/* Queries and their rows are far apart in memory, and known in advance. The boxes of queries to come are measured
+ * before. */
+enum { POINTS_AHEAD = 80, ROWS_AHEAD = 4 };
 
 static void fetch_ahead(const knn_cores *c, const adji_batch *batch, uint64_t i) {
   const adj_dataset *left = c->join.left;

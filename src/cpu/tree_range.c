@@ -79,8 +79,8 @@ static uint32_t row_at(const tree_range *t, uint64_t i) {
   return t->rows ? t->rows[i] : (uint32_t)i;
 }
 
-/* Queries are far apart in memory, and known in advance. */
-enum { POINTS_AHEAD = 12 };
+/* Queries are far apart in memory, and known in advance. The boxes of those to come are measured before. */
+enum { POINTS_AHEAD = 80 };
 
 static adj_status process(void *state, const adji_batch *batch, uint32_t lane_number, adji_tally *tally) {
   tree_range *t = state;
@@ -133,15 +133,15 @@ static adj_status copy_rows(void *user, uint64_t task, uint32_t lane_number) {
   const found_rows *f = &l->found;
   const adji_row_style *style = &g->t->join.style;
   size_t size = adji_type_size(style->type);
+  char *sums = l->within.room.sums[0];
   uint64_t at = 0;
+  if (style->distances) adji_report_distances(style->measure, style->type, sums, l->within.kept, sums);
   for (uint64_t i = 0; i < f->count; at += f->lengths[i++]) {
     uint64_t to = g->result->offsets[f->rows[i]];
     fetch_places(g->result, f, i, size);
     if (!f->lengths[i]) continue;
     memcpy(g->result->ids + to, l->within.room.ids[0] + at, f->lengths[i] * sizeof(uint32_t));
-    if (style->distances)
-      adji_report_distances(style->measure, style->type, (const char *)l->within.room.sums[0] + at * size,
-                            f->lengths[i], (char *)g->result->distances + to * size);
+    if (style->distances) memcpy((char *)g->result->distances + to * size, sums + at * size, f->lengths[i] * size);
   }
   return ADJ_OK;
 }

@@ -23,9 +23,19 @@ ADJI_INLINE void FN(open_chunk)(const adji_tree_level *level, uint64_t number, c
   chunk->valid = (UINT32_C(1) << (remaining < ADJI_FAN ? remaining : ADJI_FAN)) - 1;
 }
 
-/* The node of a chunk with the least bound. Bounds are not negative, so their bits order as they do, and compilers
- * vectorise the search for the least integer. */
+/* The nodes of a chunk whose bounds are at most this. */
+ADJI_INLINE uint32_t FN(nodes_up_to)(const FN(chunk) * chunk, T bound) {
+  uint32_t near = 0;
+  for (uint32_t i = 0; i < ADJI_FAN; i += LANES)
+    near |= V_LE(V_LOAD(chunk->bounds + i), V_SET1(bound)) << i;
+  return near & chunk->valid;
+}
+
+/* The node of a chunk with the least bound, mostly 0. Bounds are not negative, so their bits order as they do, and
+ * compilers vectorise the search for the least integer. */
 ADJI_INLINE uint32_t FN(nearest_node)(const FN(chunk) * chunk) {
+  uint32_t nearest = FN(nodes_up_to)(chunk, 0);
+  if (nearest) return (uint32_t)__builtin_ctz(nearest);
   TYPED(bits) bits[ADJI_FAN], least = 0;
   memcpy(bits, chunk->bounds, sizeof bits);
   least = ~least;
@@ -33,10 +43,7 @@ ADJI_INLINE uint32_t FN(nearest_node)(const FN(chunk) * chunk) {
     least = bits[i] < least ? bits[i] : least;
   T bound;
   memcpy(&bound, &least, sizeof bound);
-  uint32_t nearest = 0;
-  for (uint32_t i = 0; i < ADJI_FAN; i += LANES)
-    nearest |= V_LE(V_LOAD(chunk->bounds + i), V_SET1(bound)) << i;
-  nearest &= chunk->valid;
+  nearest = FN(nodes_up_to)(chunk, bound);
   return nearest ? (uint32_t)__builtin_ctz(nearest) : 0;
 }
 
