@@ -3,13 +3,16 @@
  * Times questions to a kept index: 1, 1,000 and 100,000 queries a call, kNN and radius, beside nanoflann asked the same
  * way, in turn, in one process.
  *
- *   index [--count N] [--dim D] [--k K] [--mean M] [--rounds R] [--threads T] [--save DIR]
+ *   index [--count N] [--dim D] [--k K] [--mean M] [--rounds R] [--threads T] [--save DIR] [--clock wall|cpu]
+ *         [--only knn|radius] [--queries Q]
  *
  * A call is all that a program does to have its answer: for one query adj_index_nearest or adj_index_within into its
  * own arrays; for more a dataset of the queries, a plan, and adj_collect, with distances. The time is the least of R
  * rounds, in which ours and nanoflann's calls take turns; calls of one query are timed 2,000 at a time, each with
  * another query. nanoflann has the best of leaves of 10 and 16 points, and of queries as they come and in Morton order
- * (timed). The distances of both are compared. --save leaves points, queries and times for index_scipy.py.
+ * (timed). The distances of both are compared. --save leaves points, queries and times for index_scipy.py. --clock cpu
+ * counts the CPU time of all threads, for machines that others use as well. --only and --queries ask for some of the
+ * lines.
  */
 #include <math.h>
 #include <stdbool.h>
@@ -26,7 +29,8 @@ typedef struct options {
   uint64_t count;
   uint32_t dim, k, rounds, threads;
   double mean;
-  const char *save;
+  const char *save, *only;
+  uint64_t queries; /* 0: all three numbers */
 } options;
 
 typedef struct bench {
@@ -68,9 +72,11 @@ static void must(adj_status status, const char *what) {
   exit(1);
 }
 
+static clockid_t clock_used = CLOCK_MONOTONIC;
+
 static double now(void) {
   struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
+  clock_gettime(clock_used, &t);
   return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
@@ -285,9 +291,12 @@ static void run(const options *o) {
     uint64_t many;
     double wanted;
   } lines[] = {{1, 1}, {1000, 2}, {100000, 4}};
-  for (int nearest = 1; nearest >= 0; nearest--)
+  for (int nearest = 1; nearest >= 0; nearest--) {
+    if (o->only && strcmp(o->only, nearest ? "knn" : "radius") != 0) continue;
     for (int i = 0; i < 3; i++)
-      if (lines[i].many <= b.query_count) time_line(&b, lines[i].many, nearest, lines[i].wanted, times);
+      if (lines[i].many <= b.query_count && (!o->queries || lines[i].many == o->queries))
+        time_line(&b, lines[i].many, nearest, lines[i].wanted, times);
+  }
   if (times) fclose(times);
   peer_destroy(b.peers[0]);
   peer_destroy(b.peers[1]);
@@ -322,9 +331,14 @@ int main(int argc, char **argv) {
     if (!strcmp(name, "--threads")) o.threads = (uint32_t)strtoul(value, NULL, 10);
     if (!strcmp(name, "--mean")) o.mean = strtod(value, NULL);
     if (!strcmp(name, "--save")) o.save = value;
+    if (!strcmp(name, "--only")) o.only = value;
+    if (!strcmp(name, "--queries")) o.queries = strtoull(value, NULL, 10);
+    if (!strcmp(name, "--clock") && !strcmp(value, "cpu")) clock_used = CLOCK_PROCESS_CPUTIME_ID;
   }
   if (argc % 2 == 0 || !o.rounds || !o.k || o.k > MOST_FOUND || !(o.mean >= 1 && o.mean <= 1024) || o.count < 2000) {
-    fprintf(stderr, "usage: index [--count N] [--dim D] [--k K] [--mean M] [--rounds R] [--threads T] [--save DIR]\n");
+    fprintf(stderr,
+            "usage: index [--count N] [--dim D] [--k K] [--mean M] [--rounds R] [--threads T] [--save DIR]\n"
+            "             [--clock wall|cpu] [--only knn|radius] [--queries 1|1000|100000]\n");
     return 2;
   }
   run(&o);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Indexes that are kept: every case of the list asked of one, with a radius for all queries and with one for each;
- * single queries; what is built and what is reused; many threads; wrong use.
+ * single queries; many queries that share nodes of the tree; what is built and what is reused; many threads; wrong use.
  *
  *   test_index [--quick] [PART PARTS]
  */
@@ -244,6 +244,93 @@ static void grids_are_dropped_for_want_of_memory(void **state) {
   adj_ctx_destroy(ctx);
 }
 
+/* ---- Many queries ------------------------------------------------------------------------------------------------ */
+
+/* So many that consecutive ones share nodes and guesses, and so few that they are searched one by one. */
+enum { MANY_POINTS = 6000, MANY_QUERIES = 700 };
+
+static adj_dataset *generated(adj_ctx *ctx, const char *name, adj_type type, uint32_t dim, uint64_t count,
+                              uint64_t seed) {
+  adj_generate_options options;
+  adj_generate_options_init(&options, sizeof options);
+  options.name = name;
+  options.type = type;
+  options.dim = dim;
+  options.count = count;
+  options.seed = seed;
+  adj_dataset *set = NULL;
+  must(adj_dataset_generate(ctx, &options, &set));
+  return set;
+}
+
+static adj_result *ask(adj_index *index, adj_question question, const char *algorithm, const adj_dataset *left) {
+  adj_plan *plan = NULL;
+  adj_result *result = NULL;
+  question.algorithm = algorithm;
+  question.flags = ADJ_WITH_DISTANCE;
+  must(adj_index_plan(index, &question, left, &plan));
+  must(adj_collect(plan, &result, NULL, NULL));
+  adj_plan_destroy(plan);
+  return result;
+}
+
+static void compare_with_brute(adj_index *index, adj_question question, const adj_dataset *left, size_t size) {
+  adj_result *tree = ask(index, question, NULL, left), *brute = ask(index, question, "brute", left);
+  uint64_t rows = adj_result_rows(tree), entries = adj_result_offsets(tree)[rows];
+  assert_memory_equal(adj_result_offsets(tree), adj_result_offsets(brute), (rows + 1) * sizeof(uint64_t));
+  if (entries) {
+    assert_memory_equal(adj_result_ids(tree), adj_result_ids(brute), entries * sizeof(uint32_t));
+    assert_memory_equal(adj_result_distances(tree), adj_result_distances(brute), entries * size);
+  }
+  adj_result_destroy(tree);
+  adj_result_destroy(brute);
+}
+
+/* The distance of the fifth neighbour of a query, a radius with a few neighbours. */
+static double some_radius(adj_index *index, const adj_dataset *left) {
+  double row[8], distances[8];
+  uint32_t ids[5];
+  must(adj_dataset_row(left, 0, row));
+  must(adj_index_nearest(index, row, 5, ids, distances, NULL));
+  return adj_dataset_type(left) == ADJ_F64 ? distances[4] : (double)((float *)distances)[4];
+}
+
+static void compare_queries(adj_ctx *ctx, const char *name, adj_type type, uint32_t dim) {
+  static const uint32_t ks[] = {1, 3, 8, 16, 40};
+  adj_dataset *set = generated(ctx, name, type, dim, MANY_POINTS, 1);
+  adj_dataset *left = generated(ctx, name, type, dim, MANY_QUERIES, 2);
+  size_t size = type == ADJ_F64 ? 8 : 4;
+  adj_index *index = NULL;
+  must(adj_index_create(ctx, NULL, set, &index));
+  double radius = some_radius(index, left);
+  for (uint32_t i = 0; i < sizeof ks / sizeof *ks; i++) {
+    adj_question question = nearest_question(ks[i]);
+    compare_with_brute(index, question, left, size);
+    question.radius = radius;
+    compare_with_brute(index, question, left, size);
+  }
+  for (double scale = 0; scale <= 3; scale += 0.75)
+    compare_with_brute(index, range_question(scale * radius), left, size);
+  adj_index_destroy(index);
+  adj_dataset_destroy(left);
+  adj_dataset_destroy(set);
+  assert_int_equal(adj_ctx_memory_used(ctx), 0);
+}
+
+/* Lattices are full of ties; clusters have spreads for which guesses fail. */
+static void many_queries_have_the_rows_of_brute_force(void **state) {
+  (void)state;
+  static const char *const names[] = {"unif", "clusters", "lattice", "scales", "repeats"};
+  for (uint32_t i = 0; adj_isa_name(i); i++) {
+    adj_ctx *ctx = context_of(2, adj_isa_name(i));
+    for (uint32_t n = 0; n < sizeof names / sizeof *names; n++) {
+      compare_queries(ctx, names[n], ADJ_F32, 2 + n % 3);
+      compare_queries(ctx, names[n], ADJ_F64, 3 + n % 5);
+    }
+    adj_ctx_destroy(ctx);
+  }
+}
+
 /* ---- Threads ---------------------------------------------------------------------------------------------------- */
 
 enum { ASKERS = 4, ASKED = 12 };
@@ -431,9 +518,13 @@ int main(int argc, char **argv) {
     return 2;
   }
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_case_is_answered),    cmocka_unit_test(single_queries_have_the_rows_of_joins),
-      cmocka_unit_test(structures_are_built_once), cmocka_unit_test(grids_are_dropped_for_want_of_memory),
-      cmocka_unit_test(threads_ask_one_index),     cmocka_unit_test(wrong_use_is_named),
+      cmocka_unit_test(every_case_is_answered),
+      cmocka_unit_test(single_queries_have_the_rows_of_joins),
+      cmocka_unit_test(structures_are_built_once),
+      cmocka_unit_test(grids_are_dropped_for_want_of_memory),
+      cmocka_unit_test(threads_ask_one_index),
+      cmocka_unit_test(wrong_use_is_named),
+      cmocka_unit_test(many_queries_have_the_rows_of_brute_force),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -48,6 +48,40 @@ static void zeroed_blocks_are_zero(void **state) {
     }
 }
 
+/* Kept blocks are used again, are zeroed if that was asked for, do not count as used, and go when they must. */
+static void freed_blocks_are_used_again(void **state) {
+  (void)state;
+  const uint64_t size = 5 << 20;
+  adji_memory memory;
+  adji_memory_init(&memory, (uint64_t)32 << 20);
+  adji_memory_keep(&memory);
+  void *first = adji_alloc(&memory, size, 1, "block");
+  memset(first, 0xff, size);
+  adji_free(&memory, first);
+  assert_int_equal(atomic_load(&memory.used), 0);
+  assert_true(atomic_load(&memory.spare.bytes) >= size);
+  unsigned char *again = adji_alloc_zero(&memory, size - 100, 1, "block");
+  assert_ptr_equal(again, first);
+  for (uint64_t b = 0; b < size - 100; b++)
+    assert_int_equal(again[b], 0);
+  adji_free(&memory, again);
+  void *large = adji_alloc(&memory, 30 << 20, 1, "block"); /* together they would pass the limit */
+  assert_non_null(large);
+  assert_int_equal(atomic_load(&memory.spare.bytes), 0);
+  adji_free(&memory, large);
+  for (int i = 0; i < 2 * ADJI_MOST_SPARE; i++) { /* more than there are places for */
+    void *blocks[2] = {adji_alloc(&memory, (1 << 20) + i, 1, "block"), adji_alloc(&memory, size, 1, "block")};
+    adji_free(&memory, blocks[0]);
+    adji_free(&memory, blocks[1]);
+    assert_true(atomic_load(&memory.spare.bytes) <= memory.limit);
+  }
+  adji_memory_drop(&memory);
+  assert_int_equal(atomic_load(&memory.spare.bytes), 0);
+  void *fresh = adji_alloc(&memory, size, 1, "block");
+  adji_free(&memory, fresh);
+  assert_int_equal(atomic_load(&memory.spare.bytes), 0);
+}
+
 static void growing_keeps_what_was_there(void **state) {
   (void)state;
   adji_memory memory;
@@ -212,11 +246,17 @@ static void bytes_read_well(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(blocks_are_aligned_and_counted),  cmocka_unit_test(zeroed_blocks_are_zero),
-      cmocka_unit_test(growing_keeps_what_was_there),    cmocka_unit_test(the_limit_is_kept),
-      cmocka_unit_test(sizes_that_overflow_are_refused), cmocka_unit_test(the_nth_allocation_fails),
-      cmocka_unit_test(threads_share_the_account),       cmocka_unit_test(bytes_read_well),
-      cmocka_unit_test(touched_memory_can_be_written),   cmocka_unit_test(guessed_sizes_are_settled),
+      cmocka_unit_test(blocks_are_aligned_and_counted),
+      cmocka_unit_test(zeroed_blocks_are_zero),
+      cmocka_unit_test(freed_blocks_are_used_again),
+      cmocka_unit_test(growing_keeps_what_was_there),
+      cmocka_unit_test(the_limit_is_kept),
+      cmocka_unit_test(sizes_that_overflow_are_refused),
+      cmocka_unit_test(the_nth_allocation_fails),
+      cmocka_unit_test(threads_share_the_account),
+      cmocka_unit_test(bytes_read_well),
+      cmocka_unit_test(touched_memory_can_be_written),
+      cmocka_unit_test(guessed_sizes_are_settled),
       cmocka_unit_test(available_memory_never_wraps),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

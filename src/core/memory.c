@@ -27,6 +27,9 @@ void adji_memory_init(adji_memory *memory, uint64_t limit) {
   atomic_init(&memory->peak, 0);
   atomic_init(&memory->fail_at, -1);
   memory->limit = limit;
+  pthread_mutex_init(&memory->spare.lock, NULL);
+  memory->spare.keepers = memory->spare.count = 0;
+  atomic_init(&memory->spare.bytes, 0);
 }
 
 void adji_memory_reset_peak(adji_memory *memory) {
@@ -53,6 +56,97 @@ const char *adji_bytes_text(double bytes, char *buffer) {
   return buffer;
 }
 
+/* ---- Spare blocks ------------------------------------------------------------------------------------------- */
+
+static const uint64_t MOST_SPARE_BYTES = (uint64_t)64 << 20;
+
+static prefix prefix_of(const void *block) {
+  prefix head;
+  memcpy(&head, (const char *)block - PREFIX, sizeof head);
+  return head;
+}
+
+/* Takes spare block i out of the list. The lock is held. */
+static void *take_out(adji_spare *spare, uint32_t i) {
+  void *block = spare->blocks[i];
+  memmove(spare->blocks + i, spare->blocks + i + 1, (--spare->count - i) * sizeof *spare->blocks);
+  atomic_fetch_sub(&spare->bytes, prefix_of(block).mapped);
+  return block;
+}
+
+/* Unmaps the oldest until at most `most` bytes remain. The lock is held. */
+static void shrink_spare(adji_spare *spare, uint64_t most) {
+  while (spare->count && atomic_load(&spare->bytes) > most) {
+    prefix head = prefix_of(take_out(spare, 0));
+    munmap(head.base, head.mapped);
+  }
+}
+
+/* Whether a block is kept. What is used and spare together stays within the limit. */
+static bool keep_spare(adji_memory *memory, void *block, uint64_t mapped) {
+  adji_spare *spare = &memory->spare;
+  uint64_t available = adji_memory_available(memory), most = MOST_SPARE_BYTES;
+  if (available < most) most = available;
+  if (mapped > most) return false;
+  pthread_mutex_lock(&spare->lock);
+  bool kept = spare->keepers;
+  if (kept) {
+    shrink_spare(spare, most - mapped);
+    if (spare->count == ADJI_MOST_SPARE) shrink_spare(spare, atomic_load(&spare->bytes) - 1);
+    spare->blocks[spare->count++] = block;
+    atomic_fetch_add(&spare->bytes, mapped);
+  }
+  pthread_mutex_unlock(&spare->lock);
+  return kept;
+}
+
+static uint64_t room_of(const void *block, const prefix *head) {
+  return (uint64_t)((const char *)head->base + head->mapped - (const char *)block);
+}
+
+/* The smallest that has room for so many bytes, and is not much larger; NULL: none. */
+static char *use_spare(adji_memory *memory, uint64_t bytes, prefix *head) {
+  adji_spare *spare = &memory->spare;
+  if (!atomic_load_explicit(&spare->bytes, memory_order_relaxed)) return NULL;
+  uint64_t best_room = 8 * bytes;
+  uint32_t best = ADJI_MOST_SPARE;
+  pthread_mutex_lock(&spare->lock);
+  for (uint32_t i = 0; i < spare->count; i++) {
+    prefix has = prefix_of(spare->blocks[i]);
+    uint64_t room = room_of(spare->blocks[i], &has);
+    if (room < bytes || room >= best_room) continue;
+    best_room = room;
+    best = i;
+  }
+  char *block = best < ADJI_MOST_SPARE ? take_out(spare, best) : NULL;
+  pthread_mutex_unlock(&spare->lock);
+  if (block) *head = (prefix){bytes, prefix_of(block).mapped, prefix_of(block).base};
+  return block;
+}
+
+void adji_memory_keep(adji_memory *memory) {
+  pthread_mutex_lock(&memory->spare.lock);
+  memory->spare.keepers++;
+  pthread_mutex_unlock(&memory->spare.lock);
+}
+
+void adji_memory_drop(adji_memory *memory) {
+  pthread_mutex_lock(&memory->spare.lock);
+  if (!--memory->spare.keepers) shrink_spare(&memory->spare, 0);
+  pthread_mutex_unlock(&memory->spare.lock);
+}
+
+/* Makes room for what is used now. */
+static void limit_spare(adji_memory *memory) {
+  adji_spare *spare = &memory->spare;
+  if (atomic_load_explicit(&spare->bytes, memory_order_relaxed) <= adji_memory_available(memory)) return;
+  pthread_mutex_lock(&spare->lock);
+  shrink_spare(spare, adji_memory_available(memory));
+  pthread_mutex_unlock(&spare->lock);
+}
+
+/* ---- Counting ----------------------------------------------------------------------------------------------- */
+
 bool adji_charge(adji_memory *memory, uint64_t bytes, const char *what) {
   if (atomic_load_explicit(&memory->fail_at, memory_order_relaxed) >= 0 && atomic_fetch_sub(&memory->fail_at, 1) == 0) {
     adji_fail(ADJ_E_MEMORY, "%s: out of memory (simulated by a test)", what);
@@ -71,12 +165,15 @@ bool adji_charge(adji_memory *memory, uint64_t bytes, const char *what) {
   uint64_t peak = atomic_load(&memory->peak);
   while (now > peak && !atomic_compare_exchange_weak(&memory->peak, &peak, now)) {
   }
+  limit_spare(memory);
   return true;
 }
 
 void adji_discharge(adji_memory *memory, uint64_t bytes) {
   atomic_fetch_sub(&memory->used, bytes);
 }
+
+/* ---- Blocks --------------------------------------------------------------------------------------------------- */
 
 /* A mapping. The block begins at a multiple of the huge page; the prefix is in the page before. */
 static char *map_large(uint64_t bytes, prefix *head) {
@@ -94,7 +191,8 @@ static char *map_large(uint64_t bytes, prefix *head) {
   return (char *)start;
 }
 
-void *adji_alloc(adji_memory *memory, uint64_t count, size_t size, const char *what) {
+/* zeroed: whether the block is full of zeros, as fresh mappings are. */
+static void *allocate(adji_memory *memory, uint64_t count, size_t size, const char *what, bool *zeroed) {
   uint64_t bytes = adji_mul(count, size);
   if (bytes > (uint64_t)1 << 60) {
     adji_fail(ADJ_E_MEMORY, "%s: %llu entries of %zu bytes exceed any machine", what, (unsigned long long)count, size);
@@ -103,8 +201,11 @@ void *adji_alloc(adji_memory *memory, uint64_t count, size_t size, const char *w
   if (!adji_charge(memory, bytes, what)) return NULL;
   prefix head = {bytes, 0, NULL};
   char *block = NULL;
+  *zeroed = false;
   if (bytes >= LARGE) {
-    block = map_large(bytes, &head);
+    block = use_spare(memory, bytes, &head);
+    *zeroed = !block;
+    if (!block) block = map_large(bytes, &head);
   } else {
     char *raw = aligned_alloc(PREFIX, (bytes + (uint64_t)2 * PREFIX - 1) & ~(uint64_t)(PREFIX - 1));
     if (raw) block = raw + PREFIX;
@@ -119,9 +220,15 @@ void *adji_alloc(adji_memory *memory, uint64_t count, size_t size, const char *w
   return block;
 }
 
+void *adji_alloc(adji_memory *memory, uint64_t count, size_t size, const char *what) {
+  bool zeroed;
+  return allocate(memory, count, size, what, &zeroed);
+}
+
 void *adji_alloc_zero(adji_memory *memory, uint64_t count, size_t size, const char *what) {
-  void *block = adji_alloc(memory, count, size, what);
-  if (block && adji_mul(count, size) < LARGE) memset(block, 0, count * size); /* mappings come zeroed */
+  bool zeroed;
+  void *block = allocate(memory, count, size, what, &zeroed);
+  if (block && !zeroed) memset(block, 0, count * size);
   return block;
 }
 
@@ -148,8 +255,7 @@ void *adji_alloc_ahead(adji_memory *memory, uint64_t bytes, uint64_t room) {
 }
 
 bool adji_resize(adji_memory *memory, void *block, uint64_t bytes) {
-  prefix head;
-  memcpy(&head, (char *)block - PREFIX, sizeof head);
+  prefix head = prefix_of(block);
   if (!head.mapped) return false;
   char *start = block, *end = (char *)head.base + head.mapped;
   if (bytes > (uint64_t)(end - start)) return false;
@@ -168,13 +274,12 @@ bool adji_resize(adji_memory *memory, void *block, uint64_t bytes) {
 
 void adji_free(adji_memory *memory, void *block) {
   if (!block) return;
-  prefix head;
-  memcpy(&head, (char *)block - PREFIX, sizeof head);
-  if (head.mapped)
-    munmap(head.base, head.mapped);
-  else
-    free((char *)block - PREFIX);
+  prefix head = prefix_of(block);
   adji_discharge(memory, head.bytes);
+  if (!head.mapped)
+    free((char *)block - PREFIX);
+  else if (!keep_spare(memory, block, head.mapped))
+    munmap(head.base, head.mapped);
 }
 
 void adji_prefault(void *at, uint64_t bytes) {

@@ -6,6 +6,7 @@
 #ifndef ADJI_MEMORY_H
 #define ADJI_MEMORY_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -13,13 +14,29 @@
 #include "core/atomic.h"
 #include "core/status.h"
 
+/* Large blocks that were freed, oldest first, and wait to be used again. */
+enum { ADJI_MOST_SPARE = 16 };
+typedef struct adji_spare {
+  pthread_mutex_t lock;
+  uint32_t keepers, count;
+  void *blocks[ADJI_MOST_SPARE];
+  ADJI_ATOMIC(uint64_t) bytes;
+} adji_spare;
+
 typedef struct adji_memory {
   ADJI_ATOMIC(uint64_t) used, peak;
   uint64_t limit;
   ADJI_ATOMIC(int64_t) fail_at; /* tests: the fail_at-th allocation from now fails; negative: none */
+  adji_spare spare;
 } adji_memory;
 
 void adji_memory_init(adji_memory *memory, uint64_t limit);
+
+/* From the first call of adji_memory_keep to the matching one of adji_memory_drop, large blocks that are freed stay
+ * mapped, up to 64 MiB of them, and are used again: pages that the system has to clear take questions of an index that
+ * is kept a tenth of their time. They do not count as used, and go when the limit needs them. */
+void adji_memory_keep(adji_memory *memory);
+void adji_memory_drop(adji_memory *memory);
 
 /* count * size bytes, aligned to 64; zeroed by _zero only. Large blocks use huge pages where the system has them; a
  * page gets its memory when it is first written. `what` names the block in the message. NULL: failed, the message is

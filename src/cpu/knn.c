@@ -101,23 +101,25 @@ static adj_status fill_point(const knn_cores *c, adji_knn_group *g, uint64_t i, 
   if (window && !adji_window_has(window, row)) return ADJ_OK;
   adj_status status = adji_copy_point(c->join.left, row, g->coords);
   if (status) return status;
-  uint32_t found = adji_knn_group_find(g, row, c->order.items ? c->order.items[i] >> 32 : ADJI_NO_LEAF, tally);
+  uint32_t found = window && g->guess.enabled ? adji_knn_group_next(g, &c->order, i, tally)
+                                              : adji_knn_group_find(g, row, adji_point_chunk(&c->order, i), tally);
   if (window) adji_row_place_padded(window, &c->join.style, row, g->ids, g->sums, found);
   tally->pairs += found;
   return ADJ_OK;
 }
 
-/* Queries and their rows are far apart in memory, and known in advance. */
-enum { POINTS_AHEAD = 12, ROWS_AHEAD = 4 };
+/* Queries and their rows are far apart in memory, and known in advance. The boxes of queries to come are measured
+ * before. */
+enum { POINTS_AHEAD = 80, ROWS_AHEAD = 4 };
 
 static void fetch_ahead(const knn_cores *c, const adji_batch *batch, uint64_t i) {
   const adj_dataset *left = c->join.left;
   const adji_window *window = c->window;
+  adji_fetch_nodes(c->right, &c->order, i, batch);
   if (i + POINTS_AHEAD < batch->end)
     __builtin_prefetch(left->data + adji_point_row(&c->order, i + POINTS_AHEAD) * left->row_stride);
   if (i + ROWS_AHEAD >= batch->end) return;
   uint32_t row = adji_point_row(&c->order, i + ROWS_AHEAD);
-  if (c->order.items) adji_fetch_leaf(c->right, c->order.items[i + ROWS_AHEAD] >> 32);
   if (!adji_window_has(window, row)) return;
   uint64_t at = (row - window->first_row) * window->k;
   for (uint32_t k = 0; k < window->k && k < 64; k += 16) {
@@ -165,8 +167,10 @@ static adj_status begin(void *state, adji_run *run, const adji_pass *pass) {
   c->groups = adji_alloc_zero(&ctx->memory, c->options.lanes, sizeof *c->groups, "workers");
   if (!c->groups) return ADJ_E_MEMORY;
   adj_status status = ADJ_OK;
-  for (uint32_t lane = 0; lane < c->options.lanes && !status; lane++)
+  for (uint32_t lane = 0; lane < c->options.lanes && !status; lane++) {
     status = adji_knn_group_init(&c->groups[lane], &c->join, c->left, c->right);
+    if (!status && adji_point_order_is_dense(&c->order, c->right)) status = adji_knn_group_guess(&c->groups[lane]);
+  }
   if (status) end(c, run);
   return status;
 }
@@ -221,16 +225,42 @@ static void destroy(void *state) {
   free(c);
 }
 
-/* Right points for each left one from which on queries are searched one by one; the first where one call does it. */
-enum { APART = 4, FAR_APART = 16 };
+/* Whether most left points are inside of boxes round a few hundred right points: then guesses hold, and single queries
+ * are faster than groups. Far outside, a query meets half of the tree, and a group meets it once. */
+static bool is_inside(const knn_cores *c) {
+  enum { SAMPLE = 128, MOST_OUTSIDE = 12, MOST_DIM = 32 };
+  double point[MOST_DIM];
+  const adj_dataset *left = c->join.left;
+  adji_tree_search search = adji_tree_search_of(&c->join, c->right);
+  uint32_t outside = 0;
+  if (left->dim > MOST_DIM || c->right->levels < 2 || left->count < SAMPLE) return false;
+  for (uint64_t i = 0; i < SAMPLE; i++) {
+    adji_chunk_bounds bounds;
+    if (adji_copy_point(left, i * left->count / SAMPLE, point)) return false;
+    uint32_t node = adji_near_chunk(&search, point);
+    adji_bound_chunk(&search, (adji_box_reach){point, point, 0}, 1, node / ADJI_FAN, &bounds);
+    outside += !(bounds.near >> node % ADJI_FAN & 1);
+  }
+  return outside <= MOST_OUTSIDE;
+}
+
+/* Whether queries are searched one by one: they are few, in right points for each of them. For k = 1 groups have
+ * vectors of queries, which are hard to beat. */
+static bool searches_one_by_one(const knn_cores *c) {
+  enum { APART = 4, FAR_APART = 16 };
+  const adji_join *join = &c->join;
+  uint64_t left = join->left->count, right = join->right->count;
+  if (c->options.shared) return false;
+  if (!adji_searches_tree_at_once(join)) return left < right / FAR_APART;
+  return left < right / APART || (left < right && adji_join_reach(join) > 1 && is_inside(c));
+}
 
 static adj_status order_left(knn_cores *c) {
   const adji_join *join = &c->join;
   adji_tree_room room = {0};
   c->left = join->self_join ? c->right : &c->own_left;
   if (join->self_join) return ADJ_OK;
-  uint64_t apart = adji_searches_tree_at_once(join) ? APART : FAR_APART;
-  if (!c->options.shared && join->left->count < join->right->count / apart) {
+  if (searches_one_by_one(c)) {
     c->left = NULL;
     return adji_point_order_init(join, c->right, &c->order);
   }

@@ -272,7 +272,8 @@ static void find_neighbours(adji_knn_group *g, uint64_t leaf, adji_tally *tally)
   g->first_seen = g->end_seen = 0;
   if (!g->k) return;
   load_queries(g, leaf);
-  visit_nearby(g, g->left == g->right ? leaf : adji_near_leaf(&g->search, g->coords), tally);
+  if (g->left != g->right) leaf = adji_near_leaf(&g->search, g->coords, adji_near_chunk(&g->search, g->coords));
+  visit_nearby(g, leaf, tally);
   search(g, tally);
 }
 
@@ -291,22 +292,100 @@ void adji_knn_group_fill(adji_knn_group *g, uint64_t leaf, const adji_window *wi
   }
 }
 
-uint32_t adji_knn_group_find(adji_knn_group *g, uint32_t row, uint64_t leaf, adji_tally *tally) {
-  if (!g->k) return 0;
+/* ---- One query ------------------------------------------------------------------------------- */
+
+/* Consecutive queries are close to each other, so the sums of their k-th neighbours are similar. All points within a
+ * guess are listed, which needs no list in order on the way, and the k nearest of them are selected. If there are k at
+ * least, no point that is not listed comes before the k-th: its sum is above the guess. Otherwise the tree is searched
+ * from the start.
+ *
+ * The scale shrinks a little with every success and grows with every failure, so that about one query in thirty fails.
+ * Where sums of neighbours differ too much for that, guessing stops for a while. */
+enum { MOST_LISTED = 64, WORTH_MOST = 64, WORTH_FAILURE = 6, WORTH_PAUSE = -256 };
+static const double SHRINK = 0.998, GROW = 1.06, LARGEST_SCALE = 16, SHARE = 0.125;
+
+/* Makes a guess for a row, or none. */
+static double guess_for(adji_knn_group *g, uint32_t row) {
+  adji_guess *guess = &g->guess;
+  if (!guess->enabled || !(guess->mean > 0) || g->join->style.drop_self) return 0;
+  if (guess->worth < 0 && ++guess->worth < 0) return 0;
+  double made = guess->mean * guess->scale;
+  return made <= adji_join_limit(g->join, row) ? made : 0;
+}
+
+static bool find_by_guess(adji_knn_group *g, adji_knn_task *task, const adji_leaves *near) {
+  adji_guess *guess = &g->guess;
+  adji_tree_found list = {g->ids, g->sums, 0, (uint32_t)g->row_room - ADJI_BOX_LANES};
+  g->listing.depth = !near;
+  g->listing.nodes[0].level = g->right->levels;
+  g->listing.nodes[0].number = 0;
+  task->leaves = near;
+  if (near)
+    g->search.kernels->list_near(task, g->right->level, guess->made, &list);
+  else
+    g->search.kernels->list_tree(task, g->right->level, guess->made, &g->listing, &list);
+  bool few = list.count < g->k, many = g->listing.depth || list.count > MOST_LISTED;
+  guess->scale *= few ? GROW : many ? 1 / GROW : SHRINK;
+  guess->scale = guess->scale > LARGEST_SCALE ? LARGEST_SCALE : guess->scale;
+  guess->worth += few || many ? -WORTH_FAILURE : guess->worth < WORTH_MOST;
+  if (guess->worth < 0) guess->worth = WORTH_PAUSE;
+  if (few || many) return false;
+  g->search.typed->knn_select(task, list.ids, list.sums, list.count);
+  return true;
+}
+
+/* The sum of the k-th neighbour in the row at hand. */
+static void learn(adji_knn_group *g, uint32_t found) {
+  adji_guess *guess = &g->guess;
+  if (!guess->enabled || found < g->k) return;
+  double sum = g->right->type == ADJ_F64 ? ((double *)g->sums)[found - 1] : (double)((float *)g->sums)[found - 1];
+  guess->mean = guess->mean > 0 ? guess->mean + SHARE * (sum - guess->mean) : sum;
+}
+
+adj_status adji_knn_group_guess(adji_knn_group *g) {
+  g->guess = (adji_guess){.enabled = adji_searches_tree_at_once(g->join), .scale = 1.5, .worth = WORTH_MOST};
+  return adji_near_nodes_init(&g->near, g->right);
+}
+
+/* near: the nodes that have all points within the guess, if there is one; NULL: all. */
+static uint32_t find_one(adji_knn_group *g, uint32_t row, uint64_t chunk, const adji_leaves *near, adji_tally *tally) {
   g->query_count = 0;
   add_query(g, 0, row);
-  if (leaf == ADJI_NO_LEAF) leaf = adji_near_leaf(&g->search, g->coords);
+  if (chunk == ADJI_NO_CHUNK) chunk = adji_near_chunk(&g->search, g->coords);
   if (adji_searches_tree_at_once(g->join)) {
     adji_knn_task task = task_of(g);
     task.limit = adji_join_limit(g->join, row);
-    g->search.typed->knn_tree(&task, g->right->level, g->right->levels, leaf);
+    if (!(g->guess.made > 0) || !find_by_guess(g, &task, near))
+      g->search.typed->knn_tree(&task, g->right->level, g->right->levels, chunk);
     tally->candidates += task.candidates;
   } else {
     start_list(g, 0);
-    visit_nearby(g, leaf, tally);
+    visit_nearby(g, adji_near_leaf(&g->search, g->coords, chunk), tally);
     search(g, tally);
   }
   return read_list(g, 0);
+}
+
+uint32_t adji_knn_group_find(adji_knn_group *g, uint32_t row, uint64_t chunk, adji_tally *tally) {
+  g->guess.made = 0;
+  return g->k ? find_one(g, row, chunk, NULL, tally) : 0;
+}
+
+/* Nodes are looked for a little farther away than the guess at hand, since guesses change from query to query. */
+uint32_t adji_knn_group_next(adji_knn_group *g, const adji_point_order *order, uint64_t i, adji_tally *tally) {
+  static const double FARTHER = 1.25;
+  if (!g->k) return 0;
+  adji_near_nodes *near = &g->near;
+  const adji_leaves *nodes = NULL;
+  uint32_t row = adji_point_row(order, i);
+  double made = g->guess.made = guess_for(g, row);
+  if (made > 0) {
+    bool kept = i >= near->begin && i < near->end && made <= near->limit;
+    nodes = adji_near_nodes_at(near, &g->search, g->join->left, order, i, kept ? made : FARTHER * made);
+  }
+  uint32_t found = find_one(g, row, adji_point_chunk(order, i), nodes, tally);
+  learn(g, found);
+  return found;
 }
 
 /* ---- Creation -------------------------------------------------------------------------------- */
@@ -328,6 +407,7 @@ static adj_status make_lists(adji_knn_group *g) {
   g->lists = g->list_memory;
   g->best = g->ordered ? NULL : g->list_memory;
   if (!g->ordered) adji_kbest_init(g->best, g->join->ctx->isa, g->right->type, g->k, g->max_queries);
+  if (!g->left) row = (uint64_t)2 * ADJI_TREE_STEP * g->right->leaf; /* see find_by_guess() */
   row = (row < g->k ? g->k : row) + ADJI_BOX_LANES;
   if (row <= g->row_room) return ADJ_OK;
   if (!adji_grow(memory, (void **)&g->ids, row, sizeof *g->ids, 0, "row of neighbours") ||
@@ -370,6 +450,7 @@ void adji_knn_group_clear(adji_knn_group *g) {
   if (g->left) adji_free(memory, g->low);
   if (g->left) adji_free(memory, g->high);
   adji_free(memory, g->leaves.bounds);
+  adji_near_nodes_clear(&g->near, g->right);
   adji_free(memory, g->ids);
   adji_free(memory, g->sums);
   *g = (adji_knn_group){0};

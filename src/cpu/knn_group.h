@@ -17,6 +17,15 @@ typedef struct adji_tree_visit {
   uint64_t node;
 } adji_tree_visit;
 
+/* A guess of the largest sum among the k nearest of the next query, from the queries before it. */
+typedef struct adji_guess {
+  bool enabled;  /* queries come in the order of the tree */
+  double made;   /* the guess at hand; 0: none */
+  double mean;   /* of recent largest sums; 0: not known yet */
+  double scale;  /* the guess is mean * scale */
+  int32_t worth; /* grows with queries that it helped; below 0: no guesses for a while */
+} adji_guess;
+
 /* The state of one lane, kept for a whole pass. Aligned so that no two lanes share a cache line. */
 typedef struct adji_knn_group {
   _Alignas(64) const adji_join *join;
@@ -41,6 +50,9 @@ typedef struct adji_knn_group {
   uint32_t reach_id;
   adji_tree_visit stack[ADJI_TREE_LEVELS * ADJI_FAN];
   uint32_t depth;
+  adji_guess guess;
+  adji_near_nodes near; /* where the points within the guess are */
+  adji_tree_stack listing;
   uint32_t *ids; /* of a row, or of the points of all collected leaves */
   void *sums;
 } adji_knn_group;
@@ -62,8 +74,12 @@ void adji_knn_group_clear(adji_knn_group *g);
 void adji_knn_group_fill(adji_knn_group *g, uint64_t leaf, const adji_window *window, adji_tally *tally);
 
 /* The neighbours of one point, whose dim coordinates are in g->coords: their ids and sums are in g->ids and g->sums,
- * nearest first. row: which left point it is. leaf: one near the point, or ADJI_NO_LEAF. Returns how many. */
-#define ADJI_NO_LEAF UINT64_MAX
-uint32_t adji_knn_group_find(adji_knn_group *g, uint32_t row, uint64_t leaf, adji_tally *tally);
+ * nearest first. row: which left point it is. chunk: the chunk of leaves near the point, or ADJI_NO_CHUNK.
+ * Returns how many. */
+uint32_t adji_knn_group_find(adji_knn_group *g, uint32_t row, uint64_t chunk, adji_tally *tally);
+
+/* The same of query i of an order. Queries must come in that order. */
+uint32_t adji_knn_group_next(adji_knn_group *g, const adji_point_order *order, uint64_t i, adji_tally *tally);
+adj_status adji_knn_group_guess(adji_knn_group *g); /* to be called once, before the first of them */
 
 #endif

@@ -13,17 +13,15 @@
 #include "cpu/within.h"
 #include "result/offsets.h"
 
-/* The rows that a lane found, one behind the other. */
+/* The rows that a lane found, in the order in which they are in within.room. */
 typedef struct found_rows {
   uint32_t *rows, *lengths;
-  uint64_t row_count, row_room;
-  uint32_t *ids;
-  char *sums; /* NULL: not wanted */
   uint64_t count, room;
 } found_rows;
 
 typedef struct lane {
   adji_within within;
+  adji_near_nodes near;
   found_rows found;
 } lane;
 
@@ -41,30 +39,20 @@ typedef struct tree_range {
 
 /* ---- A query -------------------------------------------------------------------------------------------- */
 
-/* Appends a row to those that a lane found. */
-static adj_status keep_row(tree_range *t, lane *l, uint32_t row, uint32_t count) {
+/* Keeps the row that a lane has listed. */
+static adj_status keep_row(tree_range *t, lane *l, uint32_t row, uint32_t length) {
   found_rows *f = &l->found;
   adji_memory *memory = &t->join.ctx->memory;
-  size_t size = adji_type_size(t->join.style.type);
-  if (f->row_count == f->row_room) {
-    uint64_t room = f->row_room ? 2 * f->row_room : 256, keep = f->row_count * sizeof *f->rows;
+  if (f->count == f->room) {
+    uint64_t room = f->room ? 2 * f->room : 256, keep = f->count * sizeof *f->rows;
     if (!adji_grow(memory, (void **)&f->rows, room, sizeof *f->rows, keep, "rows") ||
         !adji_grow(memory, (void **)&f->lengths, room, sizeof *f->lengths, keep, "rows"))
       return ADJ_E_MEMORY;
-    f->row_room = room;
-  }
-  if (f->count + count > f->room) {
-    uint64_t room = 2 * (f->count + count) + 1024;
-    if (!adji_grow(memory, (void **)&f->ids, room, sizeof *f->ids, f->count * sizeof *f->ids, "rows") ||
-        (t->join.style.distances && !adji_grow(memory, (void **)&f->sums, room, size, f->count * size, "rows")))
-      return ADJ_E_MEMORY;
     f->room = room;
   }
-  f->rows[f->row_count] = row;
-  f->lengths[f->row_count++] = count;
-  if (count) memcpy(f->ids + f->count, l->within.room.ids[0], count * sizeof *f->ids);
-  if (count && f->sums) memcpy(f->sums + f->count * size, l->within.room.sums[0], count * size);
-  f->count += count;
+  f->rows[f->count] = row;
+  f->lengths[f->count++] = length;
+  l->within.kept += length;
   return ADJ_OK;
 }
 
@@ -91,11 +79,23 @@ static uint32_t row_at(const tree_range *t, uint64_t i) {
   return t->rows ? t->rows[i] : (uint32_t)i;
 }
 
+/* Queries are far apart in memory, and known in advance. The boxes of those to come are measured before. */
+enum { POINTS_AHEAD = 80 };
+
 static adj_status process(void *state, const adji_batch *batch, uint32_t lane_number, adji_tally *tally) {
   tree_range *t = state;
+  const adj_dataset *left = t->join.left;
+  lane *l = &t->lanes[lane_number];
+  double limit = t->join.limit;
   adj_status status = ADJ_OK;
-  for (uint64_t i = batch->begin; i < batch->end && !status; i++)
-    status = process_row(t, &t->lanes[lane_number], row_at(t, i), tally);
+  for (uint64_t i = batch->begin; i < batch->end && !status; i++) {
+    adji_fetch_nodes(t->tree, &t->order, i, batch);
+    if (i + POINTS_AHEAD < batch->end) __builtin_prefetch(left->data + row_at(t, i + POINTS_AHEAD) * left->row_stride);
+    l->within.near = t->join.limits || !l->near.box
+                         ? NULL
+                         : adji_near_nodes_at(&l->near, &l->within.search, left, &t->order, i, limit);
+    status = process_row(t, l, row_at(t, i), tally);
+  }
   return status;
 }
 
@@ -110,25 +110,38 @@ typedef struct gathering {
 static void note_lengths(const gathering *g) {
   for (uint32_t l = 0; l < g->t->options.lanes; l++) {
     const found_rows *f = &g->t->lanes[l].found;
-    for (uint64_t i = 0; i < f->row_count; i++)
+    for (uint64_t i = 0; i < f->count; i++)
       g->degrees[f->rows[i]] = f->lengths[i];
   }
+}
+
+/* Rows are in the order of the queries here and of their numbers there. */
+enum { OFFSETS_AHEAD = 32, PLACES_AHEAD = 12 };
+
+static inline void fetch_places(const adj_result *result, const found_rows *f, uint64_t i, size_t size) {
+  if (i + OFFSETS_AHEAD >= f->count) return;
+  __builtin_prefetch(result->offsets + f->rows[i + OFFSETS_AHEAD]);
+  uint64_t at = result->offsets[f->rows[i + PLACES_AHEAD]];
+  __builtin_prefetch(result->ids + at, 1);
+  if (result->distances) __builtin_prefetch((char *)result->distances + at * size, 1);
 }
 
 static adj_status copy_rows(void *user, uint64_t task, uint32_t lane_number) {
   (void)lane_number;
   const gathering *g = user;
-  const found_rows *f = &g->t->lanes[task].found;
+  const lane *l = &g->t->lanes[task];
+  const found_rows *f = &l->found;
   const adji_row_style *style = &g->t->join.style;
   size_t size = adji_type_size(style->type);
+  char *sums = l->within.room.sums[0];
   uint64_t at = 0;
-  for (uint64_t i = 0; i < f->row_count; at += f->lengths[i++]) {
+  if (style->distances) adji_report_distances(style->measure, style->type, sums, l->within.kept, sums);
+  for (uint64_t i = 0; i < f->count; at += f->lengths[i++]) {
     uint64_t to = g->result->offsets[f->rows[i]];
+    fetch_places(g->result, f, i, size);
     if (!f->lengths[i]) continue;
-    memcpy(g->result->ids + to, f->ids + at, f->lengths[i] * sizeof *f->ids);
-    if (f->sums)
-      adji_report_distances(style->measure, style->type, f->sums + at * size, f->lengths[i],
-                            (char *)g->result->distances + to * size);
+    memcpy(g->result->ids + to, l->within.room.ids[0] + at, f->lengths[i] * sizeof(uint32_t));
+    if (style->distances) memcpy((char *)g->result->distances + to * size, sums + at * size, f->lengths[i] * size);
   }
   return ADJ_OK;
 }
@@ -175,11 +188,10 @@ static adj_status fill_queue(void *state, bool shared, adji_queue *queue) {
 }
 
 static void clear_lane(lane *l, adji_memory *memory) {
+  if (l->near.box || l->near.nodes.bounds) adji_near_nodes_clear(&l->near, l->within.search.tree);
   adji_within_clear(&l->within);
   adji_free(memory, l->found.rows);
   adji_free(memory, l->found.lengths);
-  adji_free(memory, l->found.ids);
-  adji_free(memory, l->found.sums);
 }
 
 static void end(void *state, adji_run *run) {
@@ -197,8 +209,11 @@ static adj_status begin(void *state, adji_run *run, const adji_pass *pass) {
   t->pass = pass;
   t->lanes = adji_alloc_zero(&t->join.ctx->memory, t->options.lanes, sizeof *t->lanes, "workers");
   adj_status status = t->lanes ? ADJ_OK : ADJ_E_MEMORY;
-  for (uint32_t l = 0; l < t->options.lanes && !status; l++)
+  for (uint32_t l = 0; l < t->options.lanes && !status; l++) {
     status = adji_within_init(&t->lanes[l].within, &t->join, t->tree);
+    if (!status && adji_point_order_is_dense(&t->order, t->tree))
+      status = adji_near_nodes_init(&t->lanes[l].near, t->tree);
+  }
   if (status) end(t, run);
   return status;
 }

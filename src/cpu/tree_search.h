@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Points and the nodes of a kd-tree: how near they are, and the leaf that a search begins with. Queries that are no
- * points of the tree are put into the order of these leaves, so that consecutive ones meet the same nodes.
+ * points of the tree are put into the order of their chunks of leaves, so that consecutive ones meet the same nodes.
  */
 #ifndef ADJI_TREE_SEARCH_H
 #define ADJI_TREE_SEARCH_H
@@ -60,15 +60,23 @@ static inline double adji_bound_at(const adji_tree_search *s, const adji_chunk_b
   return s->tree->type == ADJ_F64 ? bounds->wide[i] : (double)bounds->narrow[i];
 }
 
-/* A leaf near a point (dim coordinates): from the root, the nearest node of each level. The tree must have points. */
-uint64_t adji_near_leaf(const adji_tree_search *s, const void *point);
+/* The chunk of leaves near a point (dim coordinates): from the root, the nearest node of each level. The tree must have
+ * points. */
+static inline uint32_t adji_near_chunk(const adji_tree_search *s, const void *point) {
+  uint32_t chunk;
+  s->typed->locate(s->tree->level, s->tree->levels, s->tree->dim, point, 1, &chunk);
+  return chunk;
+}
+
+/* The nearest leaf of a chunk. */
+uint64_t adji_near_leaf(const adji_tree_search *s, const void *point, uint64_t chunk);
 
 /* Copies the coordinates of a row. ADJ_E_DATA if they are not finite any more. */
 adj_status adji_copy_point(const adj_dataset *set, uint64_t row, void *to);
 
-/* The queries of a join one by one, each with a leaf near it. */
+/* The queries of a join one by one, each with the chunk of leaves near it. */
 typedef struct adji_point_order {
-  uint64_t *items; /* leaf << 32 | row, ascending. NULL: query i is row i, and its leaf is not known */
+  uint64_t *items; /* chunk << 32 | row, ascending. NULL: query i is row i, and its chunk is not known */
   uint32_t *rows;  /* of the items */
   uint64_t count;
 } adji_point_order;
@@ -81,8 +89,38 @@ static inline uint32_t adji_point_row(const adji_point_order *order, uint64_t i)
   return order->rows ? order->rows[i] : (uint32_t)i;
 }
 
-/* Fetches a leaf, and the boxes of its chunk, into the cache. */
-void adji_fetch_leaf(const adji_tree *tree, uint64_t leaf);
+/* Whether there are several queries for a chunk of leaves, so that neighbours in the order are neighbours in space. */
+static inline bool adji_point_order_is_dense(const adji_point_order *order, const adji_tree *tree) {
+  enum { QUERIES_A_CHUNK = 4 };
+  return order->items && order->count * ADJI_FAN * tree->leaf >= QUERIES_A_CHUNK * tree->count;
+}
+
+/* The chunk of query i, or ADJI_NO_CHUNK. */
+#define ADJI_NO_CHUNK UINT64_MAX
+static inline uint64_t adji_point_chunk(const adji_point_order *order, uint64_t i) {
+  return order->items ? order->items[i] >> 32 : ADJI_NO_CHUNK;
+}
+
+/* The nodes of level 1 near consecutive queries with the same chunk. Their searches begin there, not at the root. */
+typedef struct adji_near_nodes {
+  adji_leaves nodes; /* in ascending order */
+  void *box;         /* of the queries: dim lows, then as many highs */
+  uint64_t begin, end;
+  double limit; /* nodes with lower bounds up to this are there */
+  bool usable;  /* otherwise there are too many nodes, or too few queries */
+} adji_near_nodes;
+
+/* Starts zeroed. On failure it may still have to be cleared. */
+adj_status adji_near_nodes_init(adji_near_nodes *near, const adji_tree *tree);
+void adji_near_nodes_clear(adji_near_nodes *near, const adji_tree *tree);
+
+/* Finds the nodes for query i of a batch, unless they are those of the query before. NULL: search from the root. */
+const adji_leaves *adji_near_nodes_at(adji_near_nodes *near, const adji_tree_search *s, const adj_dataset *left,
+                                      const adji_point_order *order, uint64_t i, double limit);
+
+/* Fetches what the queries some places after query i will need of the tree into the cache. To be called for every query
+ * of a batch. */
+void adji_fetch_nodes(const adji_tree *tree, const adji_point_order *order, uint64_t i, const adji_batch *batch);
 
 /* Fills a queue with batches of so many queries; 0: as many as keep all threads busy. */
 adj_status adji_point_batches(adj_ctx *ctx, uint64_t queries, uint64_t each, adji_queue *queue);

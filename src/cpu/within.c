@@ -8,20 +8,7 @@
  */
 #include "cpu/within.h"
 
-#include <math.h>
-
 #include "result/kbest.h"
-
-/* The kernel compares boxes of leaves once more, of which the search has no use: these boxes hold everything. */
-static void make_bounds_infinite(adji_within *w, uint64_t entries) {
-  for (uint64_t i = 0; i < entries; i++) {
-    float bound = i / ADJI_LEAF_ROOM % 2 ? INFINITY : -INFINITY;
-    if (w->search.tree->type == ADJ_F64)
-      ((double *)w->leaves.bounds)[i] = (double)bound;
-    else
-      ((float *)w->leaves.bounds)[i] = bound;
-  }
-}
 
 void adji_within_ask(adji_within *w, const adji_join *join) {
   w->join = join;
@@ -31,118 +18,80 @@ void adji_within_ask(adji_within *w, const adji_join *join) {
 adj_status adji_within_init(adji_within *w, const adji_join *join, const adji_tree *tree) {
   adji_memory *memory = &join->ctx->memory;
   size_t size = adji_type_size(tree->type);
-  uint64_t entries = (uint64_t)2 * tree->dim * ADJI_LEAF_ROOM;
   *w = (adji_within){.join = join, .search = {.tree = tree}, .room = {.memory = memory}};
   adji_within_ask(w, join);
   w->point = adji_alloc(memory, tree->dim, size, "query");
-  w->leaves.bounds = adji_alloc_zero(memory, entries, size, "query");
-  if (!w->point || !w->leaves.bounds) return ADJ_E_MEMORY;
-  make_bounds_infinite(w, entries);
-  return ADJ_OK;
+  return w->point ? ADJ_OK : ADJ_E_MEMORY;
 }
 
 void adji_within_clear(adji_within *w) {
   if (!w->room.memory) return;
   adji_free(w->room.memory, w->point);
-  adji_free(w->room.memory, w->leaves.bounds);
   adji_row_room_clear(&w->room);
   *w = (adji_within){0};
 }
 
-/* Room for what the collected leaves may add. */
+/* Room for what the kernel may add before it looks at how much is left. */
 static adj_status reserve(adji_within *w, uint64_t found) {
-  uint64_t wanted = found + (uint64_t)w->leaves.count * w->search.tree->leaf + ADJI_PAD;
+  uint64_t wanted = found + (uint64_t)ADJI_TREE_STEP * w->search.tree->leaf;
   if (wanted <= w->capacity) return ADJ_OK;
   adji_row_room *room = &w->room;
   size_t size = adji_type_size(w->search.tree->type);
   wanted *= 2;
-  if (!adji_grow(room->memory, (void **)&room->ids[0], wanted, sizeof(uint32_t), found * 4, "row buffer") ||
-      !adji_grow(room->memory, &room->sums[0], wanted, size, found * size, "row buffer"))
+  if (!adji_grow(room->memory, (void **)&room->ids[0], wanted + ADJI_PAD, sizeof(uint32_t), found * 4, "row buffer") ||
+      !adji_grow(room->memory, &room->sums[0], wanted + ADJI_PAD, size, found * size, "row buffer"))
     return ADJ_E_MEMORY;
   w->capacity = wanted;
   return ADJ_OK;
 }
 
-/* The last leaf is padded with NaN, which never compares as near, except where powers make a number of it. */
-static uint32_t drop_padding(adji_within *w, uint32_t from, uint32_t found) {
-  const adji_tree *tree = w->search.tree;
-  uint32_t *ids = w->room.ids[0], kept = from;
-  bool last = false;
-  for (uint32_t l = 0; l < w->leaves.count; l++)
-    last = last || w->leaves.number[l] + (uint64_t)1 == tree->level[0].count;
-  if (!last || tree->count % tree->leaf == 0) return found;
-  for (uint32_t i = from; i < found; i++) {
-    if (ids[i] == ADJ_NO_ID) continue;
-    ids[kept] = ids[i];
-    if (tree->type == ADJ_F64)
-      ((double *)w->room.sums[0])[kept++] = ((double *)w->room.sums[0])[i];
-    else
-      ((float *)w->room.sums[0])[kept++] = ((float *)w->room.sums[0])[i];
-  }
-  return kept;
+static uint32_t above(const uint32_t *ids, uint32_t row, uint32_t found) {
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < found; i++)
+    count += ids[i] > row;
+  return count;
 }
 
-/* Appends the points of the collected leaves that belong. */
-static adj_status visit_leaves(adji_within *w, double limit, adji_tally *tally, uint32_t *found) {
+/* Goes on until everything is found or the room is full. Counting: what was found is counted and forgotten. */
+static adj_status search_on(adji_within *w, double limit, uint32_t row, adji_tally *tally, bool counting,
+                            uint32_t *found) {
   const adji_tree *tree = w->search.tree;
-  adj_status status = reserve(w, *found);
+  uint64_t before = w->kept + (counting ? 0 : *found);
+  adj_status status = reserve(w, before);
   if (status) return status;
   adji_knn_task task = {.coords = tree->coords,
                         .ids = tree->ids,
                         .dim = tree->dim,
                         .leaf = tree->leaf,
                         .queries = w->point,
-                        .leaves = &w->leaves,
+                        .leaves = w->near,
                         .measure = w->search.measure};
-  char *sums = (char *)w->room.sums[0] + *found * adji_type_size(tree->type);
-  uint32_t many = w->search.kernels->list_leaves(&task, limit, w->room.ids[0] + *found, sums);
-  *found = drop_padding(w, *found, *found + many);
-  tally->candidates += task.candidates;
-  w->leaves.count = 0;
-  return ADJ_OK;
-}
-
-static uint32_t above(const adji_within *w, uint32_t row, uint32_t found) {
-  uint32_t count = 0;
-  for (uint32_t i = 0; i < found; i++)
-    count += w->room.ids[0][i] > row;
-  return count;
-}
-
-/* Counting: what was found is counted and forgotten. */
-static adj_status visit(adji_within *w, double limit, uint32_t row, adji_tally *tally, bool counting, uint32_t *found) {
-  uint32_t many = counting ? 0 : *found;
-  adj_status status = visit_leaves(w, limit, tally, &many);
-  if (!counting)
-    *found = many;
+  uint64_t room = w->capacity - before, size = adji_type_size(tree->type);
+  adji_tree_found list = {w->room.ids[0] + before, (char *)w->room.sums[0] + before * size, 0,
+                          room < UINT32_MAX ? (uint32_t)room : UINT32_MAX};
+  if (w->near)
+    w->search.kernels->list_near(&task, tree->level, limit, &list);
   else
-    *found += w->join->style.one_way ? above(w, row, many) : many;
-  return status ? status : adji_check_cancel(w->join->ctx);
+    w->search.kernels->list_tree(&task, tree->level, limit, &w->stack, &list);
+  tally->candidates += task.candidates;
+  *found += counting && w->join->style.one_way ? above(list.ids, row, list.count) : list.count;
+  return ADJ_OK;
 }
 
 static adj_status search(adji_within *w, double limit, uint32_t row, adji_tally *tally, bool counting,
                          uint32_t *found) {
   const adji_tree *tree = w->search.tree;
-  adji_within_node top = {tree->levels, 0};
-  uint32_t depth = 0;
   adj_status status = ADJ_OK;
-  *found = w->leaves.count = 0;
+  *found = 0;
   if (!tree->levels) return ADJ_OK;
-  for (;;) {
-    adji_chunk_bounds bounds;
-    adji_bound_chunk(&w->search, (adji_box_reach){w->point, w->point, limit}, top.level - 1, top.number, &bounds);
-    for (; bounds.near; bounds.near &= bounds.near - 1) {
-      uint64_t node = top.number * ADJI_FAN + (uint32_t)__builtin_ctz(bounds.near);
-      if (top.level > 1)
-        w->stack[depth++] = (adji_within_node){top.level - 1, node};
-      else
-        w->leaves.number[w->leaves.count++] = (uint32_t)node;
-    }
-    if (w->leaves.count > ADJI_LEAVES - ADJI_FAN) status = visit(w, limit, row, tally, counting, found);
-    if (!depth || status) break;
-    top = w->stack[--depth];
-  }
-  return status || !w->leaves.count ? status : visit(w, limit, row, tally, counting, found);
+  w->stack.depth = !w->near;
+  w->stack.nodes[0].level = tree->levels;
+  w->stack.nodes[0].number = 0;
+  do {
+    status = search_on(w, limit, row, tally, counting, found);
+    if (!status) status = adji_check_cancel(w->join->ctx);
+  } while (w->stack.depth && !status);
+  return status;
 }
 
 adj_status adji_within_count(adji_within *w, uint32_t row, double limit, adji_tally *tally, uint32_t *count) {
@@ -156,11 +105,15 @@ adj_status adji_within_list(adji_within *w, uint32_t row, double limit, adji_tal
   const adji_row_style *style = &w->join->style;
   adj_status status = search(w, limit, row, tally, false, count);
   if (status || !*count) return status;
-  if (adji_row_needs_sums(style) && w->entries < w->capacity) {
+  if (style->order == ADJ_ORDER_ANY && !style->one_way && !style->drop_self) return ADJ_OK;
+  if (adji_row_needs_sums(style) && w->entries < *count) {
     size_t key = style->type == ADJ_F64 ? sizeof(adji_key_wide) : sizeof(uint64_t);
-    if (!adji_grow(w->room.memory, &w->room.entries, w->capacity, key, 0, "row buffer")) return ADJ_E_MEMORY;
-    w->entries = w->capacity;
+    uint64_t entries = 2 * (uint64_t)*count + ADJI_PAD;
+    if (!adji_grow(w->room.memory, &w->room.entries, entries, key, 0, "row buffer")) return ADJ_E_MEMORY;
+    w->entries = entries - ADJI_PAD;
   }
-  *count = adji_row_order(style, &w->room, 0, row, *count);
+  adji_row_room last = {.ids = {w->room.ids[0] + w->kept}, .entries = w->room.entries};
+  last.sums[0] = (char *)w->room.sums[0] + w->kept * adji_type_size(style->type);
+  *count = adji_row_order(style, &last, 0, row, *count);
   return ADJ_OK;
 }

@@ -9,20 +9,15 @@
 #include "cpu/tree_search.h"
 #include "queue/stats.h"
 
-typedef struct adji_within_node {
-  uint32_t level;
-  uint64_t number;
-} adji_within_node;
-
 /* The state of one lane. Aligned so that no two lanes share a cache line. */
 typedef struct adji_within {
   _Alignas(64) const adji_join *join;
   adji_tree_search search;
-  void *point;        /* the query: dim coordinates, written by the caller                                   */
-  adji_leaves leaves; /* their boxes are not used: all bounds are infinite                                   */
-  adji_within_node stack[ADJI_TREE_LEVELS * ADJI_FAN];
-  adji_row_room room; /* its first slot has what was found                                                   */
-  uint64_t capacity, entries;
+  void *point;             /* the query: dim coordinates, written by the caller */
+  const adji_leaves *near; /* nodes of level 1 that the next query is searched in; NULL: all */
+  adji_tree_stack stack;
+  adji_row_room room; /* its first slot has what was found, from entry `kept` on */
+  uint64_t kept, capacity, entries;
 } adji_within;
 
 /* On failure it may still have to be cleared. */
@@ -36,7 +31,8 @@ void adji_within_ask(adji_within *w, const adji_join *join);
  */
 adj_status adji_within_count(adji_within *w, uint32_t row, double limit, adji_tally *tally, uint32_t *count);
 
-/* Lists them in the first slot of the room, with their sums, in the order of the style. */
+/* Lists them in the first slot of the room, with their sums, in the order of the style. A caller that adds their number
+ * to w->kept keeps them there when the next query is asked; they may move. */
 adj_status adji_within_list(adji_within *w, uint32_t row, double limit, adji_tally *tally, uint32_t *count);
 
 #endif

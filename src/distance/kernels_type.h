@@ -36,6 +36,8 @@
 #define PASTE(name, type) PASTE_(name, type)
 #define TYPED(name) PASTE(name, TYPE)
 #define FN(name) PASTE(PASTE(name, STEP_NAME), TYPE)
+typedef uint32_t bits_f32;
+typedef uint64_t bits_f64;
 /* Up to MOST_FIXED dimensions, a query stays in registers if the step has an instance for its dimension; up to
  * MOST_LONG it is copied. SHORTC_STEP: dimensions between two checks for an abandoned sum. */
 enum { MOST_FIXED = ADJI_FEW_DIMS, MOST_LONG = 1024, SHORTC_STEP = 4 };
@@ -141,14 +143,17 @@ static void TYPED(add_leaves)(adji_leaves *leaves, uint32_t dim, uint32_t mask, 
 
 #define COUNT_(name, NAME) [ADJI_STEP_##NAME] = PASTE(count_##name, TYPE),
 #define LIST_(name, NAME) [ADJI_STEP_##NAME] = PASTE(list_##name, TYPE),
-#define TREE_(name, NAME) \
-  [ADJI_STEP_##NAME] = {PASTE(knn_##name, TYPE), PASTE(list_leaves_##name, TYPE), PASTE(box_bounds_##name, TYPE)},
+#define TREE_(name, NAME)                                                                                        \
+  [ADJI_STEP_##NAME] = {PASTE(knn_##name, TYPE), PASTE(list_leaves_##name, TYPE), PASTE(list_tree_##name, TYPE), \
+                        PASTE(list_near_##name, TYPE), PASTE(box_bounds_##name, TYPE)},
 TABLE = {.count = {ADJI_STEP_LIST(COUNT_)},
          .list = {ADJI_STEP_LIST(LIST_)},
          .tree = {ADJI_GROWING_STEP_LIST(TREE_)},
          .rows = TYPED(sums_of_list),
          .add_leaves = TYPED(add_leaves),
-         .knn_tree = PASTE(knn_tree_l2, TYPE)};
+         .knn_tree = PASTE(knn_tree_l2, TYPE),
+         .knn_select = PASTE(knn_select_l2, TYPE),
+         .locate = PASTE(locate_l2, TYPE)};
 
 #undef T
 #undef TYPE

@@ -19,7 +19,7 @@ enum {
   ADJI_LEAF_ROOM = ADJI_LEAVES + ADJI_BOX_LANES /* vectors may be written past the last leaf */
 };
 
-enum { ADJI_FAN = 16, ADJI_TREE_LEVELS = 8 };
+enum { ADJI_FAN = 16, ADJI_TREE_LEVELS = 8, ADJI_NEAR_NODES = 32, ADJI_TREE_STEP = ADJI_NEAR_NODES * ADJI_FAN };
 
 /* The nodes of a level of a kd-tree, in chunks of ADJI_FAN: chunk c holds the children of node c of the level above.
  * The bounds of a chunk are, per dimension, ADJI_FAN lows, then ADJI_FAN highs. Nodes that pad the last chunk have low
@@ -72,13 +72,51 @@ typedef struct adji_knn_task {
  * all points of the leaves and ADJI_BOX_LANES more. Returns how many. */
 typedef uint32_t (*adji_list_leaves_fn)(adji_knn_task *task, double limit, uint32_t *ids, void *sums);
 
-/* Writes the list of the first query: the k nearest points of a whole tree by L2, k up to ADJI_KNN_TREE_MOST_K. leaf:
- * one near the query. task->leaves is not used. */
-typedef void (*adji_knn_tree_fn)(adji_knn_task *task, const adji_tree_level *level, uint32_t levels, uint64_t leaf);
+/* Nodes that a search of a tree has yet to open: node `number` of level `level`, whose children are chunk `number` of
+ * the level below. */
+typedef struct adji_tree_stack {
+  uint32_t depth;
+  struct {
+    uint32_t level, number;
+  } nodes[ADJI_TREE_LEVELS * ADJI_FAN];
+} adji_tree_stack;
+
+/* What such a search has found. There is room for ADJI_BOX_LANES entries more. */
+typedef struct adji_tree_found {
+  uint32_t *ids;
+  void *sums;
+  uint32_t count, room;
+} adji_tree_found;
+
+/* Appends the points of a tree whose sum with the first query is at most limit. It returns when the stack is empty, or
+ * when the points of ADJI_TREE_STEP leaves might not fit into the room any more. level: those of the tree. task->leaves
+ * is not used. */
+typedef void (*adji_list_tree_fn)(adji_knn_task *task, const adji_tree_level *level, double limit,
+                                  adji_tree_stack *stack, adji_tree_found *found);
+
+/* The same, of the leaves below the nodes of level 1 that task->leaves has, ADJI_NEAR_NODES at most. There must be room
+ * for the points of ADJI_TREE_STEP leaves. level: that of the leaves. */
+typedef void (*adji_list_near_fn)(adji_knn_task *task, const adji_tree_level *level, double limit,
+                                  adji_tree_found *found);
+
+/* The chunk of leaves near each of some points, dim coordinates each: from the root, the nearest node of each level by
+ * L2. */
+typedef void (*adji_locate_fn)(const adji_tree_level *level, uint32_t levels, uint32_t dim, const void *points,
+                               uint32_t count, uint32_t *chunks);
+
+/* Writes the list of the first query: the k nearest points of a whole tree by L2, k up to ADJI_KNN_TREE_MOST_K. first:
+ * the chunk of leaves to begin with, near the query. task->leaves is not used. */
+typedef void (*adji_knn_tree_fn)(adji_knn_task *task, const adji_tree_level *level, uint32_t levels, uint64_t first);
+
+/* Writes the list of the first query: the k nearest of `count` candidates, k up to ADJI_KNN_TREE_MOST_K. Both arrays
+ * can be read ADJI_BOX_LANES entries past the last. */
+typedef void (*adji_knn_select_fn)(adji_knn_task *task, const uint32_t *ids, const void *sums, uint32_t count);
 
 typedef struct adji_tree_kernels {
   void (*knn)(adji_knn_task *task); /* merges the points of the leaves into the lists of all queries */
   adji_list_leaves_fn list_leaves;
+  adji_list_tree_fn list_tree;
+  adji_list_near_fn list_near;
   /* Computes lower bounds of the sums between points of one box and points of ADJI_BOX_LANES others, which are laid out
    * like a chunk of the tree. low, high: the one box, dim entries each. Bit i of the result is set iff bound i is at
    * most `reach`, and bit ADJI_BOX_LANES + i iff it is equal to it. */

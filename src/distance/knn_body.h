@@ -199,6 +199,24 @@ ADJI_INLINE void FN(knn_dim)(adji_knn_task *task, const uint32_t dim) {
 #undef CASE
 }
 
+/* Appends the points of a leaf, `size` of them, within the limit. */
+ADJI_INLINE uint32_t FN(list_leaf)(const adji_knn_task *task, uint64_t leaf, VEC most, const uint32_t dim,
+                                   const uint32_t size, uint32_t *ids, T *sums) {
+  const T *x = task->queries, *coords = (const T *)task->coords + leaf * size * dim;
+  const uint32_t *numbers = task->ids + leaf * size;
+  uint32_t found = 0;
+  for (uint32_t i = 0; i < size; i += LANES) {
+    VEC s = V_ZERO();
+    for (uint32_t j = 0; j < dim; j++)
+      s = STEP(s, V_SET1(x[j]), V_LOAD(coords + (uint64_t)j * size + i), task->measure, j);
+    uint32_t mask = V_LE(s, most);
+    V_PACK_IDS(ids + found, numbers + i, mask);
+    V_PACK(sums + found, s, mask);
+    found += (uint32_t)__builtin_popcount(mask);
+  }
+  return found;
+}
+
 /* For lists too long to be kept in order: lists the points of the leaves within the limit. */
 ADJI_INLINE uint32_t FN(list_query)(adji_knn_task *task, T limit, const uint32_t dim, uint32_t *ids, T *sums) {
   const T *x = task->queries, *bounds = task->leaves->bounds;
@@ -209,27 +227,111 @@ ADJI_INLINE uint32_t FN(list_query)(adji_knn_task *task, T limit, const uint32_t
     uint32_t near = V_LE(FN(box_bound)(task->measure, x, x, dim, bounds + l, ADJI_LEAF_ROOM), most);
     if (leaves->count - l < LANES) near &= (UINT32_C(1) << (leaves->count - l)) - 1;
     for (; near; near &= near - 1) {
-      uint64_t leaf = leaves->number[l + (uint32_t)__builtin_ctz(near)];
-      const T *coords = (const T *)task->coords + leaf * task->leaf * dim;
       task->candidates += task->leaf;
-      for (uint32_t i = 0; i < task->leaf; i += LANES) {
-        VEC s = V_ZERO();
-        for (uint32_t j = 0; j < dim; j++) {
-          VEC c = V_LOAD(coords + (uint64_t)j * task->leaf + i);
-          s = STEP(s, V_SET1(x[j]), c, task->measure, j);
-        }
-        uint32_t mask = V_LE(s, most);
-        V_PACK_IDS(ids + found, task->ids + leaf * task->leaf + i, mask);
-        V_PACK(sums + found, s, mask);
-        found += (uint32_t)__builtin_popcount(mask);
-      }
+      uint64_t leaf = leaves->number[l + (uint32_t)__builtin_ctz(near)];
+      found += FN(list_leaf)(task, leaf, most, dim, task->leaf, ids + found, sums + found);
     }
   }
   return found;
 }
 
-static uint32_t FN(list_leaves)(adji_knn_task *task, double limit, uint32_t *ids, void *sums) {
+static uint32_t FN(list_leaves)(adji_knn_task *task, double limit, uint32_t *ids, void *sums){
 #define CALL(dim, is_long) return FN(list_query)(task, (T)limit, dim, ids, sums)
+    CALL_FOR(task->dim)
+#undef CALL
+}
+
+/* Appends the numbers of the nodes of a chunk within the limit. Those that pad the last chunk are masked. */
+ADJI_INLINE uint32_t FN(nodes_within)(const adji_knn_task *task, const adji_tree_level *level, uint64_t chunk, VEC most,
+                                      const uint32_t dim, uint32_t *nodes) {
+  const T *x = task->queries, *boxes = (const T *)level->bounds + chunk * 2 * ADJI_FAN * dim;
+  uint64_t remaining = level->count - chunk * ADJI_FAN;
+  uint32_t valid = remaining < ADJI_FAN ? (UINT32_C(1) << remaining) - 1 : UINT32_MAX, found = 0;
+  for (uint32_t i = 0; i < ADJI_FAN; i += LANES, valid >>= LANES) {
+    uint32_t near = valid & V_LE(FN(box_bound)(task->measure, x, x, dim, boxes + i, ADJI_FAN), most);
+    uint32_t numbers[LANES];
+    for (uint32_t lane = 0; lane < LANES; lane++)
+      numbers[lane] = (uint32_t)chunk * ADJI_FAN + i + lane;
+    V_PACK_IDS(nodes + found, numbers, near);
+    found += (uint32_t)__builtin_popcount(near);
+  }
+  return found;
+}
+
+/* The last leaf is padded with NaN, which never compares as near, except where powers make a number of it. */
+ADJI_INLINE uint32_t FN(without_padding)(const uint32_t *ids, uint32_t many) {
+  while (many && ids[many - 1] == ADJ_NO_ID)
+    many--;
+  return many;
+}
+
+/* Appends the points of some leaves, `size` each. */
+ADJI_INLINE void FN(list_sized)(const adji_knn_task *task, const uint32_t *leaves, uint32_t many, VEC most,
+                                adji_tree_found *found, const uint32_t dim, const uint32_t size) {
+  uint32_t *ids = found->ids, count = found->count;
+  T *sums = found->sums;
+  for (uint32_t l = 0; l < many; l++)
+    count += FN(list_leaf)(task, leaves[l], most, dim, size, ids + count, sums + count);
+  found->count = count;
+}
+
+/* Appends the points of the leaves of some chunks. All leaves are listed before any of them is visited: loops of a few
+ * rounds have few branches that cannot be foreseen. The last leaf of the tree, if among them, comes last. */
+ADJI_INLINE void FN(list_chunks)(adji_knn_task *task, const adji_tree_level *level, const uint32_t *chunks,
+                                 uint32_t count, VEC most, adji_tree_found *found, const uint32_t dim) {
+  uint32_t leaves[ADJI_TREE_STEP + LANES], many = 0;
+  for (uint32_t i = 0; i < count; i++)
+    many += FN(nodes_within)(task, level, chunks[i], most, dim, leaves + many);
+  if (task->leaf == ADJI_LEAF)
+    FN(list_sized)(task, leaves, many, most, found, dim, ADJI_LEAF);
+  else
+    FN(list_sized)(task, leaves, many, most, found, dim, task->leaf);
+  task->candidates += (uint64_t)many * task->leaf;
+  if (many && leaves[many - 1] + (uint64_t)1 == level->count)
+    found->count = FN(without_padding)(found->ids, found->count);
+}
+
+ADJI_INLINE void FN(list_nodes)(adji_knn_task *task, const adji_tree_level *level, T limit, adji_tree_stack *stack,
+                                adji_tree_found *found, const uint32_t dim) {
+  VEC most = V_SET1(limit);
+  uint32_t nodes[ADJI_FAN + LANES];
+  while (stack->depth && found->count + ADJI_TREE_STEP * task->leaf <= found->room) {
+    uint32_t lower = stack->nodes[--stack->depth].level - 1, near = 1;
+    nodes[0] = stack->nodes[stack->depth].number;
+    if (lower) near = FN(nodes_within)(task, level + lower, nodes[0], most, dim, nodes);
+    if (lower <= 1) FN(list_chunks)(task, level, nodes, near, most, found, dim);
+    for (uint32_t i = 0; lower > 1 && i < near; i++) {
+      stack->nodes[stack->depth].level = lower;
+      stack->nodes[stack->depth++].number = nodes[i];
+    }
+  }
+}
+
+/* Only the last chunk has the last leaf. It comes last, so that padding is last among what was found. */
+ADJI_INLINE void FN(list_below)(adji_knn_task *task, const adji_tree_level *level, T limit, adji_tree_found *found,
+                                const uint32_t dim) {
+  const T *x = task->queries, *bounds = task->leaves->bounds;
+  const adji_leaves *nodes = task->leaves;
+  VEC most = V_SET1(limit);
+  uint32_t chunks[ADJI_NEAR_NODES + 2 * LANES], count = 0;
+  for (uint32_t i = 0; i < nodes->count; i += LANES) {
+    uint32_t valid = nodes->count - i < LANES ? (UINT32_C(1) << (nodes->count - i)) - 1 : UINT32_MAX;
+    uint32_t near = valid & V_LE(FN(box_bound)(task->measure, x, x, dim, bounds + i, ADJI_LEAF_ROOM), most);
+    V_PACK_IDS(chunks + count, nodes->number + i, near);
+    count += (uint32_t)__builtin_popcount(near);
+  }
+  FN(list_chunks)(task, level, chunks, count, most, found, dim);
+}
+
+static void FN(list_near)(adji_knn_task *task, const adji_tree_level *level, double limit, adji_tree_found *found) {
+#define CALL(dim, is_long) FN(list_below)(task, level, (T)limit, found, dim)
+  CALL_FOR(task->dim)
+#undef CALL
+}
+
+static void FN(list_tree)(adji_knn_task *task, const adji_tree_level *level, double limit, adji_tree_stack *stack,
+                          adji_tree_found *found) {
+#define CALL(dim, is_long) FN(list_nodes)(task, level, (T)limit, stack, found, dim)
   CALL_FOR(task->dim)
 #undef CALL
 }

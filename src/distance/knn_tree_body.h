@@ -13,14 +13,38 @@ typedef struct FN(chunk) {
   uint32_t valid;
 } FN(chunk);
 
-ADJI_INLINE void FN(open_chunk)(const adji_knn_task *task, const adji_tree_level *level, uint64_t number, const T *x,
-                                const uint32_t dim, FN(chunk) * chunk) {
+ADJI_INLINE void FN(open_chunk)(const adji_tree_level *level, uint64_t number, const T *x, const uint32_t dim,
+                                FN(chunk) * chunk) {
   const T *boxes = (const T *)level->bounds + number * 2 * ADJI_FAN * dim;
   uint64_t remaining = level->count - number * ADJI_FAN;
   for (uint32_t i = 0; i < ADJI_FAN; i += LANES)
-    V_STORE(chunk->bounds + i, FN(box_bound)(task->measure, x, x, dim, boxes + i, ADJI_FAN));
+    V_STORE(chunk->bounds + i, FN(box_bound)(NULL, x, x, dim, boxes + i, ADJI_FAN));
   chunk->least_ids = level->least_ids + number * ADJI_FAN;
   chunk->valid = (UINT32_C(1) << (remaining < ADJI_FAN ? remaining : ADJI_FAN)) - 1;
+}
+
+/* The nodes of a chunk whose bounds are at most this. */
+ADJI_INLINE uint32_t FN(nodes_up_to)(const FN(chunk) * chunk, T bound) {
+  uint32_t near = 0;
+  for (uint32_t i = 0; i < ADJI_FAN; i += LANES)
+    near |= V_LE(V_LOAD(chunk->bounds + i), V_SET1(bound)) << i;
+  return near & chunk->valid;
+}
+
+/* The node of a chunk with the least bound, mostly 0. Bounds are not negative, so their bits order as they do, and
+ * compilers vectorise the search for the least integer. */
+ADJI_INLINE uint32_t FN(nearest_node)(const FN(chunk) * chunk) {
+  uint32_t nearest = FN(nodes_up_to)(chunk, 0);
+  if (nearest) return (uint32_t)__builtin_ctz(nearest);
+  TYPED(bits) bits[ADJI_FAN], least = 0;
+  memcpy(bits, chunk->bounds, sizeof bits);
+  least = ~least;
+  for (uint32_t i = 0; i < ADJI_FAN; i++)
+    least = bits[i] < least ? bits[i] : least;
+  T bound;
+  memcpy(&bound, &least, sizeof bound);
+  nearest = FN(nodes_up_to)(chunk, bound);
+  return nearest ? (uint32_t)__builtin_ctz(nearest) : 0;
 }
 
 /* The nodes of a chunk that may hold one of the k nearest. */
@@ -54,18 +78,16 @@ typedef struct FN(tree) {
 } FN(tree);
 
 /* Visits the leaves of a chunk, except those in `seen`. */
-ADJI_INLINE void FN(visit_chunk)(const FN(tree) * tree, uint64_t number, uint32_t seen, TYPED(list) * list,
-                                 const uint32_t dim, const uint32_t wide) {
+ADJI_INLINE void FN(visit_chunk)(const FN(tree) * tree, const FN(chunk) * chunk, uint64_t number, uint32_t seen,
+                                 TYPED(list) * list, const uint32_t dim, const uint32_t wide) {
   adji_knn_task *task = tree->task;
-  FN(chunk) chunk;
-  FN(open_chunk)(task, tree->level, number, tree->x, dim, &chunk);
-  uint32_t near = FN(near_nodes)(&chunk, list, wide) & ~seen;
+  uint32_t near = FN(near_nodes)(chunk, list, wide) & ~seen;
   while (near) {
     uint32_t i = (uint32_t)__builtin_ctz(near);
     near &= near - 1;
     task->candidates += task->leaf;
     if (FN(visit_leaf)(task, tree->x, task->own[0], number * ADJI_FAN + i, list, dim, wide))
-      near &= FN(near_nodes)(&chunk, list, wide);
+      near &= FN(near_nodes)(chunk, list, wide);
   }
   TYPED(list_flush)(list, wide);
 }
@@ -74,7 +96,7 @@ ADJI_INLINE void FN(visit_chunk)(const FN(tree) * tree, uint64_t number, uint32_
 ADJI_INLINE void FN(push_nodes)(FN(tree) * tree, uint32_t level, uint64_t number, uint32_t seen,
                                 const TYPED(list) * list, const uint32_t dim, const uint32_t wide) {
   FN(chunk) chunk;
-  FN(open_chunk)(tree->task, tree->level + level, number, tree->x, dim, &chunk);
+  FN(open_chunk)(tree->level + level, number, tree->x, dim, &chunk);
   for (uint32_t near = FN(near_nodes)(&chunk, list, wide) & ~seen; near; near &= near - 1) {
     uint32_t i = (uint32_t)__builtin_ctz(near);
     tree->stack[tree->depth++] = (FN(node)){number * ADJI_FAN + i, level, chunk.bounds[i]};
@@ -99,7 +121,7 @@ ADJI_INLINE uint32_t FN(visit_first)(const FN(tree) * tree, uint64_t leaf, TYPED
 
 /* From the leaf upwards: at each level the siblings of the node that is done with are searched. So bounds are tight
  * before nodes farther away are looked at. */
-ADJI_INLINE void FN(knn_tree_dim)(adji_knn_task *task, const adji_tree_level *level, uint32_t levels, uint64_t leaf,
+ADJI_INLINE void FN(knn_tree_dim)(adji_knn_task *task, const adji_tree_level *level, uint32_t levels, uint64_t first,
                                   const uint32_t dim, const uint32_t wide) {
   FN(tree) tree;
   tree.task = task;
@@ -109,38 +131,90 @@ ADJI_INLINE void FN(knn_tree_dim)(adji_knn_task *task, const adji_tree_level *le
   TYPED(list) list;
   TYPED(list_room) room;
   TYPED(list_start)(&list, &room, task, wide);
-  uint32_t seen = FN(visit_first)(&tree, leaf, &list, dim, wide);
-  uint64_t done = leaf / ADJI_FAN;
-  tree.stack[tree.depth++] = (FN(node)){done, 1, 0};
-  for (uint32_t up = 1;; up++, done /= ADJI_FAN) {
+  FN(chunk) chunk;
+  FN(open_chunk)(level, first, tree.x, dim, &chunk);
+  uint32_t seen = FN(visit_first)(&tree, first * ADJI_FAN + FN(nearest_node)(&chunk), &list, dim, wide);
+  FN(visit_chunk)(&tree, &chunk, first, seen, &list, dim, wide);
+  for (uint32_t up = 1; up < levels; up++, first /= ADJI_FAN) {
+    FN(push_nodes)(&tree, up, first / ADJI_FAN, UINT32_C(1) << first % ADJI_FAN, &list, dim, wide);
     while (tree.depth) {
       FN(node) top = tree.stack[--tree.depth];
       if (!(V_LE(V_SET1(top.bound), TYPED(list_last)(&list, wide)) & 1)) continue;
-      if (top.level == 1)
-        FN(visit_chunk)(&tree, top.number, seen, &list, dim, wide);
-      else
+      if (top.level > 1) {
         FN(push_nodes)(&tree, top.level - 1, top.number, 0, &list, dim, wide);
-      seen = 0;
+        continue;
+      }
+      FN(open_chunk)(level, top.number, tree.x, dim, &chunk);
+      FN(visit_chunk)(&tree, &chunk, top.number, 0, &list, dim, wide);
     }
-    if (up >= levels) break;
-    FN(push_nodes)(&tree, up, done / ADJI_FAN, UINT32_C(1) << done % ADJI_FAN, &list, dim, wide);
   }
   TYPED(list_close)(&list, wide);
 }
 
-ADJI_INLINE void FN(knn_tree_wide)(adji_knn_task *task, const adji_tree_level *level, uint32_t levels, uint64_t leaf,
+ADJI_INLINE void FN(knn_tree_wide)(adji_knn_task *task, const adji_tree_level *level, uint32_t levels, uint64_t first,
                                    const uint32_t dim) {
 #define CASE(wide)                                           \
   if (task->k <= 8 * (wide) || (wide) == LIST_TREE_WIDEST) { \
-    FN(knn_tree_dim)(task, level, levels, leaf, dim, wide);  \
+    FN(knn_tree_dim)(task, level, levels, first, dim, wide); \
     return;                                                  \
   }
   LIST_TREE_WIDTHS(CASE)
 #undef CASE
 }
 
-static void FN(knn_tree)(adji_knn_task *task, const adji_tree_level *level, uint32_t levels, uint64_t leaf) {
-#define CALL(dim, is_long) FN(knn_tree_wide)(task, level, levels, leaf, dim)
-  CALL_FOR(task->dim)
+static void FN(knn_tree)(adji_knn_task *task, const adji_tree_level *level, uint32_t levels, uint64_t first){
+#define CALL(dim, is_long) FN(knn_tree_wide)(task, level, levels, first, dim)
+    CALL_FOR(task->dim)
+#undef CALL
+}
+
+/* ---- Of candidates that are listed already -------------------------------------------------------------------------
+ */
+
+ADJI_INLINE
+    void FN(select_wide)(adji_knn_task *task, const uint32_t *ids, const T *sums, uint32_t count, const uint32_t wide) {
+  TYPED(list) list;
+  TYPED(list_room) room;
+  TYPED(list_start)(&list, &room, task, wide);
+  for (uint32_t i = 0; i < count; i += LANES) {
+    VEC s = V_LOAD(sums + i);
+    uint32_t valid = count - i < LANES ? (UINT32_C(1) << (count - i)) - 1 : UINT32_MAX;
+    TYPED(list_add)(&list, wide, s, ids + i, valid & V_LE(s, TYPED(list_last)(&list, wide)), task->own[0]);
+    if (TYPED(list_flush_due)(&list)) TYPED(list_flush)(&list, wide);
+  }
+  TYPED(list_flush)(&list, wide);
+  TYPED(list_close)(&list, wide);
+}
+
+static void FN(knn_select)(adji_knn_task *task, const uint32_t *ids, const void *sums, uint32_t count) {
+#define CASE(wide)                                           \
+  if (task->k <= 8 * (wide) || (wide) == LIST_TREE_WIDEST) { \
+    FN(select_wide)(task, ids, sums, count, wide);           \
+    return;                                                  \
+  }
+  LIST_TREE_WIDTHS(CASE)
+#undef CASE
+}
+
+/* ---- The chunk to begin with --------------------------------------------------------------------------------------
+ */
+
+ADJI_INLINE void FN(locate_dim)(const adji_tree_level *level, uint32_t levels, const T *points, uint32_t count,
+                                uint32_t *chunks, const uint32_t dim) {
+  for (uint32_t p = 0; p < count; p++) {
+    uint64_t node = 0;
+    for (uint32_t l = levels; l-- > 1;) {
+      FN(chunk) chunk;
+      FN(open_chunk)(level + l, node, points + (uint64_t)p * dim, dim, &chunk);
+      node = node * ADJI_FAN + FN(nearest_node)(&chunk);
+    }
+    chunks[p] = (uint32_t)node;
+  }
+}
+
+static void FN(locate)(const adji_tree_level *level, uint32_t levels, uint32_t dim, const void *points, uint32_t count,
+                       uint32_t *chunks) {
+#define CALL(dim, is_long) FN(locate_dim)(level, levels, points, count, chunks, dim)
+  CALL_FOR(dim)
 #undef CALL
 }

@@ -130,6 +130,7 @@ static adj_index *new_index(adj_ctx *ctx, const adj_join_spec *spec, const adj_d
     return NULL;
   }
   *index = (adj_index){.ctx = ctx, .set = set, .spec = *spec, .kept = kept};
+  if (kept) adji_memory_keep(&ctx->memory);
   atomic_init(&index->references, 1);
   pthread_mutex_init(&index->building, NULL);
   pthread_mutex_init(&index->lock, NULL);
@@ -214,6 +215,7 @@ void adji_index_release(adj_index *index) {
   free_brute(index);
   adj_dataset_destroy(index->derived);
   adji_free(&index->ctx->memory, index->box);
+  if (index->kept) adji_memory_drop(&index->ctx->memory);
   pthread_mutex_destroy(&index->scratch_lock);
   pthread_mutex_destroy(&index->lock);
   pthread_mutex_destroy(&index->building);

@@ -133,7 +133,7 @@ static adj_status nearest_in_tree(adj_index *index, const adji_tree *tree, adji_
   if (!status) status = prepare_point(index, point, s->nearest.coords);
   if (status) return status;
   adji_tally tally = {0};
-  *found = adji_knn_group_find(&s->nearest, 0, ADJI_NO_LEAF, &tally);
+  *found = adji_knn_group_find(&s->nearest, 0, ADJI_NO_CHUNK, &tally);
   if (*found) memcpy(ids, s->nearest.ids, *found * sizeof *ids);
   if (distances) adji_report_distances(&index->measure, tree->type, s->nearest.sums, *found, distances);
   pad(index, *found, s->join.k, ids, distances);
