@@ -36,8 +36,8 @@ uint64_t adji_knn_whole_bytes(const adji_gpu_knn_options *options);
 /* Opens the context's first device, and lists the points by region; they stay where they are. Regions have about
  * `size` points or fewer, which are halved when the device has no room.
  * Memory of the host: 2 bytes a point of each set, of the right one twice if there are visits; for regions on their way
- * three eighths of the points or 256 MiB, and two regions of each set with 5 bytes a point; for the pool up to a quarter
- * of what the limit leaves, and a bit a point and a region of points for the search of its rows. */
+ * three eighths of the points or 256 MiB, and two regions of each set with 5 bytes a point; for the pool up to a
+ * quarter of what the limit leaves, and a bit a point and a region of points for the search of its rows. */
 adj_status adji_knn_chunks_create(const adji_gpu_knn_options *options, uint64_t size, adji_worker *out);
 
 bool adji_is_knn_chunks(const adji_worker *worker);
