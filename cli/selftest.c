@@ -8,7 +8,6 @@
  * order of the list.
  */
 #include <adjoin.h>
-#include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -135,10 +134,20 @@ static bool known_backend(const char *name) {
   return false;
 }
 
+/* A number of at most nine digits, before `after`; 0: it is none. */
+static uint32_t parse_number(const char *text, char after, const char **rest) {
+  char *end;
+  unsigned long number = strtoul(text, &end, 10);
+  bool digits = *text >= '0' && *text <= '9' && end - text <= 9;
+  *rest = end + (*end == '/');
+  return digits && *end == after ? (uint32_t)number : 0;
+}
+
 static bool parse_part(const char *text, request *wanted) {
-  int length = 0;
-  bool two = sscanf(text, "%9" SCNu32 "/%9" SCNu32 "%n", &wanted->part, &wanted->parts, &length) == 2;
-  return two && !text[length] && wanted->part >= 1 && wanted->part <= wanted->parts;
+  const char *rest;
+  wanted->part = parse_number(text, '/', &rest);
+  wanted->parts = wanted->part ? parse_number(rest, '\0', &rest) : 0;
+  return wanted->part && wanted->part <= wanted->parts;
 }
 
 /* 0: go on; otherwise 1 + the exit status. */

@@ -309,8 +309,8 @@ static void compare_queries(adj_ctx *ctx, const char *name, adj_type type, uint3
     question.radius = radius;
     compare_with_brute(index, question, left, size);
   }
-  for (double scale = 0; scale <= 3; scale += 0.75)
-    compare_with_brute(index, range_question(scale * radius), left, size);
+  for (int quarters = 0; quarters <= 12; quarters += 3)
+    compare_with_brute(index, range_question(quarters * 0.25 * radius), left, size);
   adj_index_destroy(index);
   adj_dataset_destroy(left);
   adj_dataset_destroy(set);

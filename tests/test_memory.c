@@ -65,6 +65,11 @@ static void freed_blocks_are_used_again(void **state) {
   for (uint64_t b = 0; b < size - 100; b++)
     assert_int_equal(again[b], 0);
   adji_free(&memory, again);
+  void *small = adji_alloc(&memory, 1 << 20, 1, "block"); /* the rest of the block is given back */
+  assert_ptr_equal(small, first);
+  assert_false(adji_resize(&memory, small, 4 << 20));
+  assert_int_equal(atomic_load(&memory.spare.bytes), 0);
+  adji_free(&memory, small);
   void *large = adji_alloc(&memory, 30 << 20, 1, "block"); /* together they would pass the limit */
   assert_non_null(large);
   assert_int_equal(atomic_load(&memory.spare.bytes), 0);

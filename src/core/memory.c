@@ -95,6 +95,7 @@ static bool keep_spare(adji_memory *memory, void *block, uint64_t mapped) {
     if (spare->count == ADJI_MOST_SPARE) shrink_spare(spare, atomic_load(&spare->bytes) - 1);
     spare->blocks[spare->count++] = block;
     atomic_fetch_add(&spare->bytes, mapped);
+    shrink_spare(spare, adji_memory_available(memory)); /* less, if another thread has charged more since */
   }
   pthread_mutex_unlock(&spare->lock);
   return kept;
@@ -104,7 +105,16 @@ static uint64_t room_of(const void *block, const prefix *head) {
   return (uint64_t)((const char *)head->base + head->mapped - (const char *)block);
 }
 
-/* The smallest that has room for so many bytes, and is not much larger; NULL: none. */
+/* Unmaps the huge pages behind so many bytes of a block. */
+static void unmap_rest(char *block, uint64_t bytes, prefix *head) {
+  char *end = (char *)head->base + head->mapped, *last = block + (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+  if (last >= end) return;
+  munmap(last, (size_t)(end - last));
+  head->mapped = (uint64_t)(last - (char *)head->base);
+}
+
+/* The smallest that has room for so many bytes, cut to these: nothing is held that is not charged; NULL: none. Blocks
+ * that are much larger are left for others. */
 static char *use_spare(adji_memory *memory, uint64_t bytes, prefix *head) {
   adji_spare *spare = &memory->spare;
   if (!atomic_load_explicit(&spare->bytes, memory_order_relaxed)) return NULL;
@@ -120,7 +130,10 @@ static char *use_spare(adji_memory *memory, uint64_t bytes, prefix *head) {
   }
   char *block = best < ADJI_MOST_SPARE ? take_out(spare, best) : NULL;
   pthread_mutex_unlock(&spare->lock);
-  if (block) *head = (prefix){bytes, prefix_of(block).mapped, prefix_of(block).base};
+  if (!block) return NULL;
+  *head = prefix_of(block);
+  head->bytes = bytes;
+  unmap_rest(block, bytes, head);
   return block;
 }
 
@@ -133,6 +146,13 @@ void adji_memory_keep(adji_memory *memory) {
 void adji_memory_drop(adji_memory *memory) {
   pthread_mutex_lock(&memory->spare.lock);
   if (!--memory->spare.keepers) shrink_spare(&memory->spare, 0);
+  pthread_mutex_unlock(&memory->spare.lock);
+}
+
+/* Gives all of them back, when the system has no more. */
+static void drop_spare(adji_memory *memory) {
+  pthread_mutex_lock(&memory->spare.lock);
+  shrink_spare(&memory->spare, 0);
   pthread_mutex_unlock(&memory->spare.lock);
 }
 
@@ -206,6 +226,10 @@ static void *allocate(adji_memory *memory, uint64_t count, size_t size, const ch
     block = use_spare(memory, bytes, &head);
     *zeroed = !block;
     if (!block) block = map_large(bytes, &head);
+    if (!block) {
+      drop_spare(memory);
+      block = map_large(bytes, &head);
+    }
   } else {
     char *raw = aligned_alloc(PREFIX, (bytes + (uint64_t)2 * PREFIX - 1) & ~(uint64_t)(PREFIX - 1));
     if (raw) block = raw + PREFIX;
@@ -262,11 +286,7 @@ bool adji_resize(adji_memory *memory, void *block, uint64_t bytes) {
   if (bytes > head.bytes && !adji_fits(memory, bytes - head.bytes)) return false;
   if (bytes > head.bytes && !adji_charge(memory, bytes - head.bytes, "memory")) return false;
   if (bytes < head.bytes) adji_discharge(memory, head.bytes - bytes);
-  char *last = start + (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
-  if (last < end) {
-    munmap(last, (size_t)(end - last));
-    head.mapped = (uint64_t)(last - (char *)head.base);
-  }
+  unmap_rest(start, bytes, &head);
   head.bytes = bytes;
   memcpy(start - PREFIX, &head, sizeof head);
   return true;

@@ -144,7 +144,7 @@ static adj_status stage_group(adji_walker *w, const adji_group *group, adji_tall
     group = &ordered;
     style.in_order = true;
   }
-  for (uint32_t first = 0; first < group->task.query_count && !status; first += ADJI_LIST_MAX) {
+  for (uint32_t first = 0; !status && first < group->task.query_count; first += ADJI_LIST_MAX) {
     if (adji_group_cancelled(w, group)) return adji_check_cancel(join->ctx);
     uint32_t many = group->task.query_count - first;
     if (many > ADJI_LIST_MAX) many = ADJI_LIST_MAX;

@@ -479,7 +479,7 @@ static uint32_t choose_fine(const chooser *c, double cell_population) {
 
 /* The sample's values of a dimension in order, for slabs that cannot be of equal width. The sample is larger than the
  * planner's: it bounds how many points fall into one slab. */
-static double *sorted_values(chooser *c, uint32_t dim, uint64_t *count) {
+static adj_status sorted_values(chooser *c, uint32_t dim, double **out, uint64_t *count) {
   *count = c->set->count < 1u << 17 ? c->set->count : 1u << 17;
   double *values = adji_alloc(&c->ctx->memory, *count, sizeof *values, "sample");
   for (uint64_t i = 0; values && i < *count; i++) {
@@ -487,11 +487,8 @@ static double *sorted_values(chooser *c, uint32_t dim, uint64_t *count) {
     adji_slice(c->set->count, *count, i, &begin, &end);
     values[i] = adji_dataset_at(c->set, begin, dim);
   }
-  if (values && adji_radix_sort_values(c->ctx, values, *count, c->set->type == ADJ_F32)) {
-    adji_free(&c->ctx->memory, values);
-    return NULL;
-  }
-  return values;
+  *out = values;
+  return values ? adji_radix_sort_values(c->ctx, values, *count, c->set->type == ADJ_F32) : ADJ_E_MEMORY;
 }
 
 /* A periodic axis: slabs of equal width over the whole box and the images beyond its faces, wide enough that cell and
@@ -522,12 +519,10 @@ static adj_status make_axis(chooser *c, uint32_t a, uint32_t axes, double factor
   uint64_t allowed = slabs_allowed(c, axes), count = 0;
   double width = c->widths[dim] * factor;
   double needed = (ends->high - wanted.low) / width * reach, *values = NULL;
-  if (!(needed * 1.01 + 2 < (double)allowed)) {
-    values = sorted_values(c, dim, &count);
-    if (!values) return ADJ_E_MEMORY;
-  }
+  adj_status status = ADJ_OK;
+  if (!(needed * 1.01 + 2 < (double)allowed)) status = sorted_values(c, dim, &values, &count);
   adji_axis_extent extent = {ends->high, width, allowed, values, count};
-  adj_status status = adji_axis_init(c->ctx, axis, &wanted, &extent);
+  if (!status) status = adji_axis_init(c->ctx, axis, &wanted, &extent);
   adji_free(&c->ctx->memory, values);
   return status;
 }

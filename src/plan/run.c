@@ -355,10 +355,13 @@ static adj_status fill_result(adj_plan *plan, adji_run *run, const adji_layout *
 }
 
 /* Single evaluation holds half of the pairs a second time, and those of a device all; staged rows are all of them, each
- * with two numbers more. Without room for that, rows are counted. */
+ * with two numbers more; those of a tree have sums too, in buffers that double. Without room for that, rows are
+ * counted. */
 double adji_collect_once_entries(const adj_plan *plan) {
-  double pairs = plan->estimated_pairs;
-  if (plan->choice.staged) return 2.2 * pairs + 8 * (double)plan->left->count / (double)adji_plan_entry_bytes(plan);
+  double pairs = plan->estimated_pairs, entry = (double)adji_plan_entry_bytes(plan);
+  if (plan->choice.staged) return 2.2 * pairs + 8 * (double)plan->left->count / entry;
+  if (plan->choice.algorithm == ADJI_ALGORITHM_KDTREE)
+    return pairs * (1 + 3 * (double)(sizeof(uint32_t) + adji_type_size(plan->left->type)) / entry);
   return pairs * (plan->engine.worker_count > 1 ? 2.1 : 1.6);
 }
 
@@ -394,16 +397,20 @@ static adj_status check_collect(adj_plan *plan, const adji_run *run) {
 
 /* Through a tree nothing is known of the size of a result before it is there, and staged rows may be more than was
  * estimated: if what is found does not fit beside the result, rows are counted first. */
+bool adji_counts_instead(const adj_plan *plan, adji_run *run, adj_status status) {
+  if (status != ADJ_E_MEMORY || (plan->choice.algorithm != ADJI_ALGORITHM_KDTREE && !plan->choice.staged)) return false;
+  run->tally = (adji_tally){0};
+  run->progress_from = 0;
+  return true;
+}
+
 static adj_status collect(adj_plan *plan, adji_run *run, adj_result *result) {
   if (!adji_collects_once(plan)) return collect_laid_out(plan, run, result);
   adj_status status = adji_engine_collect(&plan->engine, run, result);
-  if (status != ADJ_E_MEMORY || (plan->choice.algorithm != ADJI_ALGORITHM_KDTREE && !plan->choice.staged))
-    return status;
+  if (!adji_counts_instead(plan, run, status)) return status;
   drop_rows(plan, result);
   adji_free(&plan->ctx->memory, result->offsets);
   result->offsets = NULL;
-  run->tally = (adji_tally){0};
-  run->progress_from = 0;
   return collect_laid_out(plan, run, result);
 }
 

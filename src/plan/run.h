@@ -36,6 +36,8 @@ uint64_t adji_stream_buffer(const adj_plan *plan);
 /* Whether a result is collected in one pass, and the memory for that in entries of the result. */
 bool adji_collects_once(const adj_plan *plan);
 double adji_collect_once_entries(const adj_plan *plan);
+/* Whether rows are counted after all, because collecting them ended with that status. The run begins anew. */
+bool adji_counts_instead(const adj_plan *plan, adji_run *run, adj_status status);
 
 /* kNN: whether a radius limits the neighbours; how many there are without one; rows that fit the buffer of a stream;
  * and the exact number. */

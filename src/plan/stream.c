@@ -197,7 +197,8 @@ static void find_degrees(void *user, uint64_t begin, uint64_t end) {
     d->degrees[i] = (uint32_t)(d->offsets[i + 1] - d->offsets[i]);
 }
 
-static adj_status stream_collected(stream *s, adj_result *result) {
+/* Collects rows and their lengths. */
+static adj_status collect_once(stream *s, adj_result *result) {
   adj_plan *plan = s->plan;
   uint64_t count = plan->left->count;
   adj_status status = adji_engine_collect(&plan->engine, s->run, result);
@@ -206,9 +207,13 @@ static adj_status stream_collected(stream *s, adj_result *result) {
   s->layout.degrees = adji_alloc(&plan->ctx->memory, count, sizeof *s->layout.degrees, "neighbour counts");
   if (!s->layout.degrees) return ADJ_E_MEMORY;
   differences d = {result->offsets, s->layout.degrees};
-  status = adji_each_row(plan->ctx, count, find_degrees, &d);
-  if (status) return status;
-  status = begin_sink(s);
+  return adji_each_row(plan->ctx, count, find_degrees, &d);
+}
+
+static adj_status deliver_collected(stream *s, const adj_result *result) {
+  adj_plan *plan = s->plan;
+  uint64_t count = plan->left->count;
+  adj_status status = begin_sink(s);
   adji_window all = {0, count, result->offsets, result->ids, result->distances, 0};
   if (!status && count) status = deliver(s, &all);
   if (!status) status = adji_check_cancel(plan->ctx);
@@ -237,9 +242,13 @@ static adj_status stream_to_sink(stream *s) {
   if (small_enough(plan)) {
     adj_result *result = adji_result_create(plan->ctx, plan->left->count, plan->left->type);
     if (!result) return ADJ_E_MEMORY;
-    adj_status status = stream_collected(s, result);
+    adj_status status = collect_once(s, result);
+    bool instead = adji_counts_instead(plan, s->run, status);
+    if (!status) status = deliver_collected(s, result);
     adj_result_destroy(result);
-    return status;
+    if (!instead) return status;
+    adji_free(&plan->ctx->memory, s->layout.degrees);
+    s->layout = (adji_layout){0};
   }
   adj_status status = check_knn(s);
   if (!status) status = adji_lay_out(plan, s->run, true, &s->layout);

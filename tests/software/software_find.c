@@ -95,7 +95,7 @@ adj_status adji_software_check_left(const adji_software_sets *s) {
 
 /* Most of what a software device does. The points themselves were read when they were checked, where sanitizers look.
  */
-#define UNCHECKED __attribute__((no_sanitize_address, no_sanitize_undefined))
+#define UNCHECKED __attribute__((no_sanitize("address", "undefined")))
 
 /* The sum of L2 in f32. */
 WITH_FMA UNCHECKED static float fused_sum(const adji_gpu_rows *l, uint64_t row, const adji_gpu_rows *r, uint64_t id) {

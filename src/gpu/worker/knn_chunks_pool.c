@@ -297,6 +297,7 @@ adj_status adji_knn_pool_flush(adji_knn_chunks *c) {
   uint64_t rows = atomic_load(&p->count), selected = 0;
   bool done = false;
   if (!rows) return ADJ_OK;
+  c->prefaulted = true; /* rows are about to be there, which that might overwrite */
   status = adji_knn_rest_search(c, &done);
   if (!status && !done && c->rooted)
     status = adji_loop_slices(c->join.ctx, rows, TASKS * (uint64_t)c->join.ctx->threads, sum_up, c);
