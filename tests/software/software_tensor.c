@@ -50,8 +50,8 @@ static bool is_last(const adji_tensor_case *cases, uint32_t count) {
 static void keep_last(const adji_tensor_case *cases, uint32_t count, const adji_tensor_answer *answers) {
   free(last.cases);
   free(last.answers);
-  last.cases = calloc(count, sizeof *cases);
-  last.answers = calloc(count, sizeof *answers);
+  last.cases = calloc((size_t)count + 1, sizeof *cases);
+  last.answers = calloc((size_t)count + 1, sizeof *answers);
   last.count = last.cases && last.answers ? count : 0;
   if (!last.count) return;
   memcpy(last.cases, cases, count * sizeof *cases);
