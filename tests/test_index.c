@@ -324,6 +324,7 @@ static void many_queries_have_the_rows_of_brute_force(void **state) {
   for (uint32_t i = 0; adj_isa_name(i); i++) {
     adj_ctx *ctx = context_of(2, adj_isa_name(i));
     for (uint32_t n = 0; n < sizeof names / sizeof *names; n++) {
+      if (asked.quick && (n + i) % 5) continue;
       compare_queries(ctx, names[n], ADJ_F32, 2 + n % 3);
       compare_queries(ctx, names[n], ADJ_F64, 3 + n % 5);
     }

@@ -107,6 +107,7 @@ static uint32_t finish_row(const adji_row_style *style, adji_row_room *room, uin
 
 static adj_status stage_row(adji_walker *w, const adji_row_style *style, uint32_t slot, uint32_t row, uint32_t found,
                             adji_tally *tally) {
+  if (!found) return ADJ_OK;
   staged *s = w->walk.user;
   lane *l = &s->lanes[w->lane];
   bin *b = &l->bins[row >> s->shift];
