@@ -388,7 +388,11 @@ static void knn_in_chunks(void **state) {
           q.metric = metrics[number % 3];
           q.flags = number % 5 == 0 && !two ? ADJ_WITH_SELF : 0;
           q.radius = number % 4 == 1 ? 0.2 : 0;
-          check_knn(ctx, &q, tunings[number / 3 % 4]);
+          char tuning[80];
+          for (int pick = 0; pick < 2; pick++) {
+            snprintf(tuning, sizeof tuning, "%s,test.pick=%s", tunings[number / 3 % 4], pick ? "on" : "off");
+            check_knn(ctx, &q, tuning);
+          }
         }
     adj_ctx_destroy(ctx);
   }
@@ -456,8 +460,11 @@ static void note_phase(void *user, const adj_trace_event *event) {
 static void open_rows(void **state) {
   (void)state;
   static const layout layouts[] = {EVEN, OUTLIER, SCALES, LATTICE};
-  uint32_t searched = 0, visited = 0;
-  for (uint32_t number = 0; number < 16; number++) {
+  static const char *const tunings[] = {"device_chunk=270,test.pick=off", "device_chunk=530,test.pick=off",
+                                        "device_chunk=270,test.pick=on", "device_chunk=530,test.pick=on"};
+  uint32_t searched[2] = {0}, visited[2] = {0};
+  for (uint32_t i = 0; i < 32; i++) {
+    uint32_t number = i / 2, pick = i % 2;
     phases_seen seen = {0};
     adj_ctx *ctx = software_context(1 + number % 3, 1, 0);
     ctx->trace = note_phase;
@@ -469,12 +476,13 @@ static void open_rows(void **state) {
     q.dim = 1 + number % 5;
     if (number % 3 == 1) q.right = layouts[number / 3 % 4];
     if (number % 7 == 3) q.radius = 0.1;
-    check_knn(ctx, &q, number % 4 ? "device_chunk=530" : "device_chunk=270");
-    searched += seen.rests && !seen.visits;
-    visited += seen.visits > 0;
+    check_knn(ctx, &q, tunings[2 * pick + (number % 4 > 0)]);
+    searched[pick] += seen.rests && !seen.visits;
+    visited[pick] += seen.visits > 0;
     adj_ctx_destroy(ctx);
   }
-  assert_true(searched >= 3 && visited >= 3);
+  for (int pick = 0; pick < 2; pick++)
+    assert_true(searched[pick] >= 3 && visited[pick] >= 3);
 }
 
 /* Metrics that are measured on derived points. */
@@ -490,12 +498,13 @@ static void derived_points_in_chunks(void **state) {
 /* The limit of the host's memory leaves a small pool, and rows come in windows. */
 static void small_pools(void **state) {
   (void)state;
-  for (int two = 0; two < 2; two++) {
+  for (int i = 0; i < 4; i++) {
+    bool two = i % 2;
     adj_ctx *ctx = software_context(2, 1, 0);
     question q = {EVEN, two ? LATTICE : LAYOUTS, ADJ_F32, 3, 30, 0, ADJ_L2, 0, 2500};
     knn_scene s = open_knn(ctx, &q);
     adj_join_spec spec = knn_spec(&q);
-    spec.tuning = "device_chunk=300";
+    spec.tuning = i < 2 ? "device_chunk=300,test.pick=off" : "device_chunk=300,test.pick=on";
     spec.algorithm = "kdtree";
     adj_plan *plan = NULL;
     must(adj_plan_create(ctx, &spec, s.left, s.right, &plan));

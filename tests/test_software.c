@@ -20,6 +20,7 @@ static const problem ALONE[] = {
     {"unif", 300, 3, 5, 0, NULL, NULL, ADJ_WITH_DISTANCE, ADJ_ORDER_ID, false},
     {"expo", 200, 2, 40, 0, "device_rows=60", "kdtree", 0, ADJ_ORDER_ID, true},
     {"unif", 150, 3, 4, 0, "device_chunk=60", "kdtree", ADJ_WITH_DISTANCE, ADJ_ORDER_ID, false},
+    {"unif", 150, 3, 4, 0, "device_chunk=60,test.pick=off", "kdtree", ADJ_WITH_DISTANCE, ADJ_ORDER_ID, false},
     {"expo", 150, 2, 9, 0.02, "device_chunk=40,device_rows=30", "kdtree", 0, ADJ_ORDER_ID, true},
     {"unif", 150, 9, 7, 0, "device_chunk=40", "brute", ADJ_WITH_DISTANCE, ADJ_ORDER_ID, false},
     {"unif", 200, 3, 8, 0.1, NULL, "grid", ADJ_WITH_DISTANCE, ADJ_ORDER_ID, false},

@@ -11,14 +11,6 @@
 
 enum { BINS = ADJI_MARKED_BINS, MOST_SLAB_BITS = 10 };
 
-/* Ascends with finite x: rounding is monotone, and scale is not negative. If it is 0, low is too. The first bin is
- * below `low`, the last one behind the others. */
-static inline uint32_t bin_of(double low, double scale, double x) {
-  double q = (x - low) * scale + 1;
-  q = q > 0 ? q : 0;
-  return (uint32_t)(q < BINS - 1 ? q : BINS - 1);
-}
-
 /* ---- Slabs -------------------------------------------------------------------------------------------- */
 
 adj_status adji_marked_open(adj_ctx *ctx, uint32_t dim, uint64_t slabs, adji_marked *out) {
@@ -52,7 +44,7 @@ void adji_marked_cut(adji_marked *m, uint32_t j, double *values, uint32_t count)
   memset(cells, 0, BINS * sizeof *cells);
   cells[1] = cells[BINS - 1] = 1;
   for (uint32_t t = 1; t < each - 2; t++)
-    cells[bin_of(m->low[j], m->scale[j], values[(uint64_t)t * count / (each - 2)])]++;
+    cells[adji_marked_bin(m->low[j], m->scale[j], values[(uint64_t)t * count / (each - 2)])]++;
   for (uint32_t bin = 0, slab = 0; bin < BINS; bin++) {
     slab += cells[bin];
     cells[bin] = slab << shift;
@@ -66,8 +58,8 @@ adji_cell_box adji_marked_box(const adji_marked *m, const double *low, const dou
   adji_cell_box box = {.words = 1};
   for (uint32_t j = 0; j < m->dim; j++) {
     const uint32_t *cells = m->cells + (uint64_t)j * BINS;
-    box.low[j] = cells[bin_of(m->low[j], m->scale[j], fmax(low[j], -DBL_MAX))];
-    box.high[j] = cells[bin_of(m->low[j], m->scale[j], fmin(high[j], DBL_MAX))];
+    box.low[j] = cells[adji_marked_bin(m->low[j], m->scale[j], fmax(low[j], -DBL_MAX))];
+    box.high[j] = cells[adji_marked_bin(m->low[j], m->scale[j], fmin(high[j], DBL_MAX))];
     uint32_t across = (box.high[j] - box.low[j]) >> m->bits * (m->dim - 1 - j);
     box.words *= (j + 1 < m->dim ? across : across / 64) + UINT64_C(1);
   }
@@ -115,7 +107,7 @@ void adji_marked_mark(adji_marked *m, const adji_cell_box *box) {
       uint64_t cell = 0;                                                                                   \
       for (uint32_t j = 0; j < m->dim; j++) {                                                              \
         T x = *(const T *)(const void *)(point + j * set->column_stride);                                  \
-        cell += m->cells[(uint64_t)j * BINS + bin_of(m->low[j], m->scale[j], (double)x)];                  \
+        cell += m->cells[(uint64_t)j * BINS + adji_marked_bin(m->low[j], m->scale[j], (double)x)];         \
       }                                                                                                    \
       bits |= (atomic_load_explicit(&m->words[cell / 64], memory_order_relaxed) >> cell % 64 & 1) << i;    \
     }                                                                                                      \

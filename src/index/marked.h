@@ -6,8 +6,8 @@
 #ifndef ADJI_MARKED_H
 #define ADJI_MARKED_H
 
-#include <stdatomic.h>
-
+#include "core/atomic.h"
+#include "core/everywhere.h"
 #include "data/dataset.h"
 
 /* BINS: of equal width, that the slabs of a dimension consist of. CELL_BITS: of the number of a cell, at most. */
@@ -16,9 +16,17 @@ enum { ADJI_MARKED_BINS = 2048, ADJI_MARKED_BITS = 21, ADJI_MARKED_DIMS = 8 };
 typedef struct adji_marked {
   uint32_t dim, bits; /* bits: of the number of a slab */
   double low[ADJI_MARKED_DIMS], scale[ADJI_MARKED_DIMS];
-  uint32_t *cells;         /* of each bin of each dimension: what its slab adds to the number of a cell */
-  _Atomic uint64_t *words; /* a bit a cell */
+  uint32_t *cells;               /* of each bin of each dimension: what its slab adds to the number of a cell */
+  ADJI_ATOMIC(uint64_t) * words; /* a bit a cell */
 } adji_marked;
+
+/* The bin of a coordinate. Ascends with finite x: rounding is monotone, and scale is not negative. If it is 0, low is
+ * too. The first bin is below `low`, the last one behind the others. */
+ADJI_EVERYWHERE uint32_t adji_marked_bin(double low, double scale, double x) {
+  double q = (x - low) * scale + 1;
+  q = q > 0 ? q : 0;
+  return (uint32_t)(q < ADJI_MARKED_BINS - 1 ? q : ADJI_MARKED_BINS - 1);
+}
 
 /* slabs: of a dimension, about; dim: up to ADJI_MARKED_DIMS. Memory: 2^18 bytes and 8 KiB a dimension. */
 adj_status adji_marked_open(adj_ctx *ctx, uint32_t dim, uint64_t slabs, adji_marked *out);

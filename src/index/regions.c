@@ -200,15 +200,10 @@ static void find_boxes(adji_regions *r) {
 static adj_status get_memory(adji_regions *r) {
   adji_memory *memory = &r->ctx->memory;
   uint32_t count = r->cuts->count;
-  uint64_t values = (uint64_t)count * r->set->dim;
   r->members = adji_alloc_zero(memory, r->slices + 1, sizeof *r->members, "members of regions");
   r->starts = adji_alloc(memory, adji_mul(r->slices + 1, count + 1), sizeof *r->starts, "members of regions");
   r->blocks = adji_alloc_zero(memory, r->slices + 1, sizeof *r->blocks, "members of regions");
-  r->own = adji_alloc_zero(memory, count, sizeof *r->own, "regions");
-  r->all = adji_alloc_zero(memory, count, sizeof *r->all, "regions");
-  r->low = adji_alloc(memory, values, sizeof *r->low, "regions");
-  r->high = adji_alloc(memory, values, sizeof *r->high, "regions");
-  return r->members && r->blocks && r->starts && r->own && r->all && r->low && r->high ? ADJ_OK : ADJ_E_MEMORY;
+  return r->members && r->blocks && r->starts ? ADJ_OK : ADJ_E_MEMORY;
 }
 
 static adj_status get_lanes(making *m) {
@@ -251,19 +246,34 @@ static adj_status make_all(adji_regions *r, const double *reaches) {
   if (!status) status = get_lanes(&m);
   if (!status) status = adji_loop(r->ctx, r->slices, make_slice, &m);
   if (!status) total_up(r, m.lanes);
-  if (!status) find_boxes(r);
   free_lanes(&m);
   return status;
 }
 
+adj_status adji_regions_open(adj_ctx *ctx, const adj_dataset *set, const adji_cuts *cuts, adji_regions *out) {
+  uint64_t values = (uint64_t)cuts->count * set->dim;
+  *out = (adji_regions){.ctx = ctx, .set = set, .cuts = cuts};
+  out->own = adji_alloc_zero(&ctx->memory, cuts->count, sizeof *out->own, "regions");
+  out->all = adji_alloc_zero(&ctx->memory, cuts->count, sizeof *out->all, "regions");
+  out->low = adji_alloc(&ctx->memory, values, sizeof *out->low, "regions");
+  out->high = adji_alloc(&ctx->memory, values, sizeof *out->high, "regions");
+  if (out->own && out->all && out->low && out->high) {
+    find_boxes(out);
+    return ADJ_OK;
+  }
+  adji_regions_clear(out);
+  return ADJ_E_MEMORY;
+}
+
 adj_status adji_regions_make(adj_ctx *ctx, const adj_dataset *set, const adji_cuts *cuts, const double *reaches,
                              adji_regions *out) {
-  *out = (adji_regions){.ctx = ctx, .set = set, .cuts = cuts};
+  adj_status status = adji_regions_open(ctx, set, cuts, out);
+  if (status) return status;
   out->slice = set->count / (16 * (uint64_t)ctx->threads) + 1; /* small sets are shared too */
   if (out->slice < LEAST_SLICE) out->slice = LEAST_SLICE;
   if (out->slice > ADJI_MOST_SLICE) out->slice = ADJI_MOST_SLICE;
   out->slices = (set->count + out->slice - 1) / out->slice;
-  adj_status status = get_memory(out);
+  status = get_memory(out);
   if (!status) status = make_all(out, reaches);
   if (status) adji_regions_clear(out);
   return status;

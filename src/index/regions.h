@@ -28,6 +28,8 @@ typedef struct adji_regions {
  * Memory: 2 bytes a member, 4 a slice and region. Time: one pass over the points. */
 adj_status adji_regions_make(adj_ctx *ctx, const adj_dataset *set, const adji_cuts *cuts, const double *reaches,
                              adji_regions *out);
+/* The same with boxes only, for lists that are made elsewhere: the caller sets own and all. */
+adj_status adji_regions_open(adj_ctx *ctx, const adj_dataset *set, const adji_cuts *cuts, adji_regions *out);
 void adji_regions_clear(adji_regions *regions);
 
 /* Members first .. end - 1 of a region. They stay where they are until they are copied. */

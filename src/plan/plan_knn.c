@@ -152,6 +152,8 @@ adji_knn_request adji_knn_request_of(const adj_plan *plan) {
                                         .per_query = plan->tuning.per_query == ADJI_ON,
                                         .dense = plan->tuning.per_query == ADJI_OFF,
                                         .cut = adji_choose_cut(&plan->join, &plan->tuning),
+                                        .picks = plan->tuning.pick == ADJI_ON,
+                                        .no_picks = plan->tuning.pick == ADJI_OFF,
                                         .grid = grid_of(&plan->tuning)},
                             .choice = {brute_method(&plan->tuning), (adji_brute_distance)plan->tuning.distance,
                                        (adji_select_algorithm)plan->tuning.select, plan->tuning.device_chunk,

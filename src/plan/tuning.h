@@ -67,6 +67,7 @@ typedef enum adji_share_by { ADJI_SHARE_RATES = 1, ADJI_SHARE_FIXED = 2 } adji_s
   X(uint64_t, NAME, per_query, "test.per_query", 0, 0, switches, 0, 0, DEVICE, TREES)                \
   X(uint64_t, NAME, cut, "test.cut", 0, 0, switches, 0, 0, DEVICE, TREES)                            \
   X(uint64_t, NUMBER, budget, "test.budget", 1, 1e9, NULL, 0, 0, DEVICE, TREES)                      \
+  X(uint64_t, NAME, pick, "test.pick", 0, 0, switches, 0, 0, GPU, KDTREE)                            \
   X(uint64_t, NAME, skip, "test.skip", 0, 0, switches, 0, 0, GPU, BRUTE)                             \
   X(uint64_t, NAME, distance, "test.distance", 0, 0, distances, 0, 0, GPU, BRUTE)                    \
   X(uint64_t, NAME, select, "test.select", 0, 0, selections, 0, 0, GPU, BRUTE)

@@ -22,6 +22,7 @@ struct adji_gpu_knn {
   uint64_t rows_at_once, chunk;
   bool grid, checks_left;
   adji_software_block bounds, names;  /* of left rows; of right points */
+  const adji_gpu_pick *pick;          /* right points, of which rows are own ones in a self-join; NULL: none */
   adji_software_block ids, distances; /* rows first_row .. end_row - 1 */
   uint64_t first_row, end_row;
   adji_software_block order; /* rows in the host's order, or nothing */
@@ -46,6 +47,7 @@ adj_status adji_gpu_knn_open(adji_gpu *gpu, const adji_gpu_knn_options *options,
   if (!n) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
   const adji_join *join = options->join;
   n->gpu = gpu;
+  n->pick = options->pick;
   n->rows_at_once = options->rows_at_once ? options->rows_at_once : join->left->count;
   n->chunk = options->brute && options->brute->chunk < join->right->count ? options->brute->chunk : 0;
   n->grid = options->grid.use;
@@ -85,6 +87,7 @@ void adji_gpu_knn_close(adji_gpu_knn *knn) {
 }
 
 void adji_gpu_knn_keep_table(adji_gpu_knn *knn) {
+  knn->pick = NULL;
   adji_software_free(knn->gpu, &knn->order);
   adji_software_free(knn->gpu, &knn->bounds);
   adji_software_free(knn->gpu, &knn->names);
@@ -93,7 +96,7 @@ void adji_gpu_knn_keep_table(adji_gpu_knn *knn) {
 
 adj_status adji_gpu_knn_ask(adji_gpu_knn *knn, const adj_dataset *left, const void *bounds) {
   free_table(knn);
-  adj_status status = adji_software_sets_ask(knn->gpu, left, &knn->sets, &knn->work);
+  adj_status status = adji_software_sets_ask(knn->gpu, left, &knn->sets, &knn->work); /* a pick has only names then */
   knn->rows_at_once = left->count;
   return status ? status : send_array(knn, bounds, left->count * adji_type_size(left->type), &knn->bounds);
 }
@@ -121,7 +124,7 @@ static void find_row(const adji_gpu_knn *n, uint64_t row, const adji_window *tab
   const adji_software_sets *sets = &n->sets;
   uint64_t size = adji_type_size(sets->left.type), at = to * table->k,
            count = adji_software_nearest(sets, row, entries);
-  const uint32_t *names = n->names.at;
+  const uint32_t *names = n->pick ? n->pick->ids : n->names.at;
   while (count && n->bounds.at && entries[count - 1].sum > bound_of(n, row))
     count--;
   for (uint64_t i = 0; i < count && names; i++)
@@ -149,8 +152,14 @@ static adj_status make_table(adji_gpu_knn *n, uint64_t first_row, uint64_t rows)
   return ADJ_OK;
 }
 
+/* Whether rows are those of picked points that are own ones. */
+static bool is_picked(const adji_gpu_knn *n) {
+  return n->pick && n->sets.join.self_join;
+}
+
 static adj_status find_table(adji_gpu_knn *n, uint64_t row) {
-  uint64_t left = n->sets.left.count - row, rows = n->rows_at_once < left ? n->rows_at_once : left;
+  uint64_t left = (is_picked(n) ? n->pick->own : n->sets.left.count) - row,
+           rows = n->rows_at_once < left ? n->rows_at_once : left;
   adj_status status = make_table(n, row, rows);
   while (status == ADJ_E_DEVICE_MEMORY && rows > 1) {
     rows /= 2;
@@ -159,8 +168,12 @@ static adj_status find_table(adji_gpu_knn *n, uint64_t row) {
   adji_software_entry *entries = status ? NULL : adji_software_make_row(&n->sets);
   if (!status && !entries) status = ADJ_E_MEMORY;
   adji_window table = {0, rows, NULL, n->ids.at, n->distances.at, n->sets.join.k};
-  for (uint64_t i = 0; i < rows && !status; i++)
+  for (uint64_t i = 0; i < rows && !status && !is_picked(n); i++)
     find_row(n, row + i, &table, i, entries);
+  for (uint64_t i = 0; i < n->sets.left.count && !status && is_picked(n); i++) {
+    uint64_t place = n->pick->places[i];
+    if (place >= row && place < row + rows) find_row(n, i, &table, place - row, entries);
+  }
   free(entries);
   if (status) free_table(n);
   return status;

@@ -123,7 +123,13 @@ adj_status adji_gpu_knn_open(adji_gpu *gpu, const adji_gpu_knn_options *options,
   n->grid.gpu = gpu;
   n->grid.join = &n->join;
   n->grid.measure = &n->measure;
-  n->rows_at_once = options->rows_at_once ? options->rows_at_once : join->left->count;
+  n->row_count = join->left->count;
+  if (options->pick) n->names_at = options->pick->ids;
+  if (options->pick && join->self_join) {
+    n->row_count = options->pick->own;
+    n->rows_at = options->pick->places;
+  }
+  n->rows_at_once = options->rows_at_once ? options->rows_at_once : n->row_count;
   n->budget = options->budget ? options->budget : join->left->dim <= 3 ? BUDGET_FEW_DIMS : BUDGET;
   n->blocks = options->blocks;
   n->per_query = options->per_query;
@@ -135,6 +141,7 @@ adj_status adji_gpu_knn_open(adji_gpu *gpu, const adji_gpu_knn_options *options,
   adj_status status = n->cleared ? adji_answer_clear(gpu, gpu->compute, 0, ADJI_ANSWERS) : ADJ_OK;
   /* Before kernels build the tree: copies wait for them. */
   if (!status) status = send_array(n, options->right_names, join->right->count * 4, "ids", &n->names);
+  if (n->names.at) n->names_at = adji_at<uint32_t>(n->names);
   if (!status) status = make_right(n, options);
   if (!status) n->reports_right = n->right && adji_gpu_right_is_new(n->right);
   if (!status) status = options->brute ? open_brute(n, options) : open_trees(n, options);
@@ -180,7 +187,8 @@ adj_status adji_gpu_knn_ask(adji_gpu_knn *n, const adj_dataset *left, const void
   n->join.left = left;
   n->join.self_join = false;
   n->join.limits = NULL;
-  n->rows_at_once = left->count;
+  n->rows_at_once = n->row_count = left->count;
+  n->rows_at = NULL;
   adj_status status = make_left(n, left, NULL);
   return status ? status : send_bounds(n, bounds);
 }
@@ -213,8 +221,7 @@ static uint64_t least_rows(const adji_gpu_knn *n) {
 
 /* Reserves as many rows as there is memory for. */
 static adj_status reserve_rows(adji_gpu_knn *n, uint64_t first_row) {
-  uint64_t remaining = n->join.left->count - first_row,
-           rows = n->rows_at_once < remaining ? n->rows_at_once : remaining;
+  uint64_t remaining = n->row_count - first_row, rows = n->rows_at_once < remaining ? n->rows_at_once : remaining;
   free_rows(n);
   adj_status status = make_rows(n, rows);
   while (status == ADJ_E_DEVICE_MEMORY && rows > least_rows(n)) {
@@ -298,9 +305,9 @@ static __global__ void rename_ids(const uint32_t *names, uint64_t entries, uint3
 
 static adj_status rename_rows(adji_gpu_knn *n) {
   uint64_t entries = (n->end_row - n->first_row) * n->join.k, blocks = (entries + RENAME_THREADS - 1) / RENAME_THREADS;
-  if (!n->names.at || !entries) return ADJ_OK;
+  if (!n->names_at || !entries) return ADJ_OK;
   rename_ids<<<static_cast<uint32_t>(blocks < RENAME_BLOCKS ? blocks : RENAME_BLOCKS), RENAME_THREADS, 0,
-               n->gpu->compute>>>(adji_at<uint32_t>(n->names), entries, adji_at<uint32_t>(n->ids));
+               n->gpu->compute>>>(n->names_at, entries, adji_at<uint32_t>(n->ids));
   ADJI_LAUNCHED(n->gpu, "rename_ids");
   return ADJ_OK;
 }
@@ -309,12 +316,13 @@ static adj_status find_rows_in_trees(adji_gpu_knn *n) {
   adji_knn_job job = {};
   job.query_count = n->end_row - n->first_row;
   job.first_row = n->first_row;
+  job.places = n->rows_at;
   job.ids = adji_at<uint32_t>(n->ids);
   job.sums = n->sums.at;
   adj_status status = ADJ_OK;
   if (job.query_count < n->join.left->count) {
     uint32_t *queries = adji_at<uint32_t>(n->queries);
-    adji_wanted_rows wanted = {n->left->points.ids, n->first_row, n->end_row};
+    adji_wanted_rows wanted = {n->left->points.ids, n->first_row, n->end_row, n->rows_at};
     status = adji_list_wanted(n->gpu, &n->temporary, NULL, n->join.left->count, wanted, queries);
     job.queries = queries;
   }
@@ -383,6 +391,7 @@ void adji_gpu_knn_keep_table(adji_gpu_knn *n) {
   }
   adji_gpu_right_close(n->own_right);
   n->own_right = n->right = NULL;
+  n->names_at = n->rows_at = NULL;
 }
 
 /* ---- Pairs ------------------------------------------------------------------------------------------ */

@@ -8,6 +8,7 @@
 #include "gpu/brute/brute.h"
 #include "gpu/device/device.h"
 #include "gpu/index/index.h"
+#include "gpu/index/pick.h"
 #include "gpu/index/right.h"
 #include "gpu/papers/knn_grid.h"
 #include "queue/join.h"
@@ -59,6 +60,10 @@ typedef struct adji_gpu_knn_options {
   /* Parts of larger sets, through trees; both in host memory, read by open. NULL: none. */
   const void *bounds;          /* of each left row, a sum of the type: farther neighbours are not wanted */
   const uint32_t *right_names; /* what rows have in place of the right points' numbers */
+  /* The right points as right_rows has them, picked on the device, which outlive the search; their ids are the names.
+   * One set: rows of the result are those of own points, in their order. NULL: none. */
+  const adji_gpu_pick *pick;
+  bool picks, no_picks; /* workers of sets in chunks: regions must be picked on the device, or must not be */
 } adji_gpu_knn_options;
 
 /* Copies the points to the device and builds the trees there. */

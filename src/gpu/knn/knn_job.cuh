@@ -18,7 +18,7 @@ typedef struct adji_gpu_knn_task {
   bool root; /* report distances, not squared ones */
   uint32_t dim;
   /* The k nearest after the first `place` neighbours, which are already in the row. Rows have row_length entries and
-   * start with row first_row; or, if places is not NULL, row i is stored as row places[i]. ADJ_NO_ID follows the last
+   * start with row first_row. If places is not NULL, the row of query i is places[i]. ADJ_NO_ID follows the last
    * neighbour. */
   uint32_t k, row_length, place;
   uint64_t first_row;

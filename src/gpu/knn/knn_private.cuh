@@ -38,6 +38,9 @@ struct adji_gpu_knn {
   adji_gpu_tree left_tree; /* of up to ADJI_PACKED_QUERIES queries: these in their own order */
   const adji_gpu_tree *left;
   adji_block bounds, names; /* of left rows; of right points */
+  const uint32_t *names_at; /* names, or those of picked points; NULL: none */
+  const uint32_t *rows_at;  /* of left points: their rows in the result; NULL: the same */
+  uint64_t row_count;       /* of the result */
   uint64_t rows_at_once;
   uint32_t budget, blocks;
   bool per_query, dense, cut, timed, grid_first;

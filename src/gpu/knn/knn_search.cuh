@@ -267,7 +267,7 @@ __device__ __forceinline__ bool comes_before(T s, uint32_t id, T other, uint32_t
 /* Where the entries of a row begin. */
 template <class T>
 __device__ __forceinline__ uint64_t entries_of(const knn_job<T> &job, uint32_t row) {
-  return (job.places ? job.places[row] : row - job.first_row) * job.row_length;
+  return ((job.places ? job.places[row] : row) - job.first_row) * job.row_length;
 }
 
 template <class T>

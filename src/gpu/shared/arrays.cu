@@ -115,7 +115,8 @@ adj_status adji_run_maximum(adji_gpu *gpu, adji_block *room, uint32_t *numbers, 
 struct is_wanted {
   adji_wanted_rows rows;
   __device__ bool operator()(uint32_t position) const {
-    return rows.ids[position] >= rows.first && rows.ids[position] < rows.end;
+    uint32_t id = rows.ids[position], row = rows.places ? rows.places[id] : id;
+    return row >= rows.first && row < rows.end;
   }
 };
 

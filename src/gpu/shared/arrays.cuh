@@ -64,10 +64,12 @@ adj_status adji_add_up(adji_gpu *gpu, adji_block *room, const uint64_t *from, ui
 adj_status adji_run_maximum(adji_gpu *gpu, adji_block *room, uint32_t *numbers, uint64_t count);
 
 /* The positions whose row, ids[position], is in first .. end - 1: of `count` positions in from, or of 0 .. count - 1 if
- * from is NULL. They stay in order; ADJI_ANSWER_ITEMS is how many there are. */
+ * from is NULL. If places is not NULL, the row is places[ids[position]]. They stay in order; ADJI_ANSWER_ITEMS is how
+ * many there are. */
 struct adji_wanted_rows {
   const uint32_t *ids;
   uint64_t first, end;
+  const uint32_t *places;
 };
 adj_status adji_list_wanted(adji_gpu *gpu, adji_block *room, const uint32_t *from, uint64_t count,
                             const adji_wanted_rows &wanted, uint32_t *to);

@@ -277,19 +277,26 @@ bool adji_gpu_knn_fits(const adji_gpu_knn_options *options) {
   return options->brute || adji_knn_whole_bytes(options) <= room_on_device(options);
 }
 
+static adj_status create_whole(const adji_gpu_knn_options *options, adji_worker *out) {
+  if (options->picks || options->no_picks)
+    return adji_fail(ADJ_E_UNSUPPORTED, "tuning: test.pick is for sets in chunks, and these fit the device");
+  return adji_gpu_knn_worker_create(options, 0, out);
+}
+
 adj_status adji_gpu_knn_create(const adji_gpu_knn_options *options, uint64_t chunk, adji_worker *out) {
   const adji_join *join = options->join;
   uint64_t most = join->left->count > join->right->count ? join->left->count : join->right->count;
-  if (options->brute || (chunk && chunk >= most)) return adji_gpu_knn_worker_create(options, 0, out);
+  if (options->brute || (chunk && chunk >= most)) return create_whole(options, out);
   adj_status can = adji_knn_chunks_can(options);
-  if (chunk) return can ? can : adji_knn_chunks_create(options, chunk, out);
   uint64_t room = room_on_device(options);
+  if (chunk) return can ? can : adji_knn_chunks_create(options, adji_knn_chunks_choose(options, room, chunk), out);
   if (can || !room || adji_knn_whole_bytes(options) <= room) {
-    adj_status status = adji_gpu_knn_worker_create(options, 0, out);
+    adj_status status = create_whole(options, out);
     if (status != ADJ_E_DEVICE_MEMORY || can || most <= ADJI_LEAST_CHUNK) return status;
   }
-  uint64_t size = adji_knn_chunks_fitting(options, room);
-  return adji_knn_chunks_create(options, size < most ? size : most / 2 + 1, out);
+  adji_knn_chunking chunking = adji_knn_chunks_choose(options, room, 0);
+  if (chunking.size >= most) chunking.size = most / 2 + 1;
+  return adji_knn_chunks_create(options, chunking, out);
 }
 
 uint64_t adji_gpu_knn_worker_chunk(const adji_worker *worker) {

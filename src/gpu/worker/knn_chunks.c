@@ -22,18 +22,23 @@ typedef struct device_sizes {
   uint64_t building, tree, row;
 } device_sizes;
 
-static device_sizes sizes_of(const adji_gpu_knn_options *options) {
+static device_sizes sizes_of(const adji_gpu_knn_options *options, bool picked) {
   const adji_join *join = options->join;
   uint64_t dim = join->left->dim, size = adji_type_size(join->left->type);
   uint64_t placed = ADJI_GPU_WIDTH(dim) * size, number = 12; /* on the curve, and id */
   device_sizes s = {.building = dim * size + number + (number > placed ? number : placed)};
   s.tree = placed + number + dim * size / 2 + 4;
   s.row = (uint64_t)join->k * (4 + size) + 8 + size;
+  if (picked) { /* with three numbers, and while they are searched */
+    s.building += 12;
+    s.tree += dim * size + 12;
+  }
   return s;
 }
 
-static uint64_t bytes_of(const adji_gpu_knn_options *options, uint64_t left, uint64_t right, uint64_t rows) {
-  device_sizes s = sizes_of(options);
+static uint64_t bytes_of(const adji_gpu_knn_options *options, bool picked, uint64_t left, uint64_t right,
+                         uint64_t rows) {
+  device_sizes s = sizes_of(options, picked);
   uint64_t building = right * s.building, both = right * s.tree;
   if (!options->join->self_join) {
     if (both + left * s.building > building) building = both + left * s.building;
@@ -48,25 +53,45 @@ enum { FEWEST_ROWS = 8 };
 
 uint64_t adji_knn_whole_bytes(const adji_gpu_knn_options *options) {
   uint64_t left = options->join->left->count;
-  return bytes_of(options, left, options->join->right->count, left / FEWEST_ROWS + 1);
+  return bytes_of(options, false, left, options->join->right->count, left / FEWEST_ROWS + 1);
+}
+
+/* Of the points of both sets. */
+static uint64_t point_bytes(const adji_join *join) {
+  uint64_t points = join->right->count + (join->self_join ? 0 : join->left->count);
+  return adji_mul(points * join->right->dim, adji_type_size(join->right->type));
 }
 
 /* Rows of a region are searched at once where a warp searches for 32 of them, because some of them would be farther
  * apart. While a region is searched, the rows of the one before it are on the device too. A fifth of the memory is not
  * planned for. */
-uint64_t adji_knn_chunks_fitting(const adji_gpu_knn_options *options, uint64_t device_bytes) {
+static uint64_t fitting(const adji_gpu_knn_options *options, bool picked, uint64_t device_bytes) {
   uint64_t most = options->join->left->count > options->join->right->count ? options->join->left->count
                                                                            : options->join->right->count;
   uint64_t low = ADJI_LEAST_CHUNK, high = most > low ? most : low, part = options->join->k <= 32 ? 1 : FEWEST_ROWS;
   while (low < high) {
     uint64_t middle = high - (high - low) / 2;
     uint64_t kept = middle / part * options->join->k * (4 + adji_type_size(options->join->left->type));
-    if (bytes_of(options, middle, middle, middle / part) + kept <= device_bytes / 5 * 4)
+    if (bytes_of(options, picked, middle, middle, middle / part) + kept <= device_bytes / 5 * 4)
       low = middle;
     else
       high = middle - 1;
   }
   return low;
+}
+
+/* Regions are picked on the device if all points take half of it at most, and what they leave holds regions that are
+ * not too small: each is picked by a pass over the points. */
+enum { MOST_PICKED = 256 };
+
+adji_knn_chunking adji_knn_chunks_choose(const adji_gpu_knn_options *options, uint64_t device_bytes, uint64_t size) {
+  const adji_join *join = options->join;
+  uint64_t points = point_bytes(join),
+           most = join->left->count > join->right->count ? join->left->count : join->right->count;
+  bool room = !options->no_picks && points <= device_bytes / 2;
+  uint64_t picked = size ? size : room ? fitting(options, true, device_bytes - points) : 0;
+  if (room && picked >= most / MOST_PICKED) return (adji_knn_chunking){picked, true};
+  return (adji_knn_chunking){size ? size : fitting(options, false, device_bytes), false};
 }
 
 adj_status adji_knn_chunks_can(const adji_gpu_knn_options *options) {
@@ -168,6 +193,10 @@ static adj_status search_rows(adji_knn_chunks *c, uint64_t *row, uint64_t end) {
   options.join = &join;
   options.measure = join.style.measure;
   options.right_names = c->part->ids;
+  if (c->on_device) {
+    adji_knn_use_pick(&c->part->picked, &options);
+    if (!join.self_join) options.left_rows = &c->left_part->picked.rows;
+  }
   options.rows_at_once = options.rows_at_once && options.rows_at_once < most ? options.rows_at_once : most;
   adj_status status = open_join(c, &options, &knn);
   while (!status && *row < end && pool_room(c) >= options.rows_at_once) {
@@ -178,6 +207,8 @@ static adj_status search_rows(adji_knn_chunks *c, uint64_t *row, uint64_t end) {
     if (status) break;
     if (found.end == end) {
       adji_gpu_knn_keep_table(knn);
+      adji_knn_part_drop(c->part);
+      adji_knn_part_drop(c->left_part);
       c->waiting = found;
       knn = NULL;
     } else {
@@ -195,7 +226,7 @@ static adj_status search_rows(adji_knn_chunks *c, uint64_t *row, uint64_t end) {
 
 /* The first of the part's rows that is not below `row`. */
 static uint64_t first_at(const adji_knn_part *part, uint64_t row) {
-  uint64_t low = 0, high = part->set.count;
+  uint64_t low = 0, high = part->rows;
   while (low < high) {
     uint64_t middle = low + (high - low) / 2;
     if (part->ids[middle] < row)
@@ -267,12 +298,14 @@ static void free_buffers(adji_knn_chunks *c) {
     adji_knn_part_free(c, &c->parts[i]);
     adji_knn_part_free(c, &c->left_parts[i]);
   }
+  adji_knn_release(c);
 }
 
 static adj_status fill_window(adji_knn_chunks *c) {
   const adji_window *window = c->pass->window;
   atomic_store(&c->pairs, 0);
   adj_status status = c->cuts.count ? ADJ_OK : adji_knn_regions_make(c);
+  if (!status && c->on_device) status = adji_knn_hold(c);
   for (int i = 0; i < 2 && !status; i++) {
     status = adji_knn_part_open(c, &c->right, &c->parts[i]);
     if (!status && !c->join.self_join) status = adji_knn_part_open(c, c->left, &c->left_parts[i]);
@@ -310,8 +343,9 @@ static adj_status alone(void *state, adji_tally *tally) {
   adji_gpu_use(c->gpu);
   c->candidates = 0;
   adj_status status = fill_window(c);
-  while (status == ADJ_E_DEVICE_MEMORY && c->size / 2 >= ADJI_LEAST_CHUNK) {
-    c->size /= 2;
+  while (status == ADJ_E_DEVICE_MEMORY && (c->on_device || c->size / 2 >= ADJI_LEAST_CHUNK)) {
+    if (!c->on_device) c->size /= 2;
+    c->on_device = false;
     c->run->redone++;
     adji_knn_regions_clear(c);
     status = fill_window(c);
@@ -341,7 +375,9 @@ uint64_t adji_knn_chunks_size(const adji_worker *worker) {
   return ((const adji_knn_chunks *)worker->state)->size;
 }
 
-adj_status adji_knn_chunks_create(const adji_gpu_knn_options *options, uint64_t size, adji_worker *out) {
+adj_status adji_knn_chunks_create(const adji_gpu_knn_options *options, adji_knn_chunking chunking, adji_worker *out) {
+  if (options->picks && !chunking.picks)
+    return adji_fail(ADJ_E_UNSUPPORTED, "tuning: test.pick=on: the device has no room for all points");
   adji_knn_chunks *c = aligned_alloc(ADJI_LINE, sizeof *c);
   if (!c) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
   memset(c, 0, sizeof *c);
@@ -350,7 +386,8 @@ adj_status adji_knn_chunks_create(const adji_gpu_knn_options *options, uint64_t 
   c->sums.report = ADJI_REPORT_SUM;
   c->rooted = c->measure.report == ADJI_REPORT_ROOT;
   c->options = *options;
-  c->size = size;
+  c->size = chunking.size;
+  c->on_device = chunking.picks;
   c->type = adji_type_size(c->join.left->type);
   c->point = c->join.left->dim * c->type;
   adj_status status = adji_gpu_of(c->join.ctx, &c->gpu);

@@ -14,6 +14,9 @@
  * So every point goes to the device once or twice, whatever the number of regions. When the pool is full, steps 2 and 3
  * come early; then points go there more often.
  *
+ * Where the points of both sets fit half of the device, they go there once, and the device picks the points of each
+ * step. Otherwise the host lists the points of each region (index/regions.h) and gathers them.
+ *
  * The rows of a region stay on the device until the search of the next one has begun: cores put them into the window
  * while kernels run.
  */
@@ -27,18 +30,25 @@
  * pinned buffer. Otherwise the message says why not. */
 adj_status adji_knn_chunks_can(const adji_gpu_knn_options *options);
 
-/* Points of a region that fit the device with what a search of them takes; at least ADJI_LEAST_CHUNK. */
+/* How sets are cut: points of a region, at most; and whether the device picks them. */
+typedef struct adji_knn_chunking {
+  uint64_t size;
+  bool picks;
+} adji_knn_chunking;
+/* As many as fit the device with what a search of them takes, at least ADJI_LEAST_CHUNK; or `size` of them, unless that
+ * is 0. */
 enum { ADJI_LEAST_CHUNK = 256 };
-uint64_t adji_knn_chunks_fitting(const adji_gpu_knn_options *options, uint64_t device_bytes);
+adji_knn_chunking adji_knn_chunks_choose(const adji_gpu_knn_options *options, uint64_t device_bytes, uint64_t size);
 /* Bytes of the device for whole sets, with the rows of some queries. */
 uint64_t adji_knn_whole_bytes(const adji_gpu_knn_options *options);
 
-/* Opens the context's first device, and lists the points by region; they stay where they are. Regions have about
- * `size` points or fewer, which are halved when the device has no room.
- * Memory of the host: 2 bytes a point of each set, of the right one twice if there are visits; for regions on their way
- * three eighths of the points or 256 MiB, and two regions of each set with 5 bytes a point; for the pool up to a
- * quarter of what the limit leaves, and a bit a point and a region of points for the search of its rows. */
-adj_status adji_knn_chunks_create(const adji_gpu_knn_options *options, uint64_t size, adji_worker *out);
+/* Opens the context's first device. Regions have about as many points as chosen or fewer, which are halved when the
+ * device has no room.
+ * Memory of the host: for the pool up to a quarter of what the limit leaves, and a bit a point for the search of its
+ * rows; two regions of each set with 4 bytes a point. Unless the device picks them, also 2 bytes a point of each set,
+ * of the right one twice if there are visits; for regions on their way three eighths of the points or 256 MiB, and a
+ * region of points for the search of the pool's rows. */
+adj_status adji_knn_chunks_create(const adji_gpu_knn_options *options, adji_knn_chunking chunking, adji_worker *out);
 
 bool adji_is_knn_chunks(const adji_worker *worker);
 uint64_t adji_knn_chunks_size(const adji_worker *worker);

@@ -21,7 +21,7 @@ static uint64_t pieces_of(const adji_knn_chunks *c, uint64_t members) {
   return members / c->size + (members % c->size > 0);
 }
 
-static adj_status list_pieces(adji_knn_chunks *c, adji_knn_pieces *out) {
+adj_status adji_knn_pieces_list(adji_knn_chunks *c, adji_knn_pieces *out) {
   adji_memory *memory = &c->join.ctx->memory;
   const adji_regions *r = &out->regions;
   uint32_t regions = c->cuts.count;
@@ -73,12 +73,20 @@ static adj_status make_pieces(adji_knn_chunks *c, const adj_dataset *set, double
     adji_regions_clear(&out->regions);
     status = adji_regions_make(c->join.ctx, set, &c->cuts, margins, &out->regions);
   }
-  return status ? status : list_pieces(c, out);
+  return status ? status : adji_knn_pieces_list(c, out);
 }
 
 adj_status adji_knn_inner_make(adji_knn_chunks *c) {
   if (c->inner) return ADJ_OK;
-  adj_status status = make_pieces(c, c->join.right, NULL, &c->inner_pieces);
+  adj_status status = ADJ_OK;
+  if (c->on_device) { /* the same regions, without margins */
+    status = adji_regions_open(c->join.ctx, c->join.right, &c->cuts, &c->inner_pieces.regions);
+    for (uint32_t i = 0; i < c->cuts.count && !status; i++)
+      c->inner_pieces.regions.own[i] = c->inner_pieces.regions.all[i] = c->right.regions.own[i];
+    if (!status) status = adji_knn_pieces_list(c, &c->inner_pieces);
+  } else {
+    status = make_pieces(c, c->join.right, NULL, &c->inner_pieces);
+  }
   if (!status) c->inner = &c->inner_pieces;
   return status;
 }
@@ -88,7 +96,7 @@ void adji_knn_regions_clear(adji_knn_chunks *c) {
   clear_pieces(memory, &c->right);
   clear_pieces(memory, &c->left_pieces);
   clear_pieces(memory, &c->inner_pieces);
-  c->inner = NULL;
+  c->inner = c->left = NULL;
   adji_cuts_clear(c->join.ctx, &c->cuts);
   adji_free(memory, c->margins);
   adji_free(memory, c->cells);
@@ -114,7 +122,7 @@ static adj_status choose_margins(adji_knn_chunks *c) {
 
 /* The largest k-th distance or sum that proves, by adji_reach, that nothing beyond the margin is nearer: a distance d
  * is a rounded root, of at most d (1 + eps), and its reach is at most d (1 + eps) (1 + 8 eps). */
-static void choose_near(adji_knn_chunks *c) {
+void adji_knn_choose_near(adji_knn_chunks *c) {
   bool f32 = c->join.left->type == ADJ_F32, squares = c->measure.step == ADJI_STEP_L2;
   double eps = f32 ? 0x1p-23 : 0x1p-52, least = f32 ? 0x1p-62 : 0x1p-510;
   for (uint32_t i = 0; i < c->cuts.count; i++) {
@@ -131,15 +139,18 @@ adj_status adji_knn_regions_make(adji_knn_chunks *c) {
   const adj_dataset *larger = join->left->count > join->right->count ? join->left : join->right;
   adj_status status = adji_cuts_make(join->ctx, larger, larger->count / c->size * 5 / 4 + 1, &c->cuts);
   if (!status) status = choose_margins(c);
-  if (!status) status = make_pieces(c, join->right, c->margins, &c->right);
-  if (!status) choose_near(c);
-  c->left = &c->right;
-  if (!status && !join->self_join) {
-    status = make_pieces(c, join->left, NULL, &c->left_pieces);
-    c->left = &c->left_pieces;
-  }
+  if (!status && !c->on_device) status = adji_knn_regions_list(c);
   adji_trace(join->ctx, "regions", 0, begin, c->cuts.count);
   if (status) adji_knn_regions_clear(c);
+  return status;
+}
+
+adj_status adji_knn_regions_list(adji_knn_chunks *c) {
+  const adji_join *join = &c->join;
+  adj_status status = make_pieces(c, join->right, c->margins, &c->right);
+  if (!status) adji_knn_choose_near(c);
+  if (!status && !join->self_join) status = make_pieces(c, join->left, NULL, &c->left_pieces);
+  c->left = join->self_join ? &c->right : &c->left_pieces;
   return status;
 }
 
@@ -148,6 +159,7 @@ adj_status adji_knn_regions_make(adji_knn_chunks *c) {
 void adji_knn_part_free(adji_knn_chunks *c, adji_knn_part *part) {
   adji_memory *memory = &c->join.ctx->memory;
   adji_pick_clear(&part->pick);
+  adji_knn_part_drop(part);
   adji_free(memory, part->kept);
   adji_free(memory, part->ids);
   adji_free(memory, part->own);
@@ -157,19 +169,20 @@ void adji_knn_part_free(adji_knn_chunks *c, adji_knn_part *part) {
 
 adj_status adji_knn_part_open(adji_knn_chunks *c, adji_knn_pieces *of, adji_knn_part *part) {
   adji_memory *memory = &c->join.ctx->memory;
+  part->ids = adji_alloc(memory, of->largest + 1, sizeof *part->ids, "ids of a region");
+  part->box = adji_alloc(memory, 2 * (uint64_t)of->regions.set->dim, sizeof *part->box, "regions");
+  if (!part->ids || !part->box) return ADJ_E_MEMORY;
+  if (c->on_device) return ADJ_OK;
   if (!of->gather.regions) open_gather(c, of);
   if (!of->gather.room) {
     part->kept = adji_alloc(memory, of->largest + 1, c->point, "points of a region");
     if (!part->kept) return ADJ_E_MEMORY;
   }
-  part->ids = adji_alloc(memory, of->largest + 1, sizeof *part->ids, "ids of a region");
   part->own = adji_alloc(memory, of->largest + 1, sizeof *part->own, "ids of a region");
-  part->box = adji_alloc(memory, 2 * (uint64_t)of->regions.set->dim, sizeof *part->box, "regions");
-  return part->ids && part->own && part->box ? ADJ_OK : ADJ_E_MEMORY;
+  return part->own ? ADJ_OK : ADJ_E_MEMORY;
 }
 
-/* The box of a piece: that of its region, and the margin. */
-static void set_box(const adji_knn_chunks *c, adji_knn_part *part, uint32_t region) {
+void adji_knn_part_set_box(const adji_knn_chunks *c, adji_knn_part *part, uint32_t region) {
   const adji_regions *r = &part->from->regions;
   uint32_t dim = r->set->dim;
   double margin = part->from == &c->right && c->margins[region] > 0 ? c->margins[region] : 0;
@@ -185,6 +198,7 @@ adj_status adji_knn_part_fill(adji_knn_chunks *c, adji_knn_pieces *from, uint64_
   const adji_knn_piece *piece = &from->each[number];
   if (part->from == from && part->piece == number) return ADJ_OK;
   part->from = NULL;
+  if (c->on_device) return adji_knn_part_pick(c, from, number, part);
   adji_pick_clear(&part->pick);
   if (!from->gather.regions) open_gather(c, from);
   adj_status status = adji_gather_has(&from->gather, piece->region) ? ADJ_OK : adji_knn_settle(c);
@@ -200,8 +214,9 @@ adj_status adji_knn_part_fill(adji_knn_chunks *c, adji_knn_pieces *from, uint64_
   else
     part->points = part->pick.keep = part->kept;
   part->set = adji_pick_set(&part->pick);
+  part->rows = part->set.count;
   part->from = from;
   part->piece = number;
-  set_box(c, part, piece->region);
+  adji_knn_part_set_box(c, part, piece->region);
   return ADJ_OK;
 }

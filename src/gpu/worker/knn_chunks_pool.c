@@ -228,6 +228,7 @@ static adj_status visit_batch(adji_knn_chunks *c, uint64_t first, uint64_t count
   options.join = &join;
   options.measure = &c->sums;
   options.right_names = c->part->ids;
+  if (c->on_device) adji_knn_use_pick(&c->part->picked, &options);
   options.bounds = c->query_bounds;
   status = *knn ? adji_gpu_knn_ask(*knn, &queries, c->query_bounds) : adji_gpu_knn_open(c->gpu, &options, knn);
   memmove(p->selected, p->selected + first, count * sizeof *p->selected);

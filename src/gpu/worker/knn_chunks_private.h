@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the parts of the worker for kNN joins in chunks share. knn_chunks_pieces.c has the points by region,
- * knn_chunks.c searches regions, knn_chunks_rows.c puts rows into the window, knn_chunks_pool.c has those that are not
- * complete, knn_chunks_rest.c searches for them at once if the points around them fit the device.
+ * What the parts of the worker for kNN joins in chunks share. knn_chunks_pieces.c has the points by region, listed by
+ * the host, knn_chunks_device.c those picked by the device; knn_chunks.c searches regions, knn_chunks_rows.c puts rows
+ * into the window, knn_chunks_pool.c has those that are not complete, knn_chunks_rest.c searches for them at once if
+ * the points around them fit the device.
  */
 #ifndef ADJI_GPU_WORKER_KNN_CHUNKS_PRIVATE_H
 #define ADJI_GPU_WORKER_KNN_CHUNKS_PRIVATE_H
@@ -32,10 +33,12 @@ typedef struct adji_knn_pieces {
 /* A piece on its way to the device. */
 typedef struct adji_knn_part {
   adji_pick pick;
-  const char *points; /* gathered, or in `kept` once they are on the device */
+  const char *points; /* gathered, or in `kept` once they are on the device; NULL: picked on the device */
   char *kept;         /* NULL: they are gathered */
+  adji_gpu_pick picked;
+  uint64_t rows; /* that have ids: all points, or those picked that are the region's own */
   uint32_t *ids;
-  uint8_t *own;                /* whether they are the region's own */
+  uint8_t *own;                /* whether they are the region's own; NULL: all are */
   const adji_knn_pieces *from; /* that it is a piece of; NULL: of none */
   uint64_t piece;
   double *box; /* low and high of the points */
@@ -72,6 +75,9 @@ typedef struct adji_knn_chunks {
   double *near;
   adji_gpu_knn_options options;
   adji_gpu *gpu;
+  /* Both sets are on the device while a window is filled, and regions are picked there. left_set: of two sets. */
+  bool on_device;
+  adji_gpu_right *right_set, *left_set;
   uint64_t size;        /* points of a region, at most: halved when the device has no room */
   uint64_t point, type; /* bytes of a point and of a coordinate */
   adji_cuts cuts;
@@ -132,12 +138,30 @@ static inline char *adji_knn_paired_at(const adji_knn_chunks *c, uint64_t row) {
   return base + number / 2 * 2 * c->join.k * sizeof(uint32_t);
 }
 
+/* make: cuts and margins, of which knn_chunks.h says the rest; list: the points by region, by the host. */
 adj_status adji_knn_regions_make(adji_knn_chunks *c);
+adj_status adji_knn_regions_list(adji_knn_chunks *c);
 void adji_knn_regions_clear(adji_knn_chunks *c);
+/* For those who list them. pieces_list: from the sizes of regions. choose_near: from the margins. */
+adj_status adji_knn_pieces_list(adji_knn_chunks *c, adji_knn_pieces *out);
+void adji_knn_choose_near(adji_knn_chunks *c);
+
+/* Puts both sets on the device, and counts the points of regions unless they are known. Where there is no room, or a
+ * region is too large, c->on_device becomes false. */
+adj_status adji_knn_hold(adji_knn_chunks *c);
+void adji_knn_release(adji_knn_chunks *c);
+/* Picks a piece on the device. drop: rows have been found, so only their ids are needed. */
+adj_status adji_knn_part_pick(adji_knn_chunks *c, adji_knn_pieces *from, uint64_t number, adji_knn_part *part);
+void adji_knn_part_drop(adji_knn_part *part);
+/* What a join takes from picked points; and the ids of own points to the host. */
+void adji_knn_use_pick(const adji_gpu_pick *pick, adji_gpu_knn_options *options);
+adj_status adji_knn_fetch_own(adji_knn_chunks *c, const adji_gpu_pick *pick, uint32_t *ids);
 adj_status adji_knn_part_open(adji_knn_chunks *c, adji_knn_pieces *of, adji_knn_part *part);
 void adji_knn_part_free(adji_knn_chunks *c, adji_knn_part *part);
 /* Picks a piece, unless it is the part. Rows that wait are settled before the points of their piece go. */
 adj_status adji_knn_part_fill(adji_knn_chunks *c, adji_knn_pieces *from, uint64_t number, adji_knn_part *part);
+/* The box of a piece: that of its region, and the margin. */
+void adji_knn_part_set_box(const adji_knn_chunks *c, adji_knn_part *part, uint32_t region);
 /* Makes c->inner, unless it is there. */
 adj_status adji_knn_inner_make(adji_knn_chunks *c);
 /* Closes a join on the device, and adds what it did to the statistics. Takes NULL. */

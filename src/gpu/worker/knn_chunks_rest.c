@@ -33,6 +33,7 @@ typedef struct rest {
   uint64_t *open; /* one set: bits of the rows of the pool */
   char *points;   /* of those found, and their ids */
   uint32_t *ids;
+  adji_gpu_pick picked; /* instead, if they are found on the device; one set: ids are those of rows of the pool */
 } rest;
 
 /* ---- 1. Slabs ----------------------------------------------------------------------------------------- */
@@ -145,11 +146,26 @@ static adj_status find_points(rest *r, bool *few) {
   return r->points && r->ids ? adji_loop(ctx, r->tasks, gather_some, r) : ADJ_E_MEMORY;
 }
 
+/* The same on the device. */
+static adj_status pick_points(rest *r, bool *few) {
+  adji_knn_chunks *c = r->c;
+  adji_gpu_picking what = {.marked = &r->marked, .own = r->open, .most = c->size};
+  adj_status status = adji_gpu_pick_open(c->gpu, adji_gpu_right_rows(c->right_set), &what, &r->picked);
+  if (status) return status;
+  r->count = r->picked.rows.count;
+  *few = r->count <= c->size;
+  uint64_t own = r->picked.own;
+  if (!*few || !own) return ADJ_OK;
+  r->ids = adji_alloc(&c->join.ctx->memory, own, sizeof *r->ids, "points around open rows");
+  return r->ids ? adji_knn_fetch_own(c, &r->picked, r->ids) : ADJ_E_MEMORY;
+}
+
 /* ---- 4. Search ---------------------------------------------------------------------------------------- */
 
 /* One set: its points are also rows, of which most are complete already, and no row finds itself. */
 static adj_status note_rows(rest *r) {
   adji_knn_chunks *c = r->c;
+  if (!c->join.self_join) return ADJ_OK;
   r->open = adji_alloc_zero(&c->join.ctx->memory, c->join.left->count / 64 + 1, sizeof *r->open, "open rows");
   if (!r->open) return ADJ_E_MEMORY;
   for (uint64_t i = 0; i < r->rows; i++)
@@ -195,8 +211,11 @@ static adj_status search(rest *r) {
   options.join = &join;
   options.measure = &c->sums;
   options.right_names = r->ids;
+  uint64_t rows = join.left->count;
+  if (c->on_device) adji_knn_use_pick(&r->picked, &options);
+  if (c->on_device && join.self_join) rows = r->picked.own;
   adj_status status = adji_gpu_knn_open(c->gpu, &options, &knn);
-  for (uint64_t row = 0; row < join.left->count && !status;) {
+  for (uint64_t row = 0; row < rows && !status;) {
     adji_knn_found found = {.first = row};
     status = adji_gpu_knn_begin(knn, row, &found.table);
     if (!status) status = adji_gpu_knn_end(knn);
@@ -213,6 +232,7 @@ static adj_status search(rest *r) {
 static void clear(rest *r) {
   void *blocks[] = {r->found, r->starts, r->open, r->points, r->ids};
   adji_marked_clear(r->c->join.ctx, &r->marked);
+  adji_gpu_pick_close(&r->picked);
   for (int i = 0; i < 5; i++)
     adji_free(&r->c->join.ctx->memory, blocks[i]);
   r->c->rest = NULL;
@@ -234,8 +254,9 @@ adj_status adji_knn_rest_search(adji_knn_chunks *c, bool *done) {
   bool few = false;
   adj_status status = make_slabs(&r);
   if (!status) status = adji_loop_slices(c->join.ctx, r.rows, tasks, mark_rows, &r);
-  if (!status && atomic_load(&r.marks) <= most_marks(&r)) status = find_points(&r, &few);
-  if (!status && few && c->join.self_join) status = note_rows(&r);
+  if (!status) status = note_rows(&r);
+  if (!status && atomic_load(&r.marks) <= most_marks(&r))
+    status = c->on_device ? pick_points(&r, &few) : find_points(&r, &few);
   if (!status && few) {
     status = search(&r);
     *done = !status;

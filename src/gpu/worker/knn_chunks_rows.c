@@ -223,13 +223,25 @@ static inline bool is_plain(const some_rows *s, uint64_t i, double near) {
   return value <= near && s->rows->ids[last] != ADJ_NO_ID;
 }
 
+/* The point of a row; copied to `room` if it was picked on the device. */
+static const char *point_at(const some_rows *s, uint64_t at, double *room) {
+  const adji_knn_chunks *c = s->c;
+  const adj_dataset *set = c->join.left;
+  if (s->part->points) return s->part->points + at * c->point;
+  const char *from = set->data + s->part->ids[at] * set->row_stride;
+  for (uint32_t j = 0; j < set->dim; j++)
+    memcpy((char *)room + j * c->type, from + j * set->column_stride, c->type);
+  return (const char *)room;
+}
+
 /* Short rows, which are few, are placed at once. */
 static fate judge_row(some_rows *s, uint64_t i, uint64_t at) {
   adji_knn_chunks *c = s->c;
   uint64_t k = c->join.k;
   const char *sums = s->rows->sums + i * k * c->type;
   uint32_t length = length_of(s, i);
-  bool complete = !s->several && is_complete(c, s->region, s->part->points + at * c->point, sums, length);
+  double room[ADJI_MOST_TREE_DIM];
+  bool complete = !s->several && is_complete(c, s->region, point_at(s, at, room), sums, length);
   s->open += !complete;
   if (!complete) return OPEN;
   s->pairs += length;
@@ -245,7 +257,7 @@ static void judge_rows(some_rows *s) {
   s->open = 0;
   for (uint64_t n = 0; n < s->count; n++) {
     uint64_t i = s->first + n, at = s->rows->first + i;
-    bool own = s->part->own[at], quick = own && is_plain(s, i, near);
+    bool own = !s->part->own || s->part->own[at], quick = own && is_plain(s, i, near);
     plain += quick;
     s->fates[n] = (uint8_t)(quick ? COMPLETE : own ? judge_row(s, i, at) : DONE);
   }

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Some points of a set on a device, copied out of it: those of a region of space and around it, or those in marked
+ * cells (index/marked.h). For sets whose points fit a device, but not together with their trees and results: a device
+ * reads all its points many times faster than a region of them comes from the host.
+ */
+#ifndef ADJI_GPU_INDEX_PICK_H
+#define ADJI_GPU_INDEX_PICK_H
+
+#include "gpu/device/device.h"
+#include "index/marked.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { ADJI_PICK_DIMS = 6 };
+
+/* A region's own points are within low <= x < high in every dimension. Points around it are within near_low <= x <=
+ * near_high. All bounds are values of the type of the points, or infinite. */
+typedef struct adji_gpu_region {
+  double low[ADJI_PICK_DIMS], high[ADJI_PICK_DIMS];
+  double near_low[ADJI_PICK_DIMS], near_high[ADJI_PICK_DIMS];
+} adji_gpu_region;
+
+/* What to pick: a region's own points and those around it, or the points in marked cells. */
+typedef struct adji_gpu_picking {
+  const adji_gpu_region *region; /* NULL: marked cells */
+  const adji_marked *marked;
+  const uint64_t *own; /* marked cells: a bit for each point of the set, which makes it an own one; NULL: none is */
+  uint64_t most;       /* pick nothing if there are more points than this */
+} adji_gpu_picking;
+
+/* Picked points, by ascending number in the set. All arrays are on the device. */
+typedef struct adji_gpu_pick {
+  adji_gpu *gpu;           /* NULL: nothing was picked */
+  adji_gpu_rows rows;      /* packed by rows */
+  uint64_t own;            /* how many of them are own points */
+  const uint32_t *ids;     /* their numbers in the set */
+  const uint32_t *places;  /* of each: its number among own points; ADJ_NO_ID: it is none */
+  const uint32_t *own_ids; /* of own points: their numbers in the set */
+  uint64_t bytes;          /* of one block, which begins with the points */
+} adji_gpu_pick;
+
+/* How many points of a set there are: the region's own, and all that would be picked. */
+ADJI_OP adj_status adji_gpu_pick_count(adji_gpu *gpu, const adji_gpu_rows *set, const adji_gpu_region *region,
+                                       uint64_t *own, uint64_t *all);
+/* out->rows.count is the number of points to pick, also if they are more than `most`.
+ * Memory of the device: 12 bytes and the point for each; and, during the call, 24 bytes for 256 points of the set, and
+ * what says which cells and points are marked. */
+ADJI_OP adj_status adji_gpu_pick_open(adji_gpu *gpu, const adji_gpu_rows *set, const adji_gpu_picking *what,
+                                      adji_gpu_pick *out);
+ADJI_OP void adji_gpu_pick_close(adji_gpu_pick *pick);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * kNN joins in chunks: sets whose points fit the device, where only trees and results do not. The points go there once,
+ * and the device picks those of a region (gpu/index/pick.h). The cores then have only rows to handle.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "gpu/device/staging.h"
+#include "gpu/worker/knn_chunks_private.h"
+
+/* ---- Both sets on the device -------------------------------------------------------------------------- */
+
+static adj_status hold_set(adji_knn_chunks *c, const adj_dataset *set, adji_gpu_right **out) {
+  adji_gpu_right_options options = {.form = ADJI_RIGHT_POINTS, .set = set};
+  return *out ? ADJ_OK : adji_gpu_right_open(c->gpu, &options, out);
+}
+
+void adji_knn_release(adji_knn_chunks *c) {
+  adji_gpu_right_close(c->right_set);
+  adji_gpu_right_close(c->left_set);
+  c->right_set = c->left_set = NULL;
+}
+
+/* ---- Regions ------------------------------------------------------------------------------------------ */
+
+/* A bound of points around a region, moved outwards to a value of their type. */
+static double outwards(const adji_knn_chunks *c, double x, double towards) {
+  if (c->type == 8) return nextafter(x, towards);
+  return (double)nextafterf((float)x, (float)towards);
+}
+
+/* Around a region are all points whose gap to it, rounded to double, is at most the margin, and perhaps a few more.
+ * Cuts are values of points, hence of their type. */
+static adji_gpu_region region_of(const adji_knn_chunks *c, uint32_t region, double margin) {
+  uint32_t dim = c->cuts.dim;
+  const double *low = c->cells + (uint64_t)region * dim, *high = low + (uint64_t)c->cuts.count * dim;
+  adji_gpu_region out = {.low = {0}};
+  for (uint32_t j = 0; j < dim; j++) {
+    out.low[j] = low[j];
+    out.high[j] = high[j];
+    out.near_low[j] = margin < 0 ? INFINITY : outwards(c, low[j] - margin, -INFINITY);
+    out.near_high[j] = margin < 0 ? -INFINITY : outwards(c, high[j] + margin, INFINITY);
+  }
+  return out;
+}
+
+/* Sizes of regions; of the right set with their margins, which are given up where they make a region too large. *fit:
+ * no region is too large. */
+static adj_status count_regions(adji_knn_chunks *c, const adj_dataset *set, adji_knn_pieces *out, bool *fit) {
+  bool right = out == &c->right;
+  const adji_gpu_rows *rows = adji_gpu_right_rows(right ? c->right_set : c->left_set);
+  adj_status status = adji_regions_open(c->join.ctx, set, &c->cuts, &out->regions);
+  for (uint32_t i = 0; i < c->cuts.count && *fit && !status; i++) {
+    uint64_t *own = &out->regions.own[i], *all = &out->regions.all[i];
+    adji_gpu_region region = region_of(c, i, right ? c->margins[i] : -1);
+    status = adji_gpu_pick_count(c->gpu, rows, &region, own, all);
+    if (*all > c->size && right) {
+      c->margins[i] = -1;
+      *all = *own;
+    }
+    *fit = *all <= c->size;
+  }
+  return status || !*fit ? status : adji_knn_pieces_list(c, out);
+}
+
+static adj_status list_regions(adji_knn_chunks *c, bool *fit) {
+  adj_status status = count_regions(c, c->join.right, &c->right, fit);
+  c->left = &c->right;
+  if (status || !*fit) return status;
+  adji_knn_choose_near(c);
+  if (c->join.self_join) return ADJ_OK;
+  c->left = &c->left_pieces;
+  return count_regions(c, c->join.left, &c->left_pieces, fit);
+}
+
+adj_status adji_knn_hold(adji_knn_chunks *c) {
+  bool fit = true;
+  uint64_t begun = adji_now_ns();
+  adj_status status = hold_set(c, c->join.right, &c->right_set);
+  if (!status && !c->join.self_join) status = hold_set(c, c->join.left, &c->left_set);
+  if (!status && !c->left) status = list_regions(c, &fit);
+  adji_trace(c->join.ctx, "hold", 0, begun, c->join.right->count);
+  if (!status && fit) return ADJ_OK;
+  adji_knn_release(c);
+  if (status && status != ADJ_E_DEVICE_MEMORY) return status;
+  c->on_device = false;
+  adji_knn_regions_clear(c);
+  return adji_knn_regions_make(c);
+}
+
+/* ---- Parts -------------------------------------------------------------------------------------------- */
+
+void adji_knn_part_drop(adji_knn_part *part) {
+  if (part->picked.gpu) part->from = NULL; /* it must be picked again */
+  adji_gpu_pick_close(&part->picked);
+}
+
+adj_status adji_knn_part_pick(adji_knn_chunks *c, adji_knn_pieces *from, uint64_t number, adji_knn_part *part) {
+  uint32_t number_of_region = from->each[number].region;
+  const adji_gpu_right *set = from == &c->left_pieces ? c->left_set : c->right_set;
+  adji_gpu_region region = region_of(c, number_of_region, from == &c->right ? c->margins[number_of_region] : -1);
+  adji_gpu_picking what = {.region = &region, .most = UINT64_MAX};
+  uint64_t begun = adji_now_ns();
+  adji_knn_part_drop(part);
+  adj_status status = adji_gpu_pick_open(c->gpu, adji_gpu_right_rows(set), &what, &part->picked);
+  const adji_gpu_pick *picked = &part->picked;
+  if (!status) status = adji_knn_fetch_own(c, picked, part->ids);
+  adji_trace(c->join.ctx, "pick", 0, begun, picked->rows.count);
+  if (status) return status;
+  part->points = NULL;
+  part->rows = picked->own;
+  part->set = (adj_dataset){.ctx = c->join.ctx,
+                            .type = c->join.left->type,
+                            .dim = c->join.left->dim,
+                            .count = picked->rows.count,
+                            .row_stride = c->point,
+                            .column_stride = c->type};
+  part->from = from;
+  part->piece = number;
+  adji_knn_part_set_box(c, part, number_of_region);
+  return ADJ_OK;
+}
+
+/* Copies do not wait for kernels by themselves. */
+adj_status adji_knn_fetch_own(adji_knn_chunks *c, const adji_gpu_pick *pick, uint32_t *ids) {
+  if (!pick->own) return ADJ_OK;
+  adj_status status = adji_gpu_wait(c->gpu);
+  return status ? status : adji_download(c->gpu, pick->own_ids, pick->own * sizeof *ids, ids, &c->run->device);
+}
+
+void adji_knn_use_pick(const adji_gpu_pick *pick, adji_gpu_knn_options *options) {
+  options->pick = pick;
+  options->right_rows = &pick->rows;
+  options->right_names = NULL;
+}
