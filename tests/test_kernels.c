@@ -330,14 +330,23 @@ static void items_are_sorted(void **state) {
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
       for (uint32_t bits = 0; bits <= 45; bits += 3) {
         uint64_t n = sizes[s];
-        uint64_t *items = malloc((n + 1) * sizeof *items), *spare = malloc((n + 1) * sizeof *items);
-        for (uint64_t i = 0; i < n; i++)
-          items[i] = (case_random(&random) & ((UINT64_C(1) << bits) - 1)) << 18 | i;
-        must(adji_radix_sort(ctx, &items, &spare, n, 18, bits));
+        adji_sorted sorted = {malloc((n + 1) * 8), malloc((n + 1) * 8), NULL, NULL};
+        if (bits % 2) {
+          sorted.ids = malloc((n + 1) * 4);
+          sorted.spare_ids = malloc((n + 1) * 4);
+        }
+        for (uint64_t i = 0; i < n; i++) {
+          sorted.items[i] = (case_random(&random) & ((UINT64_C(1) << bits) - 1)) << 18 | i;
+          if (sorted.ids) sorted.ids[i] = (uint32_t)i;
+        }
+        must(adji_radix_sort(ctx, &sorted, n, 18, bits));
         for (uint64_t i = 1; i < n; i++)
-          assert_true(items[i - 1] < items[i]); /* by key, then by place: exactly stability */
-        free(items);
-        free(spare);
+          assert_true(sorted.items[i - 1] < sorted.items[i]); /* by key, then by place: exactly stability */
+        for (uint64_t i = 0; i < n && sorted.ids; i++)
+          assert_int_equal(sorted.ids[i], sorted.items[i] & 0x3ffff);
+        void *blocks[] = {sorted.items, sorted.spare, sorted.ids, sorted.spare_ids};
+        for (int b = 0; b < 4; b++)
+          free(blocks[b]);
       }
     assert_int_equal(adj_ctx_memory_used(ctx), 0);
     adj_ctx_destroy(ctx);

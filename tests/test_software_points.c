@@ -242,7 +242,7 @@ static void copies_come_late(void **state) {
   uint64_t device[2] = {1, 2}, *host = adji_staging_at(gpu, 1);
   bool here = true;
   host[0] = 7;
-  must(adji_staging_receive(gpu, 1, device, 8));
+  must(adji_staging_receive(gpu, 1, 0, device, 8));
   assert_true(host[0] != 7 && host[0] != 1); /* nonsense */
   must(adji_staging_here(gpu, 1, &here));
   assert_true(!here && host[0] != 1);
@@ -253,7 +253,7 @@ static void copies_come_late(void **state) {
   host[0] = 5; /* too early: what arrives is not what was meant */
   must(adji_staging_wait(gpu, 1));
   assert_int_equal(device[1], 5);
-  must(adji_staging_receive(gpu, 0, device, 8));
+  must(adji_staging_receive(gpu, 0, 0, device, 8));
   adji_gpu_quiesce(gpu);
   assert_int_equal(*(uint64_t *)adji_staging_at(gpu, 0), 1);
   adji_gpu_unlock(gpu);

@@ -83,11 +83,13 @@ static void list_rows(void *user, uint64_t begin, uint64_t end) {
 static adj_status sort_items(const adji_join *join, const adji_tree *tree, adji_point_order *order) {
   adj_ctx *ctx = join->ctx;
   uint64_t chunks = (tree->level[0].count + ADJI_FAN - 1) / ADJI_FAN;
-  uint64_t *spare = adji_alloc(&ctx->memory, order->count, sizeof *spare, "order of queries");
-  if (!spare) return ADJ_E_MEMORY;
+  adji_sorted sorted = {.items = order->items};
+  sorted.spare = adji_alloc(&ctx->memory, order->count, sizeof *sorted.spare, "order of queries");
+  if (!sorted.spare) return ADJ_E_MEMORY;
   uint32_t bits = chunks > 1 ? 64 - (uint32_t)__builtin_clzll(chunks - 1) : 1;
-  adj_status status = adji_radix_sort(ctx, &order->items, &spare, order->count, 32, bits);
-  adji_free(&ctx->memory, spare);
+  adj_status status = adji_radix_sort(ctx, &sorted, order->count, 32, bits);
+  order->items = sorted.items;
+  adji_free(&ctx->memory, sorted.spare);
   return status ? status : adji_loop_slices(ctx, order->count, order->count / SLICE + 1, list_rows, order);
 }
 

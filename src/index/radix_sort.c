@@ -13,8 +13,7 @@
 enum { FEW_BITS = 11, MAX_DIGIT = 12, MANY_ITEMS = 1 << 22, MIN_SLICE = 16384 };
 
 typedef struct pass {
-  const uint64_t *from;
-  uint64_t *to;
+  adji_sorted *sorted; /* from items to spare */
   uint64_t count;
   uint32_t shift, buckets;
   uint64_t slices;
@@ -29,21 +28,40 @@ static adj_status count_slice(void *user, uint64_t slice, uint32_t lane) {
   uint32_t *count = p->places + slice * p->buckets;
   memset(count, 0, p->buckets * sizeof *count);
   for (uint64_t i = begin; i < end; i++)
-    count[p->from[i] >> p->shift & (p->buckets - 1)]++;
+    count[p->sorted->items[i] >> p->shift & (p->buckets - 1)]++;
   return ADJ_OK;
+}
+
+static void move_items(const pass *p, uint64_t begin, uint64_t end, uint32_t *place) {
+  const uint64_t *from = p->sorted->items;
+  uint64_t *to = p->sorted->spare;
+  for (uint64_t i = begin; i < end; i++) {
+    uint64_t item = from[i];
+    to[place[item >> p->shift & (p->buckets - 1)]++] = item;
+  }
+}
+
+static void move_with_ids(const pass *p, uint64_t begin, uint64_t end, uint32_t *place) {
+  const adji_sorted *s = p->sorted;
+  for (uint64_t i = begin; i < end; i++) {
+    uint64_t item = s->items[i];
+    uint32_t to = place[item >> p->shift & (p->buckets - 1)]++;
+    s->spare[to] = item;
+    s->spare_ids[to] = s->ids[i];
+  }
 }
 
 static adj_status move_slice(void *user, uint64_t slice, uint32_t lane) {
   (void)lane;
-  pass *p = user;
+  const pass *p = user;
   uint64_t begin, end;
   adji_slice(p->count, p->slices, slice, &begin, &end);
-  uint32_t *place = p->places + slice * p->buckets;
-  for (uint64_t i = begin; i < end; i++) {
-    uint64_t item = p->from[i];
-    p->to[place[item >> p->shift & (p->buckets - 1)]++] = item;
-  }
+  (p->sorted->ids ? move_with_ids : move_items)(p, begin, end, p->places + slice * p->buckets);
   return ADJ_OK;
+}
+
+static void exchange(adji_sorted *s) {
+  *s = (adji_sorted){s->spare, s->items, s->spare_ids, s->ids};
 }
 
 /* Turns counts into positions, in two sweeps over the rows of the slices: adding up the column of each bucket would
@@ -69,25 +87,20 @@ static bool place_buckets(pass *p) {
   return false;
 }
 
-adj_status adji_radix_sort(adj_ctx *ctx, uint64_t **items, uint64_t **spare, uint64_t count, uint32_t low_bit,
-                           uint32_t bits) {
+adj_status adji_radix_sort(adj_ctx *ctx, adji_sorted *sorted, uint64_t count, uint32_t low_bit, uint32_t bits) {
   if (count < 2 || !bits) return ADJ_OK;
   uint32_t most = count < MANY_ITEMS ? FEW_BITS : MAX_DIGIT, passes = (bits + most - 1) / most;
   uint32_t digit = (bits + passes - 1) / passes;
   uint64_t slices = count / MIN_SLICE + 1 < ctx->threads ? count / MIN_SLICE + 1 : ctx->threads;
-  pass p = {.count = count, .buckets = 1u << digit, .slices = slices, .shift = low_bit};
+  pass p = {.sorted = sorted, .count = count, .buckets = 1u << digit, .slices = slices, .shift = low_bit};
   p.places = adji_alloc(&ctx->memory, slices * p.buckets, sizeof *p.places, "radix sort");
   if (!p.places) return ADJ_E_MEMORY;
   adj_status status = ADJ_OK;
   for (uint32_t i = 0; i < passes && !status; i++, p.shift += digit) {
-    p.from = *items;
-    p.to = *spare;
     status = adji_loop(ctx, slices, count_slice, &p);
     if (status || place_buckets(&p)) continue;
     status = adji_loop(ctx, slices, move_slice, &p);
-    uint64_t *exchange = *items;
-    *items = *spare;
-    *spare = exchange;
+    exchange(sorted);
   }
   adji_free(&ctx->memory, p.places);
   return status;
@@ -112,15 +125,15 @@ static double from_key(uint64_t key) {
 adj_status adji_radix_sort_values(adj_ctx *ctx, double *values, uint64_t count, bool single) {
   enum { UNUSED = 52 - 23 };
   uint32_t low_bit = single ? UNUSED : 0;
-  uint64_t *items = adji_alloc(&ctx->memory, count, sizeof *items, "radix sort");
-  uint64_t *spare = adji_alloc(&ctx->memory, count, sizeof *spare, "radix sort");
-  adj_status status = items && spare ? ADJ_OK : ADJ_E_MEMORY;
+  adji_sorted s = {.items = adji_alloc(&ctx->memory, count, sizeof *s.items, "radix sort")};
+  s.spare = adji_alloc(&ctx->memory, count, sizeof *s.spare, "radix sort");
+  adj_status status = s.items && s.spare ? ADJ_OK : ADJ_E_MEMORY;
   for (uint64_t i = 0; i < count && !status; i++)
-    items[i] = to_key(values[i]);
-  if (!status) status = adji_radix_sort(ctx, &items, &spare, count, low_bit, 64 - low_bit);
+    s.items[i] = to_key(values[i]);
+  if (!status) status = adji_radix_sort(ctx, &s, count, low_bit, 64 - low_bit);
   for (uint64_t i = 0; i < count && !status; i++)
-    values[i] = from_key(items[i]);
-  adji_free(&ctx->memory, items);
-  adji_free(&ctx->memory, spare);
+    values[i] = from_key(s.items[i]);
+  adji_free(&ctx->memory, s.items);
+  adji_free(&ctx->memory, s.spare);
   return status;
 }

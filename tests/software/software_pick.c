@@ -44,9 +44,9 @@ adj_status adji_gpu_pick_count(adji_gpu *gpu, const adji_gpu_rows *set, const ad
   return status;
 }
 
-static void copy(const adji_gpu_rows *set, const adji_gpu_picking *what, char *points, uint32_t *ids,
-                 const adji_gpu_pick *out) {
-  uint32_t *places = ids + out->rows.count, *own_ids = places + out->rows.count, own = 0;
+static void copy(const adji_gpu_rows *set, const adji_gpu_picking *what, void *points, uint32_t *ids, uint32_t *own_ids,
+                 uint64_t all) {
+  uint32_t own = 0;
   uint64_t at = 0;
   for (uint64_t i = 0; i < set->count; i++) {
     bool mine;
@@ -54,7 +54,7 @@ static void copy(const adji_gpu_rows *set, const adji_gpu_picking *what, char *p
     for (uint32_t j = 0; j < set->dim; j++)
       adji_software_put_value(set->type, points, at * set->dim + j, adji_software_value(set, i, j));
     ids[at] = (uint32_t)i;
-    places[at++] = mine ? own : ADJ_NO_ID;
+    ids[all + at++] = mine ? own : ADJ_NO_ID;
     if (mine) own_ids[own++] = (uint32_t)i;
   }
 }
@@ -66,29 +66,50 @@ adj_status adji_gpu_pick_open(adji_gpu *gpu, const adji_gpu_rows *set, const adj
   adj_status status = adji_software_launch(gpu, "pick_open");
   if (status) return status;
   count(set, what, &own, &all);
-  adji_gpu_pick pick = {.rows = {NULL, set->type, set->dim, all, set->dim, 1}};
-  if (all && all <= what->most) {
-    uint64_t points = (all * set->dim * adji_type_size(set->type) + 15) / 16 * 16;
-    adji_software_block block;
-    status = adji_software_get(gpu, points + (2 * all + own + 1) * sizeof(uint32_t), "points of a region", &block);
-    if (status) return status;
-    uint32_t *ids = (uint32_t *)(void *)((char *)block.at + points);
-    pick.gpu = gpu;
-    pick.rows.data = block.at;
-    pick.own = own;
-    pick.ids = ids;
-    pick.places = ids + all;
-    pick.own_ids = ids + 2 * all;
-    pick.bytes = block.bytes;
-    copy(set, what, block.at, ids, &pick);
+  if (what->all_count && (own != what->own_count || all != what->all_count))
+    return adji_fail(ADJ_E_INTERNAL, "software device: points to pick are not as many as they were");
+  out->rows = (adji_gpu_rows){NULL, set->type, set->dim, all, set->dim, 1};
+  if (!all || all > what->most) return ADJ_OK;
+  uint64_t sizes[] = {all * set->dim * adji_type_size(set->type), 2 * all * sizeof(uint32_t),
+                      (own + 1) * sizeof(uint32_t)};
+  adji_software_block blocks[3] = {{0}};
+  for (int i = 0; i < 3 && !status; i++)
+    status = adji_software_get(gpu, sizes[i], "points of a region", &blocks[i]);
+  if (status) {
+    for (int i = 0; i < 3; i++)
+      adji_software_free(gpu, &blocks[i]);
+    return status;
   }
-  *out = pick;
+  copy(set, what, blocks[0].at, blocks[1].at, blocks[2].at, all);
+  out->gpu = gpu;
+  out->rows.data = blocks[0].at;
+  out->own = own;
+  out->ids = blocks[1].at;
+  out->places = out->ids + all;
+  out->own_ids = blocks[2].at;
+  for (int i = 0; i < 3; i++)
+    out->bytes[i] = blocks[i].bytes;
   return ADJ_OK;
 }
 
+static void drop(adji_gpu_pick *pick, int number, const void *at) {
+  adji_software_block block = {(void *)(uintptr_t)at, pick->bytes[number]};
+  if (at) adji_software_free(pick->gpu, &block);
+}
+
+void adji_gpu_pick_drop_points(adji_gpu_pick *pick) {
+  drop(pick, 0, pick->rows.data);
+  pick->rows.data = NULL;
+}
+
+void adji_gpu_pick_drop_ids(adji_gpu_pick *pick) {
+  drop(pick, 1, pick->ids);
+  pick->ids = pick->places = NULL;
+}
+
 void adji_gpu_pick_close(adji_gpu_pick *pick) {
-  if (!pick->gpu) return;
-  adji_software_block block = {(void *)(uintptr_t)pick->rows.data, pick->bytes};
-  adji_software_free(pick->gpu, &block);
+  adji_gpu_pick_drop_points(pick);
+  adji_gpu_pick_drop_ids(pick);
+  drop(pick, 2, pick->own_ids);
   *pick = (adji_gpu_pick){.gpu = NULL};
 }

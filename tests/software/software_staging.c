@@ -92,8 +92,9 @@ adj_status adji_software_fetch(adji_gpu *gpu, uint32_t buffer, uint64_t to, cons
   return note_copy(gpu, buffer, at, from, bytes);
 }
 
-adj_status adji_staging_receive(adji_gpu *gpu, uint32_t buffer, const void *from_device, uint64_t bytes) {
-  return adji_software_fetch(gpu, buffer, 0, from_device, bytes);
+adj_status adji_staging_receive(adji_gpu *gpu, uint32_t buffer, uint64_t place, const void *from_device,
+                                uint64_t bytes) {
+  return adji_software_fetch(gpu, buffer, place, from_device, bytes);
 }
 
 adj_status adji_staging_wait(adji_gpu *gpu, uint32_t buffer) {

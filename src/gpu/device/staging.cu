@@ -53,8 +53,10 @@ adj_status adji_staging_send(adji_gpu *gpu, uint32_t buffer, void *to_device, ui
   return copy(gpu, buffer, to_device, adji_staging_at(gpu, buffer), bytes, cudaMemcpyHostToDevice);
 }
 
-adj_status adji_staging_receive(adji_gpu *gpu, uint32_t buffer, const void *from_device, uint64_t bytes) {
-  return copy(gpu, buffer, adji_staging_at(gpu, buffer), from_device, bytes, cudaMemcpyDeviceToHost);
+adj_status adji_staging_receive(adji_gpu *gpu, uint32_t buffer, uint64_t place, const void *from_device,
+                                uint64_t bytes) {
+  char *to = static_cast<char *>(adji_staging_at(gpu, buffer)) + place;
+  return copy(gpu, buffer, to, from_device, bytes, cudaMemcpyDeviceToHost);
 }
 
 adj_status adji_staging_wait(adji_gpu *gpu, uint32_t buffer) {

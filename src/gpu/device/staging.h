@@ -23,9 +23,11 @@ enum {
 /* Makes `count` buffers, numbered from 0, unless they exist. */
 ADJI_OP adj_status adji_staging_open(adji_gpu *gpu, uint32_t count);
 ADJI_OP void *adji_staging_at(adji_gpu *gpu, uint32_t buffer);
-/* send and receive start a copy, wait ends it, here reports whether it has ended. One copy per buffer at a time. */
+/* send and receive start a copy, wait ends it, here reports whether it has ended. Several copies may be received into
+ * one buffer, to different places: they end in their order. */
 ADJI_OP adj_status adji_staging_send(adji_gpu *gpu, uint32_t buffer, void *to_device, uint64_t bytes);
-ADJI_OP adj_status adji_staging_receive(adji_gpu *gpu, uint32_t buffer, const void *from_device, uint64_t bytes);
+ADJI_OP adj_status adji_staging_receive(adji_gpu *gpu, uint32_t buffer, uint64_t place, const void *from_device,
+                                        uint64_t bytes);
 ADJI_OP adj_status adji_staging_wait(adji_gpu *gpu, uint32_t buffer);
 ADJI_OP adj_status adji_staging_here(adji_gpu *gpu, uint32_t buffer, bool *here);
 
@@ -45,6 +47,12 @@ adj_status adji_download_arrays(adji_gpu *gpu, const adji_array *arrays, uint32_
                                 adji_device_stats *work);
 /* Before that, while the device computes: prefaults the memory that the arrays go to, as far as time allows. */
 adj_status adji_prefault_arrays(adji_gpu *gpu, const adji_array *arrays, uint32_t count, uint64_t entries);
+
+/* Half buffers by number, two for each thread. First halves come first, since a lane that works by itself uses its own
+ * buffer. */
+static inline uint32_t adji_staging_half(const adj_ctx *ctx, uint32_t number) {
+  return number < ctx->threads ? number : number - ctx->threads + ADJI_STAGE_SECOND;
+}
 
 /* The buffer of a lane: one for every thread of the context, then one for the device's own lane. */
 static inline uint32_t adji_staging_of(const adj_ctx *ctx, uint32_t lane) {

@@ -24,10 +24,8 @@ static adj_status convey(adji_gpu *gpu, adji_conveyor *conveyor, uint64_t piece_
   return status;
 }
 
-/* First halves come first, since a lane that works by itself uses its own buffer. */
 static uint32_t stage_of(adji_gpu *gpu, uint32_t buffer) {
-  uint32_t threads = adji_gpu_ctx(gpu)->threads;
-  return buffer < threads ? buffer : buffer - threads + ADJI_STAGE_SECOND;
+  return adji_staging_half(adji_gpu_ctx(gpu), buffer);
 }
 
 /* ---- Up ---------------------------------------------------------------------------------------------- */
@@ -160,7 +158,7 @@ static download open_download(adji_gpu *gpu, const adji_array *arrays, uint32_t 
 static adj_status receive_piece(void *user, uint64_t number, uint32_t buffer) {
   download *d = user;
   piece mine = piece_of(d, number);
-  return adji_staging_receive(d->gpu, stage_of(d->gpu, buffer), mine.from, mine.bytes);
+  return adji_staging_receive(d->gpu, stage_of(d->gpu, buffer), 0, mine.from, mine.bytes);
 }
 
 static adj_status was_received(void *user, uint32_t buffer, bool *here) {

@@ -145,11 +145,11 @@ uint32_t blocks_of(const picking *p) {
   return adji_blocks_for(p->tiles, THREADS / ADJI_WARP);
 }
 
-/* Waits for the counts. */
+/* own, all: NULL: nobody waits for them. */
 template <class T, class TEST>
 adj_status count(picking *p, const TEST &test, uint64_t *own, uint64_t *all) {
   adji_gpu *gpu = p->gpu;
-  *own = *all = 0;
+  if (own) *own = *all = 0;
   if (!p->tiles) return ADJ_OK;
   adj_status status = adji_answer_clear(gpu, gpu->compute, ADJI_ANSWER_SPREAD, 2 * ADJI_SPREAD);
   if (status) return status;
@@ -157,6 +157,7 @@ adj_status count(picking *p, const TEST &test, uint64_t *own, uint64_t *all) {
       *p->set, test, adji_at<uint32_t>(p->counts[0]), adji_at<uint32_t>(p->counts[1]),
       adji_answer_at(gpu, ADJI_ANSWER_SPREAD), adji_answer_at(gpu, ADJI_ANSWER_SPREAD + ADJI_SPREAD));
   ADJI_LAUNCHED(gpu, "count_tiles");
+  if (!own) return ADJ_OK;
   status = adji_answers_fetch(gpu, gpu->compute);
   for (int i = 0; i < ADJI_SPREAD && !status; i++) {
     *all += gpu->answers[ADJI_ANSWER_SPREAD + i];
@@ -167,14 +168,23 @@ adj_status count(picking *p, const TEST &test, uint64_t *own, uint64_t *all) {
 
 template <class T>
 adj_status get_memory(adji_gpu *gpu, const adji_gpu_rows *set, uint64_t own, uint64_t all, adji_gpu_pick *out) {
-  uint64_t points = (adji_mul(all, set->dim * sizeof(T)) + 15) / 16 * 16;
-  adji_block block;
-  adj_status status =
-      adji_block_get(gpu, gpu->compute, points + (2 * all + own + 1) * sizeof(uint32_t), "points of a region", &block);
-  if (status) return status;
-  uint32_t *ids = reinterpret_cast<uint32_t *>(adji_at<char>(block) + points);
-  *out = adji_gpu_pick{
-      gpu, {block.at, set->type, set->dim, all, set->dim, 1}, own, ids, ids + all, ids + 2 * all, block.bytes};
+  uint64_t sizes[] = {adji_mul(all, set->dim * sizeof(T)), 2 * all * sizeof(uint32_t), (own + 1) * sizeof(uint32_t)};
+  adji_block blocks[3] = {};
+  adj_status status = ADJ_OK;
+  for (int i = 0; i < 3 && !status; i++)
+    status = adji_block_get(gpu, gpu->compute, sizes[i], "points of a region", &blocks[i]);
+  if (status) {
+    adji_blocks_free(gpu, {&blocks[0], &blocks[1], &blocks[2]});
+    return status;
+  }
+  uint32_t *ids = adji_at<uint32_t>(blocks[1]);
+  *out = adji_gpu_pick{gpu,
+                       {blocks[0].at, set->type, set->dim, all, set->dim, 1},
+                       own,
+                       ids,
+                       ids + all,
+                       adji_at<uint32_t>(blocks[2]),
+                       {blocks[0].bytes, blocks[1].bytes, blocks[2].bytes}};
   return ADJ_OK;
 }
 
@@ -194,18 +204,19 @@ adj_status copy(picking *p, const TEST &test, const adji_gpu_pick *out) {
 }
 
 template <class T, class TEST>
-adj_status pick_by(adji_gpu *gpu, const adji_gpu_rows *set, const TEST &test, uint64_t most, adji_gpu_pick *out) {
+adj_status pick_by(adji_gpu *gpu, const adji_gpu_rows *set, const TEST &test, const adji_gpu_picking *what,
+                   adji_gpu_pick *out) {
   picking p = {gpu, set, (set->count + TILE - 1) / TILE, {}, {}, {}};
   adj_status status = ADJ_OK;
-  uint64_t own = 0, all = 0;
+  uint64_t own = what->own_count, all = what->all_count;
   for (int i = 0; i < 2 && !status; i++) {
     status = adji_block_get(gpu, gpu->compute, (p.tiles + 1) * sizeof(uint32_t), "points of a region", &p.counts[i]);
     if (!status)
       status = adji_block_get(gpu, gpu->compute, (p.tiles + 1) * sizeof(uint64_t), "points of a region", &p.starts[i]);
   }
-  if (!status) status = count<T>(&p, test, &own, &all);
+  if (!status) status = count<T>(&p, test, all ? NULL : &own, all ? NULL : &all);
   out->rows = adji_gpu_rows{NULL, set->type, set->dim, all, set->dim, 1};
-  if (!status && all && all <= most) {
+  if (!status && all && all <= what->most) {
     status = get_memory<T>(gpu, set, own, all, out);
     if (!status) status = copy<T>(&p, test, out);
   }
@@ -256,7 +267,7 @@ adj_status pick_marked(adji_gpu *gpu, const adji_gpu_rows *set, const adji_gpu_p
   test.cells = adji_at<uint32_t>(there.cells);
   test.words = adji_at<uint64_t>(there.words);
   test.own = adji_at<uint64_t>(there.own);
-  if (!status) status = pick_by<T>(gpu, set, test, what->most, out);
+  if (!status) status = pick_by<T>(gpu, set, test, what, out);
   adji_blocks_free(gpu, {&there.cells, &there.words, &there.own});
   return status;
 }
@@ -264,7 +275,7 @@ adj_status pick_marked(adji_gpu *gpu, const adji_gpu_rows *set, const adji_gpu_p
 template <class T>
 adj_status pick(adji_gpu *gpu, const adji_gpu_rows *set, const adji_gpu_picking *what, adji_gpu_pick *out) {
   if (!what->region) return pick_marked<T>(gpu, set, what, out);
-  return pick_by<T>(gpu, set, test_of<T>(what->region), what->most, out);
+  return pick_by<T>(gpu, set, test_of<T>(what->region), what, out);
 }
 
 }  // namespace
@@ -282,9 +293,25 @@ adj_status adji_gpu_pick_open(adji_gpu *gpu, const adji_gpu_rows *set, const adj
   return set->type == ADJ_F64 ? pick<double>(gpu, set, what, out) : pick<float>(gpu, set, what, out);
 }
 
+/* Frees one of its blocks. */
+static void drop(adji_gpu_pick *pick, int number, const void *at) {
+  adji_block block = {const_cast<void *>(at), pick->bytes[number]};
+  if (at) adji_block_free(pick->gpu, pick->gpu->compute, &block);
+}
+
+void adji_gpu_pick_drop_points(adji_gpu_pick *pick) {
+  drop(pick, 0, pick->rows.data);
+  pick->rows.data = NULL;
+}
+
+void adji_gpu_pick_drop_ids(adji_gpu_pick *pick) {
+  drop(pick, 1, pick->ids);
+  pick->ids = pick->places = NULL;
+}
+
 void adji_gpu_pick_close(adji_gpu_pick *pick) {
-  if (!pick->gpu) return;
-  adji_block block = {const_cast<void *>(pick->rows.data), pick->bytes};
-  adji_block_free(pick->gpu, pick->gpu->compute, &block);
+  adji_gpu_pick_drop_points(pick);
+  adji_gpu_pick_drop_ids(pick);
+  drop(pick, 2, pick->own_ids);
   *pick = adji_gpu_pick{};
 }

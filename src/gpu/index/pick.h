@@ -29,6 +29,8 @@ typedef struct adji_gpu_picking {
   const adji_marked *marked;
   const uint64_t *own; /* marked cells: a bit for each point of the set, which makes it an own one; NULL: none is */
   uint64_t most;       /* pick nothing if there are more points than this */
+  /* How many points there are, if adji_gpu_pick_count has told: then nobody waits for the device. 0: not known. */
+  uint64_t own_count, all_count;
 } adji_gpu_picking;
 
 /* Picked points, by ascending number in the set. All arrays are on the device. */
@@ -39,7 +41,7 @@ typedef struct adji_gpu_pick {
   const uint32_t *ids;     /* their numbers in the set */
   const uint32_t *places;  /* of each: its number among own points; ADJ_NO_ID: it is none */
   const uint32_t *own_ids; /* of own points: their numbers in the set */
-  uint64_t bytes;          /* of one block, which begins with the points */
+  uint64_t bytes[3];       /* of the points; of ids and places, one behind the other; of own_ids */
 } adji_gpu_pick;
 
 /* How many points of a set there are: the region's own, and all that would be picked. */
@@ -51,6 +53,9 @@ ADJI_OP adj_status adji_gpu_pick_count(adji_gpu *gpu, const adji_gpu_rows *set, 
 ADJI_OP adj_status adji_gpu_pick_open(adji_gpu *gpu, const adji_gpu_rows *set, const adji_gpu_picking *what,
                                       adji_gpu_pick *out);
 ADJI_OP void adji_gpu_pick_close(adji_gpu_pick *pick);
+/* Frees what is not needed any more: the points; ids and places. The rest stays. */
+ADJI_OP void adji_gpu_pick_drop_points(adji_gpu_pick *pick);
+ADJI_OP void adji_gpu_pick_drop_ids(adji_gpu_pick *pick);
 
 #ifdef __cplusplus
 }

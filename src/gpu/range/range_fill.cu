@@ -165,7 +165,7 @@ adj_status adji_gpu_range_fetch(adji_gpu_range *r, uint32_t number, adji_gpu_par
   uint64_t size = part == ADJI_PART_IDS ? 4 : adji_type_size(r->join.left->type);
   const char *from = adji_at<char>(part == ADJI_PART_IDS ? s->ids : s->sums) + first * size;
   ADJI_CUDA(r->gpu, cudaStreamWaitEvent(r->gpu->copy, s->filled, 0)); /* whichever part is fetched first */
-  return adji_staging_receive(r->gpu, buffer, from, entries * size);
+  return adji_staging_receive(r->gpu, buffer, 0, from, entries * size);
 }
 
 adj_status adji_gpu_range_release(adji_gpu_range *r, uint32_t number) {

@@ -29,9 +29,9 @@ static device_sizes sizes_of(const adji_gpu_knn_options *options, bool picked) {
   device_sizes s = {.building = dim * size + number + (number > placed ? number : placed)};
   s.tree = placed + number + dim * size / 2 + 4;
   s.row = (uint64_t)join->k * (4 + size) + 8 + size;
-  if (picked) { /* with three numbers, and while they are searched */
+  if (picked) { /* three numbers each */
     s.building += 12;
-    s.tree += dim * size + 12;
+    s.tree += 12;
   }
   return s;
 }
@@ -63,16 +63,19 @@ static uint64_t point_bytes(const adji_join *join) {
 }
 
 /* Rows of a region are searched at once where a warp searches for 32 of them, because some of them would be farther
- * apart. While a region is searched, the rows of the one before it are on the device too. A fifth of the memory is not
- * planned for. */
+ * apart. While a region is searched, the rows of the one before it are on the device too. Of picked points about a
+ * sixth are those around the region, which have no rows. Not planned for is a fifth of the memory, or an eighth if it
+ * is known how many points a region has. */
 static uint64_t fitting(const adji_gpu_knn_options *options, bool picked, uint64_t device_bytes) {
   uint64_t most = options->join->left->count > options->join->right->count ? options->join->left->count
                                                                            : options->join->right->count;
   uint64_t low = ADJI_LEAST_CHUNK, high = most > low ? most : low, part = options->join->k <= 32 ? 1 : FEWEST_ROWS;
+  uint64_t planned = picked ? device_bytes / 8 * 7 : device_bytes / 5 * 4;
   while (low < high) {
-    uint64_t middle = high - (high - low) / 2;
-    uint64_t kept = middle / part * options->join->k * (4 + adji_type_size(options->join->left->type));
-    if (bytes_of(options, picked, middle, middle, middle / part) + kept <= device_bytes / 5 * 4)
+    uint64_t middle = high - (high - low) / 2, rows = middle / part;
+    if (picked && options->join->self_join) rows -= rows / 6;
+    uint64_t kept = rows * options->join->k * (4 + adji_type_size(options->join->left->type));
+    if (bytes_of(options, picked, middle, middle, rows) + kept <= planned)
       low = middle;
     else
       high = middle - 1;
@@ -100,7 +103,7 @@ adj_status adji_knn_chunks_can(const adji_gpu_knn_options *options) {
     return adji_fail(ADJ_E_UNSUPPORTED, "only trees search sets in chunks");
   if (join->limits)
     return adji_fail(ADJ_E_UNSUPPORTED, "radii: sets in chunks are not searched with a radius for each query");
-  if (join->k > HALF / adji_type_size(join->left->type))
+  if (join->k > HALF / (4 + adji_type_size(join->left->type)) - ADJI_LINE)
     return adji_fail(ADJ_E_UNSUPPORTED, "rows of %u neighbours are too large for the buffers of a GPU", join->k);
   return ADJ_OK;
 }
@@ -199,16 +202,19 @@ static adj_status search_rows(adji_knn_chunks *c, uint64_t *row, uint64_t end) {
   }
   options.rows_at_once = options.rows_at_once && options.rows_at_once < most ? options.rows_at_once : most;
   adj_status status = open_join(c, &options, &knn);
+  if (c->on_device) { /* trees have points of their own */
+    adji_gpu_pick_drop_points(&c->part->picked);
+    adji_gpu_pick_drop_points(&c->left_part->picked);
+  }
   while (!status && *row < end && pool_room(c) >= options.rows_at_once) {
     adji_knn_found found = {.knn = knn, .first = *row, .home = (uint32_t)c->part->piece};
     found.part = c->join.self_join ? c->part : c->left_part;
+    if (c->on_device) found.numbers = found.part->picked.own_ids;
     uint64_t begun = adji_now_ns();
     status = find_rows(c, knn, end, &found);
     if (status) break;
     if (found.end == end) {
       adji_gpu_knn_keep_table(knn);
-      adji_knn_part_drop(c->part);
-      adji_knn_part_drop(c->left_part);
       c->waiting = found;
       knn = NULL;
     } else {
@@ -221,12 +227,14 @@ static adj_status search_rows(adji_knn_chunks *c, uint64_t *row, uint64_t end) {
   }
   if (status) adji_gpu_quiesce(c->gpu);
   adji_knn_chunks_close(c, knn);
+  adji_knn_part_drop(c->part);
+  adji_knn_part_drop(c->left_part);
   return status;
 }
 
-/* The first of the part's rows that is not below `row`. */
-static uint64_t first_at(const adji_knn_part *part, uint64_t row) {
-  uint64_t low = 0, high = part->rows;
+/* The first of the part's rows that is not below `row`; `end` of all rows is below none. */
+static uint64_t first_at(const adji_knn_part *part, uint64_t row, uint64_t end) {
+  uint64_t low = row < end ? 0 : part->rows, high = row ? part->rows : 0;
   while (low < high) {
     uint64_t middle = low + (high - low) / 2;
     if (part->ids[middle] < row)
@@ -269,8 +277,11 @@ static adj_status search_piece(adji_knn_chunks *c, uint64_t number) {
   turn_parts(c);
   adj_status status = fill_parts(c, number, &home);
   if (status) return status;
-  const adji_knn_part *part = c->join.self_join ? c->part : c->left_part;
-  uint64_t row = first_at(part, window->first_row), end = first_at(part, window->end_row);
+  adji_knn_part *part = c->join.self_join ? c->part : c->left_part;
+  uint64_t rows = c->join.left->count;
+  if (window->first_row || window->end_row < rows || !home) status = adji_knn_part_ids(c, part);
+  if (status) return status;
+  uint64_t row = first_at(part, window->first_row, rows), end = first_at(part, window->end_row, rows);
   while (row < end && !status) {
     status = empty_pool(c, end - row);
     if (!status) status = fill_parts(c, number, &home);

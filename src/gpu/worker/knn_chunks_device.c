@@ -9,6 +9,8 @@
 #include "gpu/device/staging.h"
 #include "gpu/worker/knn_chunks_private.h"
 
+enum { MOST_HALVED = 3 };
+
 /* ---- Both sets on the device -------------------------------------------------------------------------- */
 
 static adj_status hold_set(adji_knn_chunks *c, const adj_dataset *set, adji_gpu_right **out) {
@@ -45,21 +47,26 @@ static adji_gpu_region region_of(const adji_knn_chunks *c, uint32_t region, doub
   return out;
 }
 
-/* Sizes of regions; of the right set with their margins, which are given up where they make a region too large. *fit:
- * no region is too large. */
+/* The size of a region, with a margin that shrinks where it makes the region too large, and is given up in the end. */
+static adj_status count_region(adji_knn_chunks *c, const adji_gpu_rows *rows, uint32_t i, double *margin,
+                               adji_regions *out) {
+  for (int tries = 0;; tries++) {
+    adji_gpu_region region = region_of(c, i, *margin);
+    adj_status status = adji_gpu_pick_count(c->gpu, rows, &region, &out->own[i], &out->all[i]);
+    if (status || out->all[i] <= c->size || *margin < 0) return status;
+    *margin = tries < MOST_HALVED ? *margin / 2 : -1;
+  }
+}
+
+/* Sizes of all regions; of the right set with their margins. *fit: no region is too large. */
 static adj_status count_regions(adji_knn_chunks *c, const adj_dataset *set, adji_knn_pieces *out, bool *fit) {
   bool right = out == &c->right;
   const adji_gpu_rows *rows = adji_gpu_right_rows(right ? c->right_set : c->left_set);
   adj_status status = adji_regions_open(c->join.ctx, set, &c->cuts, &out->regions);
   for (uint32_t i = 0; i < c->cuts.count && *fit && !status; i++) {
-    uint64_t *own = &out->regions.own[i], *all = &out->regions.all[i];
-    adji_gpu_region region = region_of(c, i, right ? c->margins[i] : -1);
-    status = adji_gpu_pick_count(c->gpu, rows, &region, own, all);
-    if (*all > c->size && right) {
-      c->margins[i] = -1;
-      *all = *own;
-    }
-    *fit = *all <= c->size;
+    double none = -1;
+    status = count_region(c, rows, i, right ? &c->margins[i] : &none, &out->regions);
+    *fit = out->regions.all[i] <= c->size;
   }
   return status || !*fit ? status : adji_knn_pieces_list(c, out);
 }
@@ -93,40 +100,45 @@ adj_status adji_knn_hold(adji_knn_chunks *c) {
 
 void adji_knn_part_drop(adji_knn_part *part) {
   if (part->picked.gpu) part->from = NULL; /* it must be picked again */
-  adji_gpu_pick_close(&part->picked);
+  adji_gpu_pick_drop_points(&part->picked);
+  adji_gpu_pick_drop_ids(&part->picked);
 }
 
 adj_status adji_knn_part_pick(adji_knn_chunks *c, adji_knn_pieces *from, uint64_t number, adji_knn_part *part) {
-  uint32_t number_of_region = from->each[number].region;
-  const adji_gpu_right *set = from == &c->left_pieces ? c->left_set : c->right_set;
-  adji_gpu_region region = region_of(c, number_of_region, from == &c->right ? c->margins[number_of_region] : -1);
-  adji_gpu_picking what = {.region = &region, .most = UINT64_MAX};
+  uint32_t region = from->each[number].region;
+  adji_gpu_region bounds = region_of(c, region, from == &c->right ? c->margins[region] : -1);
+  adji_gpu_picking what = {.region = &bounds, .most = UINT64_MAX};
+  what.own_count = from->regions.own[region];
+  what.all_count = from->regions.all[region];
   uint64_t begun = adji_now_ns();
-  adji_knn_part_drop(part);
+  const adji_gpu_right *set = from == &c->left_pieces ? c->left_set : c->right_set;
+  adji_gpu_pick_close(&part->picked);
   adj_status status = adji_gpu_pick_open(c->gpu, adji_gpu_right_rows(set), &what, &part->picked);
-  const adji_gpu_pick *picked = &part->picked;
-  if (!status) status = adji_knn_fetch_own(c, picked, part->ids);
-  adji_trace(c->join.ctx, "pick", 0, begun, picked->rows.count);
+  adji_trace(c->join.ctx, "pick", 0, begun, what.all_count);
   if (status) return status;
   part->points = NULL;
-  part->rows = picked->own;
+  part->has_ids = false;
+  part->rows = part->picked.own;
   part->set = (adj_dataset){.ctx = c->join.ctx,
                             .type = c->join.left->type,
                             .dim = c->join.left->dim,
-                            .count = picked->rows.count,
+                            .count = part->picked.rows.count,
                             .row_stride = c->point,
                             .column_stride = c->type};
   part->from = from;
   part->piece = number;
-  adji_knn_part_set_box(c, part, number_of_region);
+  adji_knn_part_set_box(c, part, region);
   return ADJ_OK;
 }
 
 /* Copies do not wait for kernels by themselves. */
-adj_status adji_knn_fetch_own(adji_knn_chunks *c, const adji_gpu_pick *pick, uint32_t *ids) {
-  if (!pick->own) return ADJ_OK;
+adj_status adji_knn_part_ids(adji_knn_chunks *c, adji_knn_part *part) {
+  if (part->has_ids || !part->rows) return ADJ_OK;
   adj_status status = adji_gpu_wait(c->gpu);
-  return status ? status : adji_download(c->gpu, pick->own_ids, pick->own * sizeof *ids, ids, &c->run->device);
+  if (!status)
+    status = adji_download(c->gpu, part->picked.own_ids, part->rows * sizeof *part->ids, part->ids, &c->run->device);
+  part->has_ids = !status;
+  return status;
 }
 
 void adji_knn_use_pick(const adji_gpu_pick *pick, adji_gpu_knn_options *options) {

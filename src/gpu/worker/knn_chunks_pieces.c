@@ -132,12 +132,18 @@ void adji_knn_choose_near(adji_knn_chunks *c) {
   }
 }
 
-/* Cuts follow the larger set. A quarter more regions than needed: a sample says how large they become. */
+/* Cuts follow the larger set. A quarter more regions than needed: a sample says how large they become. Where they are
+ * picked on the device, sizes include margins of up to a fifth. */
+static uint64_t wanted_regions(const adji_knn_chunks *c, uint64_t points) {
+  double needed = (double)points / (double)c->size;
+  return (uint64_t)(needed * (c->on_device ? 1.3 : 1.25)) + 1;
+}
+
 adj_status adji_knn_regions_make(adji_knn_chunks *c) {
   const adji_join *join = &c->join;
   uint64_t begin = adji_now_ns();
   const adj_dataset *larger = join->left->count > join->right->count ? join->left : join->right;
-  adj_status status = adji_cuts_make(join->ctx, larger, larger->count / c->size * 5 / 4 + 1, &c->cuts);
+  adj_status status = adji_cuts_make(join->ctx, larger, wanted_regions(c, larger->count), &c->cuts);
   if (!status) status = choose_margins(c);
   if (!status && !c->on_device) status = adji_knn_regions_list(c);
   adji_trace(join->ctx, "regions", 0, begin, c->cuts.count);
@@ -159,7 +165,7 @@ adj_status adji_knn_regions_list(adji_knn_chunks *c) {
 void adji_knn_part_free(adji_knn_chunks *c, adji_knn_part *part) {
   adji_memory *memory = &c->join.ctx->memory;
   adji_pick_clear(&part->pick);
-  adji_knn_part_drop(part);
+  adji_gpu_pick_close(&part->picked);
   adji_free(memory, part->kept);
   adji_free(memory, part->ids);
   adji_free(memory, part->own);
@@ -215,6 +221,7 @@ adj_status adji_knn_part_fill(adji_knn_chunks *c, adji_knn_pieces *from, uint64_
     part->points = part->pick.keep = part->kept;
   part->set = adji_pick_set(&part->pick);
   part->rows = part->set.count;
+  part->has_ids = true;
   part->from = from;
   part->piece = number;
   adji_knn_part_set_box(c, part, piece->region);

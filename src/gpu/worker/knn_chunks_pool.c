@@ -37,7 +37,8 @@ adj_status adji_knn_pool_open(adji_knn_chunks *c, uint64_t rows) {
   p->sums = adji_alloc(memory, adji_mul(p->room, k), c->type, "open rows");
   c->query_points = adji_alloc(memory, c->batch, c->point, "queries");
   c->query_bounds = adji_alloc(memory, c->batch, c->type, "queries");
-  c->scratch = adji_alloc(memory, adji_mul(c->join.ctx->threads, k), scratch_entry(c), "lists of neighbours");
+  c->scratch =
+      adji_alloc(memory, adji_mul(2 * (uint64_t)c->join.ctx->threads, k), scratch_entry(c), "lists of neighbours");
   bool all = p->rows && p->lengths && p->homes && p->selected && p->points && p->ids && p->sums && c->query_points &&
              c->query_bounds && c->scratch;
   return all ? ADJ_OK : ADJ_E_MEMORY;

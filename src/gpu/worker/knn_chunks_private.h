@@ -36,8 +36,9 @@ typedef struct adji_knn_part {
   const char *points; /* gathered, or in `kept` once they are on the device; NULL: picked on the device */
   char *kept;         /* NULL: they are gathered */
   adji_gpu_pick picked;
-  uint64_t rows; /* that have ids: all points, or those picked that are the region's own */
-  uint32_t *ids;
+  uint64_t rows;               /* all points, or those picked that are the region's own */
+  uint32_t *ids;               /* of rows */
+  bool has_ids;                /* the host has them: see adji_knn_part_ids */
   uint8_t *own;                /* whether they are the region's own; NULL: all are */
   const adji_knn_pieces *from; /* that it is a piece of; NULL: of none */
   uint64_t piece;
@@ -50,7 +51,8 @@ typedef struct adji_knn_found {
   adji_gpu_knn *knn; /* that has only the table any more; NULL: no rows wait */
   adji_gpu_table table;
   uint64_t first, end;       /* rows of the piece */
-  const adji_knn_part *part; /* the piece */
+  const adji_knn_part *part; /* the piece; NULL: it is none */
+  const uint32_t *numbers;   /* on the device: those of the part's rows; NULL: the part has them */
   uint32_t home;             /* the piece of the right set that they have searched */
 } adji_knn_found;
 
@@ -95,7 +97,7 @@ typedef struct adji_knn_chunks {
   adji_knn_pool pool;
   uint64_t batch; /* rows of the pool that visit at a time */
   char *query_points, *query_bounds;
-  char *scratch;   /* of each lane: a list */
+  char *scratch;   /* a list for each half of a buffer */
   uint64_t paired; /* rows of the window that are kept in pairs, from its first one on; see knn_chunks_rows.c */
   adji_run *run;   /* at work */
   const adji_pass *pass;
@@ -108,6 +110,7 @@ typedef struct adji_knn_chunks {
 typedef struct adji_knn_rows {
   const adji_knn_found *of;
   uint64_t first, count;
+  const uint32_t *numbers; /* of the rows; NULL: they are of no piece */
   const uint32_t *ids;
   char *sums; /* or distances, before they visit: see adji_knn_chunks.rooted */
   uint32_t scratch;
@@ -150,12 +153,13 @@ void adji_knn_choose_near(adji_knn_chunks *c);
  * region is too large, c->on_device becomes false. */
 adj_status adji_knn_hold(adji_knn_chunks *c);
 void adji_knn_release(adji_knn_chunks *c);
-/* Picks a piece on the device. drop: rows have been found, so only their ids are needed. */
+/* Picks a piece on the device; and makes sure that the host has the ids of its rows. */
 adj_status adji_knn_part_pick(adji_knn_chunks *c, adji_knn_pieces *from, uint64_t number, adji_knn_part *part);
+adj_status adji_knn_part_ids(adji_knn_chunks *c, adji_knn_part *part);
+/* Frees what a part has on the device, except the ids of its rows. */
 void adji_knn_part_drop(adji_knn_part *part);
-/* What a join takes from picked points; and the ids of own points to the host. */
+/* What a join takes from picked points. */
 void adji_knn_use_pick(const adji_gpu_pick *pick, adji_gpu_knn_options *options);
-adj_status adji_knn_fetch_own(adji_knn_chunks *c, const adji_gpu_pick *pick, uint32_t *ids);
 adj_status adji_knn_part_open(adji_knn_chunks *c, adji_knn_pieces *of, adji_knn_part *part);
 void adji_knn_part_free(adji_knn_chunks *c, adji_knn_part *part);
 /* Picks a piece, unless it is the part. Rows that wait are settled before the points of their piece go. */

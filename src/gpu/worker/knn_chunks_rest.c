@@ -33,7 +33,7 @@ typedef struct rest {
   uint64_t *open; /* one set: bits of the rows of the pool */
   char *points;   /* of those found, and their ids */
   uint32_t *ids;
-  adji_gpu_pick picked; /* instead, if they are found on the device; one set: ids are those of rows of the pool */
+  adji_gpu_pick picked; /* instead, if they are found on the device; one set: own points are the rows of the pool */
 } rest;
 
 /* ---- 1. Slabs ----------------------------------------------------------------------------------------- */
@@ -88,12 +88,15 @@ static uint64_t most_marks(const rest *r) {
 static void mark_rows(void *user, uint64_t begin, uint64_t end) {
   rest *r = user;
   double low[ADJI_MARKED_DIMS] = {0}, high[ADJI_MARKED_DIMS] = {0};
+  uint64_t marks = 0;
   for (uint64_t i = begin; i < end; i++) {
     box_of(r->c, i, low, high);
     adji_cell_box box = adji_marked_box(&r->marked, low, high);
-    if (atomic_fetch_add_explicit(&r->marks, box.words, memory_order_relaxed) > most_marks(r)) return;
+    marks += box.words;
+    if (marks > most_marks(r)) break;
     adji_marked_mark(&r->marked, &box);
   }
+  atomic_fetch_add_explicit(&r->marks, marks, memory_order_relaxed);
 }
 
 /* ---- 3. Find ------------------------------------------------------------------------------------------ */
@@ -154,10 +157,7 @@ static adj_status pick_points(rest *r, bool *few) {
   if (status) return status;
   r->count = r->picked.rows.count;
   *few = r->count <= c->size;
-  uint64_t own = r->picked.own;
-  if (!*few || !own) return ADJ_OK;
-  r->ids = adji_alloc(&c->join.ctx->memory, own, sizeof *r->ids, "points around open rows");
-  return r->ids ? adji_knn_fetch_own(c, &r->picked, r->ids) : ADJ_E_MEMORY;
+  return ADJ_OK;
 }
 
 /* ---- 4. Search ---------------------------------------------------------------------------------------- */
@@ -178,7 +178,7 @@ static void place_rows(adji_knn_chunks *c, const adji_knn_rows *rows) {
   uint64_t k = c->join.k, pairs = 0;
   for (uint64_t i = 0; i < rows->count; i++) {
     uint64_t at = rows->first + i;
-    uint32_t row = r->open ? r->ids[at] : c->pool.rows[at], length;
+    uint32_t row = rows->numbers ? rows->numbers[i] : r->open ? r->ids[at] : c->pool.rows[at], length;
     if (r->open && !(r->open[row / 64] >> row % 64 & 1)) continue;
     length = adji_padded_row_length(rows->ids + i * k, c->join.k);
     adji_knn_row_place(c, row, rows->ids + i * k, rows->sums + i * k * c->type, length);
@@ -217,6 +217,7 @@ static adj_status search(rest *r) {
   adj_status status = adji_gpu_knn_open(c->gpu, &options, &knn);
   for (uint64_t row = 0; row < rows && !status;) {
     adji_knn_found found = {.first = row};
+    if (c->on_device && join.self_join) found.numbers = r->picked.own_ids;
     status = adji_gpu_knn_begin(knn, row, &found.table);
     if (!status) status = adji_gpu_knn_end(knn);
     found.end = found.table.end_row;
@@ -255,8 +256,11 @@ adj_status adji_knn_rest_search(adji_knn_chunks *c, bool *done) {
   adj_status status = make_slabs(&r);
   if (!status) status = adji_loop_slices(c->join.ctx, r.rows, tasks, mark_rows, &r);
   if (!status) status = note_rows(&r);
+  uint64_t marked = adji_now_ns();
+  adji_trace(c->join.ctx, "mark", 0, begun, r.rows);
   if (!status && atomic_load(&r.marks) <= most_marks(&r))
     status = c->on_device ? pick_points(&r, &few) : find_points(&r, &few);
+  adji_trace(c->join.ctx, "find", 0, marked, r.count);
   if (!status && few) {
     status = search(&r);
     *done = !status;

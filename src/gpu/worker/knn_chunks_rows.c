@@ -11,16 +11,18 @@
 #include "gpu/worker/place.h"
 #include "result/rows.h"
 
-/* PIECES_A_LANE: with 8 instead of 2, lanes wait longer for copies. EXCHANGED: pairs of rows that a task exchanges. */
-enum { HALF = ADJI_STAGE_BYTES / 2, PIECES_A_LANE = 2, EXCHANGED = 1 << 14 };
+/* PIECES_A_LANE: of a region. EXCHANGED: pairs of rows that a task exchanges. */
+enum { HALF = ADJI_STAGE_BYTES / 2, PIECES_A_LANE = 4, EXCHANGED = 1 << 14 };
 
 /* ---- Rows from the device ------------------------------------------------------------------------------ */
 
-/* Ids go through the first half of a buffer, sums through the second. */
+/* A piece goes through half a buffer: the numbers of its rows, if the device has them, then ids, then sums. There are
+ * two halves a lane, so that one is copied while the other is handled. */
 typedef struct fetching {
   adji_knn_chunks *c;
   const adji_knn_found *found;
-  uint64_t each; /* rows of a step of the conveyor */
+  uint64_t each;      /* rows of a piece */
+  uint64_t ids, sums; /* where they are in a half */
   adji_knn_rows_fn handle;
 } fetching;
 
@@ -29,38 +31,49 @@ static uint64_t rows_of(const fetching *f, uint64_t piece, uint64_t *first) {
   return f->found->end - *first < f->each ? f->found->end - *first : f->each;
 }
 
-static adj_status copy_rows(void *user, uint64_t piece, uint32_t buffer) {
+static adj_status copy_rows(void *user, uint64_t piece, uint32_t number) {
   const fetching *f = user;
+  adji_gpu *gpu = f->c->gpu;
   const adji_gpu_table *table = &f->found->table;
+  uint32_t buffer = adji_staging_half(f->c->join.ctx, number);
   uint64_t first, rows = rows_of(f, piece, &first), k = f->c->join.k, at = (first - table->first_row) * k;
-  adj_status status = adji_staging_receive(f->c->gpu, buffer, table->ids + at, rows * k * 4);
+  adj_status status = ADJ_OK;
+  if (f->found->numbers) status = adji_staging_receive(gpu, buffer, 0, f->found->numbers + first, rows * 4);
+  if (!status) status = adji_staging_receive(gpu, buffer, f->ids, table->ids + at, rows * k * 4);
   if (status) return status;
-  return adji_staging_receive(f->c->gpu, buffer + ADJI_STAGE_SECOND, (const char *)table->distances + at * f->c->type,
-                              rows * k * f->c->type);
+  const char *sums = (const char *)table->distances + at * f->c->type;
+  return adji_staging_receive(gpu, buffer, f->sums, sums, rows * k * f->c->type);
 }
 
-static adj_status rows_are_here(void *user, uint32_t buffer, bool *here) {
+static adj_status rows_are_here(void *user, uint32_t number, bool *here) {
   const fetching *f = user;
-  adj_status status = adji_staging_here(f->c->gpu, buffer, here);
-  if (status || !*here) return status;
-  return adji_staging_here(f->c->gpu, buffer + ADJI_STAGE_SECOND, here);
+  return adji_staging_here(f->c->gpu, adji_staging_half(f->c->join.ctx, number), here);
 }
 
-static void handle_rows(void *user, uint64_t piece, uint32_t buffer) {
+static void handle_rows(void *user, uint64_t piece, uint32_t number) {
   const fetching *f = user;
-  adji_knn_rows rows = {.of = f->found, .scratch = buffer};
+  char *at = adji_staging_at(f->c->gpu, adji_staging_half(f->c->join.ctx, number));
+  adji_knn_rows rows = {.of = f->found, .scratch = number};
   rows.count = rows_of(f, piece, &rows.first);
-  rows.ids = adji_staging_at(f->c->gpu, buffer);
-  rows.sums = adji_staging_at(f->c->gpu, buffer + ADJI_STAGE_SECOND);
+  if (f->found->part) rows.numbers = f->found->part->ids + rows.first;
+  if (f->found->numbers) rows.numbers = (const uint32_t *)(const void *)at;
+  rows.ids = (const uint32_t *)(const void *)(at + f->ids);
+  rows.sums = at + f->sums;
   f->handle(f->c, &rows);
 }
 
+static uint64_t whole_lines(uint64_t bytes) {
+  return (bytes + ADJI_LINE - 1) / ADJI_LINE * ADJI_LINE;
+}
+
 adj_status adji_knn_rows_fetch(adji_knn_chunks *c, const adji_knn_found *found, adji_knn_rows_fn handle) {
-  uint64_t row = c->join.k * (c->type > 4 ? c->type : 4), count = found->end - found->first;
+  uint64_t k = c->join.k, row = k * (4 + c->type) + 4, count = found->end - found->first;
   uint64_t share = count / (PIECES_A_LANE * (uint64_t)c->join.ctx->threads) + 1;
-  fetching f = {c, found, HALF / row, handle};
+  fetching f = {.c = c, .found = found, .each = (HALF - 2 * ADJI_LINE) / row, .handle = handle};
   if (share < f.each) f.each = share;
-  adji_conveyor conveyor = {.ctx = c->join.ctx, .user = &f, .buffers = c->join.ctx->threads};
+  f.ids = found->numbers ? whole_lines(f.each * 4) : 0;
+  f.sums = f.ids + whole_lines(f.each * k * 4);
+  adji_conveyor conveyor = {.ctx = c->join.ctx, .user = &f, .buffers = 2 * c->join.ctx->threads};
   conveyor.pieces = (count + f.each - 1) / f.each;
   conveyor.copy = copy_rows;
   conveyor.here = rows_are_here;
@@ -71,7 +84,7 @@ adj_status adji_knn_rows_fetch(adji_knn_chunks *c, const adji_knn_found *found, 
   if (status) adji_gpu_quiesce(c->gpu); /* copies in progress still use buffers */
   c->run->device.down_s += (double)times.wait_ns * 1e-9;
   c->run->device.place_s += (double)times.work_ns * 1e-9;
-  c->run->device.bytes_down += count * c->join.k * (4 + c->type);
+  c->run->device.bytes_down += count * k * (4 + c->type);
   return status;
 }
 
@@ -196,7 +209,7 @@ enum { AT_ONCE = 256 };
 
 /* What becomes of a row: it waits in the pool, is in the window already or is another region's, or goes to the window.
  */
-typedef enum fate { OPEN, DONE, COMPLETE } fate;
+typedef enum fate { OPEN, DONE, COMPLETE, UNDECIDED } fate;
 
 typedef struct some_rows {
   adji_knn_chunks *c;
@@ -228,7 +241,7 @@ static const char *point_at(const some_rows *s, uint64_t at, double *room) {
   const adji_knn_chunks *c = s->c;
   const adj_dataset *set = c->join.left;
   if (s->part->points) return s->part->points + at * c->point;
-  const char *from = set->data + s->part->ids[at] * set->row_stride;
+  const char *from = set->data + s->rows->numbers[at - s->rows->first] * set->row_stride;
   for (uint32_t j = 0; j < set->dim; j++)
     memcpy((char *)room + j * c->type, from + j * set->column_stride, c->type);
   return (const char *)room;
@@ -246,21 +259,27 @@ static fate judge_row(some_rows *s, uint64_t i, uint64_t at) {
   if (!complete) return OPEN;
   s->pairs += length;
   if (length == k) return COMPLETE;
-  adji_knn_row_place_as(c, c->rooted ? &c->sums : c->join.style.measure, s->part->ids[at], s->rows->ids + i * k, sums,
-                        length);
+  adji_knn_row_place_as(c, c->rooted ? &c->sums : c->join.style.measure, s->rows->numbers[i], s->rows->ids + i * k,
+                        sums, length);
   return DONE;
 }
 
+/* Points of rows that are not plain are far apart: they are fetched first, then looked at. */
 static void judge_rows(some_rows *s) {
+  const adj_dataset *set = s->c->join.left;
   double near = s->several ? -1 : s->c->near[s->region];
-  uint64_t plain = 0;
+  uint64_t plain = 0, others = 0;
   s->open = 0;
   for (uint64_t n = 0; n < s->count; n++) {
     uint64_t i = s->first + n, at = s->rows->first + i;
     bool own = !s->part->own || s->part->own[at], quick = own && is_plain(s, i, near);
     plain += quick;
-    s->fates[n] = (uint8_t)(quick ? COMPLETE : own ? judge_row(s, i, at) : DONE);
+    others += own && !quick;
+    s->fates[n] = (uint8_t)(quick ? COMPLETE : own ? UNDECIDED : DONE);
+    if (own && !quick && !s->part->points) __builtin_prefetch(set->data + s->rows->numbers[i] * set->row_stride);
   }
+  for (uint64_t n = 0; n < s->count && others; n++)
+    if (s->fates[n] == UNDECIDED) s->fates[n] = (uint8_t)judge_row(s, s->first + n, s->rows->first + s->first + n);
   s->pairs += plain * s->c->join.k;
 }
 
@@ -271,7 +290,7 @@ static void keep_open(const some_rows *s) {
   for (uint64_t n = 0; n < s->count; n++) {
     if (s->fates[n] != OPEN) continue;
     uint64_t i = s->first + n;
-    adji_knn_pool_put(c, to++, s->part->ids[s->rows->first + i], s->rows->of->home, s->rows->ids + i * k,
+    adji_knn_pool_put(c, to++, s->rows->numbers[i], s->rows->of->home, s->rows->ids + i * k,
                       s->rows->sums + i * k * c->type, length_of(s, i));
   }
 }
@@ -288,7 +307,7 @@ static void place_paired(const some_rows *s, uint64_t n, const char *distances) 
     memcpy(both, s->rows->ids + (s->first + n) * k, bytes);
     memcpy(both + bytes, distances, bytes);
   }
-  char *to = adji_knn_paired_at(c, s->part->ids[s->rows->first + s->first + n]);
+  char *to = adji_knn_paired_at(c, s->rows->numbers[s->first + n]);
   c->join.style.kernels->stream_row(to, both, 2 * bytes);
 }
 
@@ -309,7 +328,7 @@ static void place_complete(const some_rows *s) {
   uint64_t k = c->join.k, size = to->distances ? c->type : 0, from = s->first * k;
   float local[AT_ONCE * ADJI_MOST_PAIRED]; /* so that pinned memory is not written */
   char *found = s->rows->sums + from * c->type, *sums = c->paired && !c->rooted ? (char *)local : found;
-  const uint32_t *rows = s->part->ids + s->rows->first + s->first;
+  const uint32_t *rows = s->rows->numbers + s->first;
   if (size && !c->rooted) adji_report_distances(&c->measure, c->join.left->type, found, s->count * k, sums);
   for (uint64_t n = 0; n < s->count; n++) {
     if (s->fates[n] != COMPLETE) continue;
