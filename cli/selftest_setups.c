@@ -62,8 +62,6 @@ static const named_setup NEAREST_SETUPS[] = {
     {NULL, "device_rows=77"},
     {"kdtree", "test.per_query=off,test.device_blocks=2"},
     {"kdtree", "device_chunk=60"},
-    {"kdtree", "device_chunk=60,test.pick=off"},
-    {"kdtree", "device_chunk=250,test.per_query=off"},
     {"kdtree", "device_chunk=400,test.per_query=off,device_rows=300,test.pick=off"},
     {"brute", "prefilter=tensor"},
     {"brute", "test.skip=on"},

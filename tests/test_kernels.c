@@ -10,7 +10,7 @@
 #include "check.h"
 #include "core/angles.h"
 #include "distance/kernels.h"
-#include "index/grid.h"
+#include "index/build.h"
 #include "index/radix_sort.h"
 
 enum { MOST_QUERIES = 70, MOST_POINTS = 300, MOST_DIM = 70, ROOM = MOST_POINTS + ADJI_PAD };
@@ -484,13 +484,101 @@ static void slabs_are_wide_enough(void **state) {
   adj_ctx_destroy(ctx);
 }
 
+/* ---- Order --------------------------------------------------------------------------------------------------- */
+
+typedef struct placed {
+  uint64_t slabs[3];
+  uint32_t row;
+} placed;
+
+static int by_cell(const void *left, const void *right) {
+  const placed *a = left, *b = right;
+  for (int j = 0; j < 3; j++)
+    if (a->slabs[j] != b->slabs[j]) return a->slabs[j] < b->slabs[j] ? -1 : 1;
+  return a->row < b->row ? -1 : a->row > b->row;
+}
+
+/* A grid of 2^20 x 2^20 x 2^last slabs over the unit cube, in which an axis of the type is 1 / 2^20 wide. */
+static adji_grid fine_grid(adj_ctx *ctx, uint32_t last) {
+  adji_grid grid = {.axis_count = 3};
+  for (uint32_t a = 0; a < 3; a++) {
+    adji_axis wanted = {.dim = a, .reach = 1};
+    double width = ldexp(1, -(int)(a < 2 ? 20 : last)) * 1.02;
+    must(adji_axis_init(ctx, &grid.axes[a], &wanted, &(adji_axis_extent){1, width, 1 << 21, NULL, 0}));
+  }
+  adji_grid_finish(&grid);
+  return grid;
+}
+
+static void check_order(adj_ctx *ctx, const adji_grid *grid, const adj_dataset *set) {
+  uint64_t n = adj_dataset_count(set), cells = 0;
+  placed *expected = calloc(n, sizeof *expected);
+  for (uint64_t i = 0; i < n; i++) {
+    expected[i].row = (uint32_t)i;
+    for (uint32_t j = 0; j < 3; j++)
+      expected[i].slabs[j] = adji_axis_slab(&grid->axes[j], adji_dataset_at(set, i, j));
+  }
+  qsort(expected, n, sizeof *expected, by_cell);
+  adji_index index;
+  must(adji_index_build(ctx, grid, set, &(adji_order_options){0}, &index));
+  for (uint64_t i = 0; i < n; i++) {
+    bool is_new = !i || memcmp(expected[i].slabs, expected[i - 1].slabs, sizeof expected[i].slabs) != 0;
+    cells += is_new;
+    if (index.view.ids[i] != expected[i].row) fail_msg("position %llu has another row", (unsigned long long)i);
+    if (is_new) assert_int_equal(index.cell_starts[cells - 1], i);
+    uint64_t key = 0;
+    for (uint32_t j = 0; j < 3; j++) {
+      key += grid->axes[j].stride * expected[i].slabs[j];
+      assert_true(((const double *)index.view.coords)[j * index.view.stride + i] ==
+                  adji_dataset_at(set, expected[i].row, j));
+    }
+    assert_int_equal(index.cell_keys[cells - 1], key);
+  }
+  assert_int_equal(index.cell_count, cells);
+  adji_index_clear(&index);
+  free(expected);
+}
+
+/* Cell and row numbers that fit 64 bits together, that need a few more, and many more. */
+static void long_cell_numbers(void **state) {
+  (void)state;
+  join_case random = {.random = 5};
+  static const uint64_t counts[] = {1, 2, 300, 2000, 40000};
+  for (uint32_t threads = 1; threads <= 3; threads += 2) {
+    adj_ctx *ctx = context_of(threads, NULL);
+    for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
+      for (uint32_t last = 8; last <= 19; last += c == 2 ? 1 : 3) {
+        uint64_t n = counts[c];
+        double *x = malloc(n * 3 * sizeof *x);
+        for (uint64_t i = 0; i < n; i++)
+          for (int j = 0; j < 3; j++) /* a third of the points are in few cells */
+            x[3 * i + (uint64_t)j] = (double)(case_random(&random) % (i % 3 ? 1000003 : 2)) / 1000003;
+        adj_points points;
+        adj_points_init(&points, sizeof points);
+        points.type = ADJ_F64;
+        points.dim = 3;
+        points.count = n;
+        points.data = x;
+        adj_dataset *set = NULL;
+        must(adj_dataset_create(ctx, &points, &set));
+        adji_grid grid = fine_grid(ctx, last);
+        check_order(ctx, &grid, set);
+        adji_grid_clear(ctx, &grid);
+        adj_dataset_destroy(set);
+        free(x);
+      }
+    assert_int_equal(adj_ctx_memory_used(ctx), 0);
+    adj_ctx_destroy(ctx);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(kernels_are_canonical), cmocka_unit_test(single_pairs_are_canonical),
       cmocka_unit_test(powers_are_close),      cmocka_unit_test(angles_are_close),
       cmocka_unit_test(ids_are_sorted),        cmocka_unit_test(items_are_sorted),
       cmocka_unit_test(values_are_sorted),     cmocka_unit_test(slabs_keep_their_promise),
-      cmocka_unit_test(slabs_are_wide_enough),
+      cmocka_unit_test(slabs_are_wide_enough), cmocka_unit_test(long_cell_numbers),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

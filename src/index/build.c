@@ -2,9 +2,11 @@
  *
  * Building an index: cell numbers, sort, cells, coordinates. Each step is one parallel pass.
  *
- * A point is sorted as one 64-bit item: its cell number above its row number. When both do not fit into 64 bits, the
- * item is the cell number, and the row number moves with it in an array of its own. Computing cell numbers again after
- * the sort would read points all over the set: that took 400 million points 11 s, where the steps here take 2.
+ * A point is sorted as one 64-bit item: its cell number above its row number. When a few bits are too many, points are
+ * first put into parts by the leading bits of their cell numbers, which the items of a part share and do not hold. When
+ * many are, the item is the cell number, and the row number moves with it in an array of its own. 400 million points
+ * took 11 s when cell numbers were computed again after the sort, from points all over the set; 2.3 s with row numbers
+ * apart.
  */
 #include "index/build.h"
 
@@ -14,6 +16,9 @@
 #include "index/radix_sort.h"
 #include "index/slab.h"
 
+/* So many bits too many make parts; more are not worth it. */
+enum { MOST_PART_BITS = 6 };
+
 typedef struct build {
   adj_ctx *ctx;
   const adji_grid *grid;
@@ -21,8 +26,12 @@ typedef struct build {
   adji_index *index;
   const adji_order_options *options;
   adji_sorted sorted;
-  uint64_t count;   /* of items: points and images */
-  uint32_t id_bits; /* of an item, below the cell number; 0: row numbers are apart */
+  uint64_t count;        /* of items: points and images */
+  uint32_t id_bits;      /* of an item, below the cell number; 0: row numbers are apart */
+  uint32_t low_bits;     /* of a cell number, in an item */
+  uint64_t parts;        /* by the other bits */
+  uint64_t *part_starts; /* parts + 1 entries */
+  uint64_t *slice_parts; /* per slice: points of each part; then where they go */
   uint64_t slices;
   uint64_t *slice_cells; /* per slice: cells (or images) that begin in it; then the number of its first one */
 } build;
@@ -39,28 +48,29 @@ static uint64_t cell_number(const adji_grid *grid, const adj_dataset *set, uint6
 }
 
 static inline uint64_t item_of(const build *b, uint64_t row, uint64_t key) {
-  return key << b->id_bits | (b->id_bits ? row : 0);
+  return key << b->id_bits | (b->id_bits ? row : 0); /* the leading bits are shifted out where there are parts */
 }
 
-/* The common case: slabs of equal width, constants of the axes in registers. */
-#define NUMBER_ROWS(T)                                                                   \
-  static void number_rows_##T(const build *b, uint64_t begin, uint64_t end) {            \
-    const adji_grid *grid = b->grid;                                                     \
-    const adj_dataset *set = b->set;                                                     \
-    uint32_t axes = grid->axis_count;                                                    \
-    for (uint64_t i = begin; i < end; i++) {                                             \
-      const char *row = set->data + i * set->row_stride;                                 \
-      uint64_t key = 0;                                                                  \
-      for (uint32_t a = 0; a < axes; a++) {                                              \
-        const adji_axis *axis = &grid->axes[a];                                          \
-        double x = (double)*(const T *)(row + axis->dim * set->column_stride);           \
-        key += axis->stride * adji_equal_slab(x, axis->low, axis->inverse, axis->slabs); \
-      }                                                                                  \
-      b->sorted.items[i] = item_of(b, i, key);                                           \
-    }                                                                                    \
+/* Of consecutive rows. The common case is slabs of equal width: constants of the axes are in registers then. */
+#define NUMBER_ROWS(T)                                                                        \
+  static void number_rows_##T(const build *b, uint64_t begin, uint64_t end, uint64_t *keys) { \
+    const adji_grid *grid = b->grid;                                                          \
+    const adj_dataset *set = b->set;                                                          \
+    uint32_t axes = grid->axis_count;                                                         \
+    for (uint64_t i = begin; i < end; i++) {                                                  \
+      const char *row = set->data + i * set->row_stride;                                      \
+      uint64_t key = 0;                                                                       \
+      for (uint32_t a = 0; a < axes; a++) {                                                   \
+        const adji_axis *axis = &grid->axes[a];                                               \
+        double x = (double)*(const T *)(row + axis->dim * set->column_stride);                \
+        key += axis->stride * adji_equal_slab(x, axis->low, axis->inverse, axis->slabs);      \
+      }                                                                                       \
+      keys[i - begin] = key;                                                                  \
+    }                                                                                         \
   }
 NUMBER_ROWS(float)
 NUMBER_ROWS(double)
+#undef NUMBER_ROWS
 
 static bool regular(const adji_grid *grid) {
   for (uint32_t a = 0; a < grid->axis_count; a++)
@@ -68,22 +78,88 @@ static bool regular(const adji_grid *grid) {
   return true;
 }
 
+/* Cell numbers of rows from `begin` on, a block at a time. Returns the end of the block. */
+enum { KEY_BLOCK = 256 };
+
+static uint64_t number_block(const build *b, uint64_t begin, uint64_t end, uint64_t *keys) {
+  if (end - begin > KEY_BLOCK) end = begin + KEY_BLOCK;
+  if (!regular(b->grid)) {
+    for (uint64_t i = begin; i < end; i++)
+      keys[i - begin] = cell_number(b->grid, b->set, i);
+  } else if (b->set->type == ADJ_F64) {
+    number_rows_double(b, begin, end, keys);
+  } else {
+    number_rows_float(b, begin, end, keys);
+  }
+  return end;
+}
+
+/* Items in the order of the rows. */
 static adj_status number_slice(void *user, uint64_t slice, uint32_t lane) {
   (void)lane;
   const build *b = user;
-  uint64_t begin, end;
+  uint64_t begin, end, next, keys[KEY_BLOCK];
   adji_slice(b->set->count, b->slices, slice, &begin, &end);
-  for (uint64_t i = begin; i < end && b->sorted.ids; i++)
-    b->sorted.ids[i] = (uint32_t)i;
-  if (!regular(b->grid)) {
-    for (uint64_t i = begin; i < end; i++)
-      b->sorted.items[i] = item_of(b, i, cell_number(b->grid, b->set, i));
-  } else if (b->set->type == ADJ_F64) {
-    number_rows_double(b, begin, end);
-  } else {
-    number_rows_float(b, begin, end);
+  for (; begin < end; begin = next) {
+    next = number_block(b, begin, end, keys);
+    for (uint64_t i = begin; i < next; i++)
+      b->sorted.items[i] = item_of(b, i, keys[i - begin]);
+    for (uint64_t i = begin; i < next && b->sorted.ids; i++)
+      b->sorted.ids[i] = (uint32_t)i;
   }
   return ADJ_OK;
+}
+
+/* The same by parts: counts what a slice has of each; then puts it there. */
+static adj_status count_parts(void *user, uint64_t slice, uint32_t lane) {
+  (void)lane;
+  const build *b = user;
+  uint64_t begin, end, next, keys[KEY_BLOCK], *counts = b->slice_parts + slice * b->parts;
+  adji_slice(b->set->count, b->slices, slice, &begin, &end);
+  for (; begin < end; begin = next) {
+    next = number_block(b, begin, end, keys);
+    for (uint64_t i = begin; i < next; i++)
+      counts[keys[i - begin] >> b->low_bits]++;
+  }
+  return ADJ_OK;
+}
+
+/* Points that are no longer what they were when they were counted are refused. */
+static adj_status place_parts(void *user, uint64_t slice, uint32_t lane) {
+  (void)lane;
+  const build *b = user;
+  uint64_t begin, end, next, keys[KEY_BLOCK], places[1 << MOST_PART_BITS], ends[1 << MOST_PART_BITS];
+  for (uint64_t part = 0; part < b->parts; part++) {
+    const uint64_t *at = b->slice_parts + slice * b->parts + part;
+    places[part] = *at;
+    ends[part] = slice + 1 < b->slices ? at[b->parts] : b->part_starts[part + 1];
+  }
+  adji_slice(b->set->count, b->slices, slice, &begin, &end);
+  for (; begin < end; begin = next) {
+    next = number_block(b, begin, end, keys);
+    for (uint64_t i = begin; i < next; i++) {
+      uint64_t part = keys[i - begin] >> b->low_bits;
+      if (places[part] == ends[part]) return adji_points_changed();
+      b->sorted.items[places[part]++] = item_of(b, i, keys[i - begin]);
+    }
+  }
+  return ADJ_OK; /* all places are taken: there are as many as points */
+}
+
+static adj_status number_parts(build *b) {
+  b->slice_parts = adji_alloc_zero(&b->ctx->memory, b->slices * b->parts, sizeof *b->slice_parts, "cell numbers");
+  if (!b->slice_parts) return ADJ_E_MEMORY;
+  adj_status status = adji_loop(b->ctx, b->slices, count_parts, b);
+  uint64_t total = 0;
+  for (uint64_t part = 0; part < b->parts && !status; part++) {
+    b->part_starts[part] = total;
+    for (uint64_t slice = 0; slice < b->slices; slice++) {
+      uint64_t *at = &b->slice_parts[slice * b->parts + part], many = *at;
+      *at = total;
+      total += many;
+    }
+  }
+  return status ? status : adji_loop(b->ctx, b->slices, place_parts, b);
 }
 
 /* Ids that are apart become those of the index. */
@@ -185,7 +261,7 @@ static uint64_t add_up(build *b) {
 
 /* The planner makes sure that a cell number and a row number fit into 64 bits together. */
 static adj_status sort_images(build *b) {
-  if (!b->id_bits)
+  if (!b->id_bits || b->parts > 1)
     return adji_fail(ADJ_E_INTERNAL, "cells of a periodic grid have numbers of %u bits", b->grid->key_bits);
   adj_status status = adji_loop(b->ctx, b->slices, count_images, b);
   if (status) return status;
@@ -201,53 +277,105 @@ static adj_status sort_images(build *b) {
 
 /* ---- Order ----------------------------------------------------------------------------------- */
 
+static void copy_items(void *user, uint64_t begin, uint64_t end) {
+  const adji_sorted *part = user;
+  memcpy(part->spare + begin, part->items + begin, (end - begin) * sizeof *part->items);
+}
+
+/* All parts go to the spare array, where nearly all end up by themselves. */
+static adj_status sort_parts(build *b) {
+  adj_status status = number_parts(b);
+  for (uint64_t i = 0; i < b->parts && !status; i++) {
+    uint64_t begin = b->part_starts[i], count = b->part_starts[i + 1] - begin;
+    adji_sorted part = {.items = b->sorted.items + begin, .spare = b->sorted.spare + begin};
+    status = adji_radix_sort(b->ctx, &part, count, b->id_bits, b->low_bits);
+    if (!status && count && part.items == b->sorted.items + begin)
+      status = adji_loop_slices(b->ctx, count, b->ctx->threads, copy_items, &part);
+  }
+  b->sorted = (adji_sorted){.items = b->sorted.spare, .spare = b->sorted.items};
+  return status;
+}
+
 static adj_status sort_points(build *b) {
   if (b->options->images) return sort_images(b);
   adj_status status = make_items(b, b->set->count);
+  b->part_starts[b->parts] = b->count;
+  if (!status && b->parts > 1) return sort_parts(b);
   if (!status) status = adji_loop(b->ctx, b->slices, number_slice, b);
-  return status ? status : adji_radix_sort(b->ctx, &b->sorted, b->set->count, b->id_bits, b->grid->key_bits);
+  return status ? status : adji_radix_sort(b->ctx, &b->sorted, b->set->count, b->id_bits, b->low_bits);
 }
 
 /* ---- Cells ----------------------------------------------------------------------------------- */
 
-static inline uint64_t key_at(const build *b, uint64_t i) {
-  return b->sorted.items[i] >> b->id_bits;
+/* The leading bits of cell numbers at position i; *end: up to where they are the same, at most. */
+static uint64_t leading_bits(const build *b, uint64_t i, uint64_t *end) {
+  uint64_t part = 0;
+  if (b->parts == 1) return 0;
+  while (b->part_starts[part + 1] <= i)
+    part++;
+  if (b->part_starts[part + 1] < *end) *end = b->part_starts[part + 1];
+  return part << b->low_bits;
+}
+
+static inline uint64_t key_at(const build *b, uint64_t leading, uint64_t i) {
+  return leading | b->sorted.items[i] >> b->id_bits;
+}
+
+static uint64_t key_before(const build *b, uint64_t i) {
+  return i ? key_at(b, leading_bits(b, i - 1, &i), i - 1) : UINT64_MAX;
 }
 
 static adj_status count_cells(void *user, uint64_t slice, uint32_t lane) {
   (void)lane;
   build *b = user;
-  uint64_t begin, end, many = 0;
+  uint64_t begin, end, next, many = 0;
   adji_slice(b->count, b->slices, slice, &begin, &end);
-  uint64_t before = begin ? key_at(b, begin - 1) : UINT64_MAX;
-  for (uint64_t i = begin; i < end; i++) {
-    uint64_t key = key_at(b, i);
-    many += key != before;
-    before = key;
+  uint64_t before = key_before(b, begin);
+  for (uint64_t i = begin; i < end;) {
+    uint64_t leading = leading_bits(b, i, (next = end, &next));
+    for (; i < next; i++) {
+      uint64_t key = key_at(b, leading, i);
+      many += key != before;
+      before = key;
+    }
   }
   b->slice_cells[slice] = many;
   return ADJ_OK;
 }
 
-/* Writes the cells that begin in a slice, and its ids unless they are apart. There is no branch for cells: every item
- * writes its cell. Only items of a cell that begins in an earlier slice do not. */
+/* Writes the cells that begin from `begin` on, and the ids unless they are apart. There is no branch for cells: every
+ * item writes its cell, the number of which is *cell. */
+static uint64_t write_run(const build *b, uint64_t leading, uint64_t begin, uint64_t end, uint64_t before,
+                          uint64_t *cell) {
+  uint64_t id_mask = (UINT64_C(1) << b->id_bits) - 1, at = *cell;
+  uint32_t *ids = (uint32_t *)b->index->view.ids, start = 0;
+  for (uint64_t i = begin; i < end; i++) {
+    uint64_t key = key_at(b, leading, i);
+    bool is_new = key != before;
+    start = is_new ? (uint32_t)i : start;
+    at += is_new;
+    b->index->cell_keys[at] = before = key;
+    b->index->cell_starts[at] = start;
+    if (id_mask) ids[i] = (uint32_t)(b->sorted.items[i] & id_mask);
+  }
+  *cell = at;
+  return before;
+}
+
+/* Items of a cell that begins in an earlier slice do not write it. */
 static adj_status write_cells(void *user, uint64_t slice, uint32_t lane) {
   (void)lane;
   const build *b = user;
-  uint64_t begin, end, id_mask = (UINT64_C(1) << b->id_bits) - 1, cell = b->slice_cells[slice];
+  uint64_t begin, end, next, id_mask = (UINT64_C(1) << b->id_bits) - 1, cell = b->slice_cells[slice] - 1;
   adji_slice(b->count, b->slices, slice, &begin, &end);
-  uint32_t *ids = (uint32_t *)b->index->view.ids, start = 0;
-  uint64_t before = begin ? key_at(b, begin - 1) : UINT64_MAX, i = begin;
-  for (; i < end && key_at(b, i) == before; i++)
+  uint32_t *ids = (uint32_t *)b->index->view.ids;
+  if (begin == end) return ADJ_OK;
+  uint64_t before = key_before(b, begin), leading = leading_bits(b, begin, (next = end, &next)), i = begin;
+  for (; i < next && key_at(b, leading, i) == before; i++)
     if (id_mask) ids[i] = (uint32_t)(b->sorted.items[i] & id_mask);
-  for (cell--; i < end; i++) {
-    uint64_t key = key_at(b, i);
-    bool is_new = key != before;
-    start = is_new ? (uint32_t)i : start;
-    cell += is_new;
-    b->index->cell_keys[cell] = before = key;
-    b->index->cell_starts[cell] = start;
-    if (id_mask) ids[i] = (uint32_t)(b->sorted.items[i] & id_mask);
+  for (; i < end; i = next) {
+    leading = leading_bits(b, i, (next = end, &next));
+    before = write_run(b, leading, i, next, before, &cell);
   }
   return ADJ_OK;
 }
@@ -394,11 +522,20 @@ adj_status adji_index_build(adj_ctx *ctx, const adji_grid *grid, const adj_datas
   uint64_t count = set->count;
   build b = {.ctx = ctx, .grid = grid, .set = set, .index = out, .slices = slices_for(ctx, count)};
   b.options = options;
+  uint64_t part_starts[(1 << MOST_PART_BITS) + 1] = {0};
   b.id_bits = count > 1 ? 64 - (uint32_t)__builtin_clzll(count - 1) : 1;
-  if (grid->key_bits + b.id_bits > 64) b.id_bits = 0;
+  b.low_bits = grid->key_bits;
+  b.parts = 1;
+  b.part_starts = part_starts;
+  if (grid->key_bits + b.id_bits > 64 + MOST_PART_BITS) {
+    b.id_bits = 0;
+  } else if (grid->key_bits + b.id_bits > 64) {
+    b.low_bits = 64 - b.id_bits;
+    b.parts = UINT64_C(1) << (grid->key_bits - b.low_bits);
+  }
   adj_status status = build_steps(&b);
-  void *blocks[] = {b.sorted.items, b.sorted.spare, b.sorted.ids, b.sorted.spare_ids, b.slice_cells};
-  for (int i = 0; i < 5; i++)
+  void *blocks[] = {b.sorted.items, b.sorted.spare, b.sorted.ids, b.sorted.spare_ids, b.slice_cells, b.slice_parts};
+  for (int i = 0; i < 6; i++)
     adji_free(&ctx->memory, blocks[i]);
   if (status) adji_index_clear(out);
   return status;

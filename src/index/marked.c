@@ -18,7 +18,7 @@ adj_status adji_marked_open(adj_ctx *ctx, uint32_t dim, uint64_t slabs, adji_mar
   while (out->bits < ADJI_MARKED_BITS / dim && UINT64_C(1) << out->bits < slabs && out->bits < MOST_SLAB_BITS)
     out->bits++;
   out->cells = adji_alloc(&ctx->memory, (uint64_t)dim * BINS, sizeof *out->cells, "cells");
-  out->words = adji_alloc_zero(&ctx->memory, UINT64_C(1) << (ADJI_MARKED_BITS - 6), sizeof *out->words, "cells");
+  out->words = adji_alloc_zero(&ctx->memory, ADJI_MARKED_WORDS, sizeof *out->words, "cells");
   return out->cells && out->words ? ADJ_OK : ADJ_E_MEMORY;
 }
 

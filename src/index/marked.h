@@ -12,6 +12,7 @@
 
 /* BINS: of equal width, that the slabs of a dimension consist of. CELL_BITS: of the number of a cell, at most. */
 enum { ADJI_MARKED_BINS = 2048, ADJI_MARKED_BITS = 21, ADJI_MARKED_DIMS = 8 };
+enum { ADJI_MARKED_WORDS = 1 << (ADJI_MARKED_BITS - 6) };
 
 typedef struct adji_marked {
   uint32_t dim, bits; /* bits: of the number of a slab */

@@ -23,9 +23,9 @@
 #include "plan/pending_devices.h"
 #include "plan/plan.h"
 
-/* A device is timed with this many queries, then with a part of all of them. If that was shorter than LONG_ENOUGH_S,
- * and so may not have kept the whole device busy, with a larger part. */
-enum { FEW_QUERIES = 1 << 14, PART_OF_QUERIES = 64, LARGE_PART = 8 };
+/* A device is timed with this many queries, fewer of small sets, then with a part of all of them. If that was shorter
+ * than LONG_ENOUGH_S, and so may not have kept the whole device busy, with a larger part. */
+enum { FEW_QUERIES = 1 << 14, LEAST_QUERIES = 1 << 11, FIRST_PART = 12, PART_OF_QUERIES = 64, LARGE_PART = 8 };
 
 static const double LONG_ENOUGH_S = 0.01;
 
@@ -120,8 +120,10 @@ static bool cores_are_quicker(adj_plan *plan, const adji_gpu_worker_options *opt
  * could help; otherwise some queries are timed, and then more. */
 static adj_status ask_device(const adj_plan *plan, const adji_gpu_worker_options *options, adji_worker *worker,
                              adji_range_trial *trial, adji_share_times *t) {
-  uint64_t all = plan->left->count;
-  uint64_t many[] = {adji_device_sample(plan), FEW_QUERIES, all / PART_OF_QUERIES, all / LARGE_PART};
+  uint64_t all = plan->left->count, few = all / FIRST_PART;
+  if (few < LEAST_QUERIES) few = LEAST_QUERIES;
+  if (few > FEW_QUERIES) few = FEW_QUERIES;
+  uint64_t many[] = {adji_device_sample(plan), few, all / PART_OF_QUERIES, all / LARGE_PART};
   adj_status status = ADJ_OK;
   for (int i = 0; i < 4 && !status; i++) {
     if (i >= 2 && many[i] <= FEW_QUERIES) continue;
@@ -134,16 +136,17 @@ static adj_status ask_device(const adj_plan *plan, const adji_gpu_worker_options
   return status;
 }
 
-/* What a device alone is likely to take. Trials are upper bounds: about 80,000 queries keep all warps of a device busy,
- * and fewer take as long. In a sample a warp has two queries instead of 32, which look up cells for themselves; that is
- * two of five parts of the time of a whole warp. In few dimensions that is accounted for but for a factor of 2. */
+/* What a device alone is likely to take. A sample gives an upper bound: about 80,000 queries keep all warps of a device
+ * busy, and fewer take as long. In a sample a warp has two queries instead of 32, which look up cells for themselves;
+ * that is two of five parts of the time of a whole warp. In few dimensions that is accounted for but for a factor of 2.
+ */
 static adji_range_trial likely_trial(const adj_plan *plan, const adji_range_trial *trial) {
   enum { FEW_DIMS = 3 };
   static const double BUSY = 80000, SAMPLED = 10240, SAMPLED_IN_FEW = 40000;
   adji_range_trial likely = *trial;
-  double all = (double)plan->left->count, queries = (double)trial->queries;
-  if (trial->queries == adji_device_sample(plan)) queries = plan->left->dim > FEW_DIMS ? SAMPLED : SAMPLED_IN_FEW;
-  if (queries < all && !plan->device.grid.tensor.use) likely.count_s /= fmax(fmin(all, BUSY) / queries, 1);
+  double all = (double)plan->left->count, queries = plan->left->dim > FEW_DIMS ? SAMPLED : SAMPLED_IN_FEW;
+  bool sampled = trial->queries == adji_device_sample(plan) && queries < all;
+  if (sampled && !plan->device.grid.tensor.use) likely.count_s /= fmax(fmin(all, BUSY) / queries, 1);
   return likely;
 }
 

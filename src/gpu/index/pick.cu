@@ -258,7 +258,7 @@ adj_status pick_marked(adji_gpu *gpu, const adji_gpu_rows *set, const adji_gpu_p
   marks there = {};
   marked_test<T> test = {};
   adj_status status = send(gpu, m->cells, m->dim * ADJI_MARKED_BINS * sizeof(uint32_t), &there.cells);
-  if (!status) status = send(gpu, m->words, (UINT64_C(1) << (ADJI_MARKED_BITS - 6)) * sizeof(uint64_t), &there.words);
+  if (!status) status = send(gpu, m->words, ADJI_MARKED_WORDS * sizeof(uint64_t), &there.words);
   if (!status) status = send(gpu, what->own, (set->count / 64 + 1) * sizeof(uint64_t), &there.own);
   for (uint32_t j = 0; j < m->dim; j++) {
     test.low[j] = m->low[j];

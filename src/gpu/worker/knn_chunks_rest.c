@@ -18,20 +18,21 @@
 #include "gpu/worker/knn_chunks_private.h"
 #include "index/marked.h"
 
-/* SAMPLED: rows that slabs are taken from. SLICE: points of a task, in words of 64 bits. */
-enum { SAMPLED = 1024, MARKS_A_ROW = 512, SLICE = 512 };
+/* SAMPLED: rows that slabs are taken from. MARK_TASKS: a thread. SLICE: points of a task, in words of 64 bits. */
+enum { SAMPLED = 1024, MARKS_A_ROW = 512, MARK_TASKS = 8, SLICE = 512 };
 
 typedef struct rest {
   adji_knn_chunks *c;
   uint64_t rows; /* of the pool */
   adji_marked marked;
   adji_marked_fn find;
-  _Atomic uint64_t marks; /* words */
-  uint64_t *found;        /* bits of right points */
-  uint64_t *starts;       /* of each task: how many were found before */
+  _Atomic uint64_t *lane_words; /* cells that each lane has marked */
+  _Atomic uint64_t marks;       /* words */
+  uint64_t *found;              /* bits of right points */
+  uint64_t *starts;             /* of each task: how many were found before */
   uint64_t tasks, count;
-  uint64_t *open; /* one set: bits of the rows of the pool */
-  char *points;   /* of those found, and their ids */
+  _Atomic uint64_t *open; /* one set: bits of the rows of the pool */
+  char *points;           /* of those found, and their ids */
   uint32_t *ids;
   adji_gpu_pick picked; /* instead, if they are found on the device; one set: own points are the rows of the pool */
 } rest;
@@ -39,20 +40,20 @@ typedef struct rest {
 /* ---- 1. Slabs ----------------------------------------------------------------------------------------- */
 
 /* The box of points that a row of the pool may still need. The gap to such a point, rounded to double, is at most the
- * reach, so it is not below x - next(next(reach)), whose rounded value is at most one step too high; and the same
- * above.
- */
+ * reach. So the point is at most reach (1 + 2^-52) away, and x - reach and the subtraction of the slack are off by less
+ * than 2^-52 of |x| + reach: together by less than the slack. Among denormal numbers, where the slack is 0, nothing is
+ * rounded. */
 static void box_of(const adji_knn_chunks *c, uint64_t i, double *low, double *high) {
   const adji_knn_pool *p = &c->pool;
   const char *point = p->points + i * c->point;
   double bound = adji_knn_bound_above(c, p->sums + i * c->join.k * c->type, p->lengths[i]);
   double reach = adji_reach(&c->measure, c->join.left->type, bound);
-  reach = nextafter(nextafter(reach, INFINITY), INFINITY);
   for (uint32_t j = 0; j < c->join.left->dim; j++) {
     double x =
         c->type == 8 ? ((const double *)(const void *)point)[j] : (double)((const float *)(const void *)point)[j];
-    low[j] = nextafter(x - reach, -INFINITY);
-    high[j] = nextafter(x + reach, INFINITY);
+    double slack = (fabs(x) + reach) * 0x1p-50;
+    low[j] = x - reach - slack;
+    high[j] = x + reach + slack;
   }
 }
 
@@ -85,18 +86,49 @@ static uint64_t most_marks(const rest *r) {
   return MARKS_A_ROW * r->rows + (UINT64_C(1) << 22);
 }
 
-static void mark_rows(void *user, uint64_t begin, uint64_t end) {
+/* One set: its points are also rows, of which most are complete already, and no row finds itself. */
+static void note_row(rest *r, uint32_t row) {
+  atomic_fetch_or_explicit(&r->open[row / 64], UINT64_C(1) << row % 64, memory_order_relaxed);
+}
+
+/* Each lane has cells of its own, since cores that mark the same cells would wait for each other. */
+static adj_status mark_some(void *user, uint64_t task, uint32_t lane) {
   rest *r = user;
+  adji_marked mine = r->marked;
   double low[ADJI_MARKED_DIMS] = {0}, high[ADJI_MARKED_DIMS] = {0};
-  uint64_t marks = 0;
+  uint64_t begin, end, marks = 0;
+  mine.words = r->lane_words + lane * ADJI_MARKED_WORDS;
+  adji_slice(r->rows, MARK_TASKS * (uint64_t)r->c->join.ctx->threads, task, &begin, &end);
   for (uint64_t i = begin; i < end; i++) {
     box_of(r->c, i, low, high);
-    adji_cell_box box = adji_marked_box(&r->marked, low, high);
+    adji_cell_box box = adji_marked_box(&mine, low, high);
     marks += box.words;
     if (marks > most_marks(r)) break;
-    adji_marked_mark(&r->marked, &box);
+    adji_marked_mark(&mine, &box);
+    if (r->open) note_row(r, r->c->pool.rows[i]);
   }
   atomic_fetch_add_explicit(&r->marks, marks, memory_order_relaxed);
+  return ADJ_OK;
+}
+
+static void join_marks(void *user, uint64_t begin, uint64_t end) {
+  rest *r = user;
+  for (uint64_t word = begin; word < end; word++)
+    for (uint32_t lane = 0; lane < r->c->join.ctx->threads; lane++)
+      r->marked.words[word] |= r->lane_words[lane * ADJI_MARKED_WORDS + word];
+}
+
+static adj_status mark_rows(rest *r) {
+  adj_ctx *ctx = r->c->join.ctx;
+  adji_memory *memory = &ctx->memory;
+  r->lane_words = adji_alloc_zero(memory, ctx->threads * (uint64_t)ADJI_MARKED_WORDS, sizeof *r->lane_words, "cells");
+  if (!r->lane_words) return ADJ_E_MEMORY;
+  if (r->c->join.self_join) {
+    r->open = adji_alloc_zero(memory, r->c->join.left->count / 64 + 1, sizeof *r->open, "open rows");
+    if (!r->open) return ADJ_E_MEMORY;
+  }
+  adj_status status = adji_loop(ctx, MARK_TASKS * (uint64_t)ctx->threads, mark_some, r);
+  return status ? status : adji_loop_slices(ctx, ADJI_MARKED_WORDS, ctx->threads, join_marks, r);
 }
 
 /* ---- 3. Find ------------------------------------------------------------------------------------------ */
@@ -152,7 +184,7 @@ static adj_status find_points(rest *r, bool *few) {
 /* The same on the device. */
 static adj_status pick_points(rest *r, bool *few) {
   adji_knn_chunks *c = r->c;
-  adji_gpu_picking what = {.marked = &r->marked, .own = r->open, .most = c->size};
+  adji_gpu_picking what = {.marked = &r->marked, .own = (const uint64_t *)r->open, .most = c->size};
   adj_status status = adji_gpu_pick_open(c->gpu, adji_gpu_right_rows(c->right_set), &what, &r->picked);
   if (status) return status;
   r->count = r->picked.rows.count;
@@ -161,17 +193,6 @@ static adj_status pick_points(rest *r, bool *few) {
 }
 
 /* ---- 4. Search ---------------------------------------------------------------------------------------- */
-
-/* One set: its points are also rows, of which most are complete already, and no row finds itself. */
-static adj_status note_rows(rest *r) {
-  adji_knn_chunks *c = r->c;
-  if (!c->join.self_join) return ADJ_OK;
-  r->open = adji_alloc_zero(&c->join.ctx->memory, c->join.left->count / 64 + 1, sizeof *r->open, "open rows");
-  if (!r->open) return ADJ_E_MEMORY;
-  for (uint64_t i = 0; i < r->rows; i++)
-    r->open[c->pool.rows[i] / 64] |= UINT64_C(1) << c->pool.rows[i] % 64;
-  return ADJ_OK;
-}
 
 static void place_rows(adji_knn_chunks *c, const adji_knn_rows *rows) {
   const rest *r = c->rest;
@@ -231,31 +252,31 @@ static adj_status search(rest *r) {
 }
 
 static void clear(rest *r) {
-  void *blocks[] = {r->found, r->starts, r->open, r->points, r->ids};
+  void *blocks[] = {r->found, r->starts, (void *)r->open, (void *)r->lane_words, r->points, r->ids};
   adji_marked_clear(r->c->join.ctx, &r->marked);
   adji_gpu_pick_close(&r->picked);
-  for (int i = 0; i < 5; i++)
+  for (int i = 0; i < 6; i++)
     adji_free(&r->c->join.ctx->memory, blocks[i]);
   r->c->rest = NULL;
 }
 
 /* Bytes of the host, at most. */
 static uint64_t most_bytes(const adji_knn_chunks *c) {
-  uint64_t bits = (c->join.right->count + c->join.left->count) / 8 + (UINT64_C(1) << ADJI_MARKED_BITS) / 8;
+  uint64_t bits = (c->join.right->count + c->join.left->count) / 8 +
+                  (c->join.ctx->threads + UINT64_C(1)) * ADJI_MARKED_WORDS * sizeof(uint64_t);
   return bits + c->size * (c->point + sizeof(uint32_t)) + (UINT64_C(1) << 20);
 }
 
 adj_status adji_knn_rest_search(adji_knn_chunks *c, bool *done) {
   rest r = {.c = c, .rows = atomic_load(&c->pool.count)};
   r.find = adji_marked_find_for(c->join.ctx->isa, c->join.right);
-  uint64_t begun = adji_now_ns(), tasks = 8 * (uint64_t)c->join.ctx->threads;
+  uint64_t begun = adji_now_ns();
   *done = false;
   if (!r.rows || r.rows > c->size || !adji_fits(&c->join.ctx->memory, most_bytes(c))) return ADJ_OK;
   c->rest = &r;
   bool few = false;
   adj_status status = make_slabs(&r);
-  if (!status) status = adji_loop_slices(c->join.ctx, r.rows, tasks, mark_rows, &r);
-  if (!status) status = note_rows(&r);
+  if (!status) status = mark_rows(&r);
   uint64_t marked = adji_now_ns();
   adji_trace(c->join.ctx, "mark", 0, begun, r.rows);
   if (!status && atomic_load(&r.marks) <= most_marks(&r))
