@@ -595,16 +595,35 @@ static void ranges_by_memory(void **state) {
   }
 }
 
+/* Whether the device picks regions can be asked for only where there are regions, and room. */
+static void picks_are_refused(void **state) {
+  (void)state;
+  static const struct {
+    const char *tuning, *message;
+    uint64_t memory;
+  } cases[] = {{"test.pick=off", "test.pick is for sets in chunks", 0},
+               {"test.pick=on,device_chunk=1000", "test.pick is for sets in chunks", 0},
+               {"test.pick=on,device_chunk=100", "test.pick=on: the device has no room", 4 << 10}};
+  for (int i = 0; i < 3; i++) {
+    adj_ctx *ctx = software_context(2, 1, cases[i].memory);
+    question q = {EVEN, LAYOUTS, ADJ_F32, 3, 5, 0, ADJ_L2, 0, 400};
+    knn_scene s = open_knn(ctx, &q);
+    adj_join_spec spec = knn_spec(&q);
+    spec.tuning = cases[i].tuning;
+    spec.algorithm = "kdtree";
+    adj_plan *plan = NULL;
+    must_fail(ADJ_E_UNSUPPORTED, cases[i].message, adj_plan_create(ctx, &spec, s.left, s.right, &plan));
+    close_knn(&s);
+    adj_ctx_destroy(ctx);
+  }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(regions_of_points),
-                                     cmocka_unit_test(spacing_of_regions),
-                                     cmocka_unit_test(empty_regions),
-                                     cmocka_unit_test(marked_cells),
-                                     cmocka_unit_test(open_rows),
-                                     cmocka_unit_test(knn_in_chunks),
-                                     cmocka_unit_test(derived_points_in_chunks),
-                                     cmocka_unit_test(small_pools),
-                                     cmocka_unit_test(chosen_by_memory),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(regions_of_points), cmocka_unit_test(spacing_of_regions),
+                                     cmocka_unit_test(empty_regions),     cmocka_unit_test(marked_cells),
+                                     cmocka_unit_test(open_rows),         cmocka_unit_test(knn_in_chunks),
+                                     cmocka_unit_test(picks_are_refused), cmocka_unit_test(derived_points_in_chunks),
+                                     cmocka_unit_test(small_pools),       cmocka_unit_test(chosen_by_memory),
                                      cmocka_unit_test(ranges_by_memory)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

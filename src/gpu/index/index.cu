@@ -321,6 +321,15 @@ adj_status adji_gpu_fetch_bytes(adji_gpu *gpu, const adj_dataset *set, adji_bloc
   return status;
 }
 
+/* Memory comes from the compute stream, but copies are on another stream, hence the wait. */
+adj_status adji_gpu_send_bytes(adji_gpu *gpu, const void *from, uint64_t bytes, const char *what, adji_block *to,
+                               adji_device_stats *work) {
+  if (!from || !bytes) return ADJ_OK;
+  adj_status status = adji_block_get(gpu, gpu->compute, bytes, what, to);
+  if (!status) ADJI_CUDA(gpu, cudaStreamSynchronize(gpu->compute));
+  return status ? status : adji_upload_bytes(gpu, from, bytes, to->at, work);
+}
+
 adj_status adji_gpu_index_build(adji_gpu *gpu, const adji_gpu_grid *grid, const adji_gpu_rows *rows,
                                 const adji_gpu_index_options *options, adji_gpu_index *out) {
   *out = adji_gpu_index{};

@@ -160,6 +160,10 @@ typedef struct adji_gpu_index_options {
 /* Copies the points of a set to a block of device memory, packed by rows. */
 adj_status adji_gpu_fetch_bytes(adji_gpu *gpu, const adj_dataset *set, adji_block *points, adji_gpu_rows *rows,
                                 adji_device_stats *work);
+/* Copies an array of the host to a block of its own; nothing if `from` is NULL or it is empty. what: for the message.
+ */
+adj_status adji_gpu_send_bytes(adji_gpu *gpu, const void *from, uint64_t bytes, const char *what, adji_block *to,
+                               adji_device_stats *work);
 
 /* Sorts rows into the order of the grid. Memory: see the header of index.cu. */
 adj_status adji_gpu_index_build(adji_gpu *gpu, const adji_gpu_grid *grid, const adji_gpu_rows *rows,

@@ -6,14 +6,12 @@
  *   2. add up  where the points of each tile go
  *   3. copy    each warp tests its tile again, and copies what is picked; so points stay in order
  */
-#include "core/atomic.h"
+#include "gpu/index/index.cuh"
+#include "gpu/shared/arrays.cuh"
 
 extern "C" {
-#include "gpu/device/staging.h"
 #include "gpu/index/pick.h"
 }
-
-#include "gpu/shared/arrays.cuh"
 
 enum { THREADS = 256, TILE = 256 };
 
@@ -242,24 +240,19 @@ struct marks {
   adji_block cells, words, own;
 };
 
-/* Copies an array of the host to a block. Memory comes from the compute stream, but copies are on another stream, hence
- * the wait. */
-adj_status send(adji_gpu *gpu, const void *from, uint64_t bytes, adji_block *to) {
-  adji_device_stats work = {};
-  if (!from) return ADJ_OK;
-  adj_status status = adji_block_get(gpu, gpu->compute, bytes, "marked cells", to);
-  if (!status) ADJI_CUDA(gpu, cudaStreamSynchronize(gpu->compute));
-  return status ? status : adji_upload_bytes(gpu, from, bytes, to->at, &work);
-}
-
 template <class T>
 adj_status pick_marked(adji_gpu *gpu, const adji_gpu_rows *set, const adji_gpu_picking *what, adji_gpu_pick *out) {
   const adji_marked *m = what->marked;
   marks there = {};
   marked_test<T> test = {};
-  adj_status status = send(gpu, m->cells, m->dim * ADJI_MARKED_BINS * sizeof(uint32_t), &there.cells);
-  if (!status) status = send(gpu, m->words, ADJI_MARKED_WORDS * sizeof(uint64_t), &there.words);
-  if (!status) status = send(gpu, what->own, (set->count / 64 + 1) * sizeof(uint64_t), &there.own);
+  adji_device_stats work = {};
+  const char *name = "marked cells";
+  adj_status status =
+      adji_gpu_send_bytes(gpu, m->cells, m->dim * ADJI_MARKED_BINS * sizeof(uint32_t), name, &there.cells, &work);
+  if (!status)
+    status = adji_gpu_send_bytes(gpu, m->words, ADJI_MARKED_WORDS * sizeof(uint64_t), name, &there.words, &work);
+  if (!status)
+    status = adji_gpu_send_bytes(gpu, what->own, (set->count / 64 + 1) * sizeof(uint64_t), name, &there.own, &work);
   for (uint32_t j = 0; j < m->dim; j++) {
     test.low[j] = m->low[j];
     test.scale[j] = m->scale[j];

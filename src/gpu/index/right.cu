@@ -69,23 +69,16 @@ adj_status adji_gpu_check_packed(const adji_gpu *gpu, uint32_t dim) {
   return found ? adji_gpu_refuse_value(~found, dim) : ADJ_OK;
 }
 
-/* Memory comes from the compute stream, but copies are on another stream, hence the wait. */
-static adj_status send(adji_gpu *gpu, const void *from, uint64_t bytes, adji_device_stats *work, adji_block *to) {
-  adj_status status = adji_block_get(gpu, gpu->compute, bytes, "radii", to);
-  if (!status) ADJI_CUDA(gpu, cudaStreamSynchronize(gpu->compute));
-  return status ? status : adji_upload_bytes(gpu, from, bytes, to->at, work);
-}
-
 adj_status adji_gpu_send_limits(adji_gpu *gpu, const adji_join *join, adji_device_stats *work, adji_block *to) {
   uint64_t count = join->left->count;
   const double *limits = join->limits;
   if (!limits || !count) return ADJ_OK;
-  if (join->left->type == ADJ_F64) return send(gpu, limits, count * sizeof *limits, work, to);
+  if (join->left->type == ADJ_F64) return adji_gpu_send_bytes(gpu, limits, count * sizeof *limits, "radii", to, work);
   float *narrow = static_cast<float *>(malloc(count * sizeof *narrow));
   if (!narrow) return adji_fail(ADJ_E_MEMORY, "no memory for the radii");
   for (uint64_t i = 0; i < count; i++)
     narrow[i] = static_cast<float>(limits[i]); /* a limit is a value of the type */
-  adj_status status = send(gpu, narrow, count * sizeof *narrow, work, to);
+  adj_status status = adji_gpu_send_bytes(gpu, narrow, count * sizeof *narrow, "radii", to, work);
   free(narrow);
   return status;
 }

@@ -77,22 +77,12 @@ static adj_status make_left(adji_gpu_knn *n, const adj_dataset *set, const adji_
   return status;
 }
 
-/* Copies an array of the host to a block of its own. Memory comes from the compute stream, but copies are on another
- * stream, hence the wait. */
-static adj_status send_array(adji_gpu_knn *n, const void *from, uint64_t bytes, const char *what, adji_block *to) {
-  adji_block_free(n->gpu, n->gpu->compute, to);
-  if (!from || !bytes) return ADJ_OK;
-  adj_status status = adji_block_get(n->gpu, n->gpu->compute, bytes, what, to);
-  if (!status) ADJI_CUDA(n->gpu, cudaStreamSynchronize(n->gpu->compute));
-  return status ? status : adji_upload_bytes(n->gpu, from, bytes, to->at, &n->work);
-}
-
 /* Those given or, in a join with a limit for each row, the limits. */
 static adj_status send_bounds(adji_gpu_knn *n, const void *bounds) {
   adji_block_free(n->gpu, n->gpu->compute, &n->bounds);
   if (!bounds) return adji_gpu_send_limits(n->gpu, &n->join, &n->work, &n->bounds);
   uint64_t size = adji_type_size(n->join.left->type);
-  return send_array(n, bounds, n->join.left->count * size, "bounds of queries", &n->bounds);
+  return adji_gpu_send_bytes(n->gpu, bounds, n->join.left->count * size, "bounds of queries", &n->bounds, &n->work);
 }
 
 static adj_status open_trees(adji_gpu_knn *n, const adji_gpu_knn_options *options) {
@@ -140,7 +130,8 @@ adj_status adji_gpu_knn_open(adji_gpu *gpu, const adji_gpu_knn_options *options,
   n->checks_left = n->cleared = options->checks_left;
   adj_status status = n->cleared ? adji_answer_clear(gpu, gpu->compute, 0, ADJI_ANSWERS) : ADJ_OK;
   /* Before kernels build the tree: copies wait for them. */
-  if (!status) status = send_array(n, options->right_names, join->right->count * 4, "ids", &n->names);
+  if (!status)
+    status = adji_gpu_send_bytes(gpu, options->right_names, join->right->count * 4, "ids", &n->names, &n->work);
   if (n->names.at) n->names_at = adji_at<uint32_t>(n->names);
   if (!status) status = make_right(n, options);
   if (!status) n->reports_right = n->right && adji_gpu_right_is_new(n->right);

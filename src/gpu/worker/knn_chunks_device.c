@@ -32,8 +32,8 @@ static double outwards(const adji_knn_chunks *c, double x, double towards) {
   return (double)nextafterf((float)x, (float)towards);
 }
 
-/* Around a region are all points whose gap to it, rounded to double, is at most the margin, and perhaps a few more.
- * Cuts are values of points, hence of their type. */
+/* Around a region are all points whose gap to it is at most the margin, less 2^-52 of it, for which adji_reach leaves
+ * room. Cuts are values of points, hence of their type. */
 static adji_gpu_region region_of(const adji_knn_chunks *c, uint32_t region, double margin) {
   uint32_t dim = c->cuts.dim;
   const double *low = c->cells + (uint64_t)region * dim, *high = low + (uint64_t)c->cuts.count * dim;
