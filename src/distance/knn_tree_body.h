@@ -187,12 +187,12 @@ ADJI_INLINE
 }
 
 static void FN(knn_select)(adji_knn_task *task, const uint32_t *ids, const void *sums, uint32_t count) {
-#define CASE(wide)                                           \
-  if (task->k <= 8 * (wide) || (wide) == LIST_TREE_WIDEST) { \
-    FN(select_wide)(task, ids, sums, count, wide);           \
-    return;                                                  \
+#define CASE(wide)                                      \
+  if (task->k <= 8 * (wide) || (wide) == LIST_WIDEST) { \
+    FN(select_wide)(task, ids, sums, count, wide);      \
+    return;                                             \
   }
-  LIST_TREE_WIDTHS(CASE)
+  LIST_WIDTHS(CASE)
 #undef CASE
 }
 
