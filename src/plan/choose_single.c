@@ -87,8 +87,10 @@ double adji_sent_seconds(const adji_range_question *q, double pairs, double cand
 
 static double count_single_seconds(const adji_range_question *q, double pairs, double candidates) {
   const adji_costs *costs = &q->join->ctx->costs;
-  double evaluation = 0.5 * evaluation_ns(q, candidates) * list_factor(q);
-  return seconds_of(q, evaluation + (double)q->join->left->count * costs->degree_ns + pairs * costs->counted_pair_ns);
+  bool in_lanes = q->join->left->dim <= ADJI_FEW_DIMS && !q->codes && !q->join->style.one_way; /* cpu/single.c */
+  double evaluation = 0.5 * evaluation_ns(q, candidates) * (in_lanes ? costs->mirrored_evaluation : list_factor(q));
+  double pair_ns = in_lanes ? costs->mirrored_pair_ns : costs->counted_pair_ns;
+  return seconds_of(q, evaluation + (double)q->join->left->count * costs->degree_ns + pairs * pair_ns);
 }
 
 static adj_status refuse_single(const adji_measure *measure) {
