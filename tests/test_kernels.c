@@ -94,7 +94,8 @@ static void random_task(work *w, join_case *random, bool forward) {
   for (uint64_t p = case_random(random) % w->left.view.count; p < w->left.view.count && many < most;
        p += 1 + case_random(random) % gap)
     w->queries[many++] = (uint32_t)p;
-  w->task = (adji_task){&w->left.view, &w->right.view, w->queries, w->ranges, many, 4, w->limit, forward, &w->measure};
+  w->task =
+      (adji_task){&w->left.view, &w->right.view, w->queries, w->ranges, many, 4, w->limit, forward, &w->measure, NULL};
 }
 
 /* What a query must find, from the definition. */
@@ -141,6 +142,33 @@ static void check_task(const work *w, const adji_kernels *kernels) {
     for (uint32_t i = 0; i < many && step != ADJI_STEP_L1; i++)
       assert_true(right_sums[i] == (type ? sums[q][3 + i] : (double)((float *)(void *)sums[q])[3 + i]));
   }
+}
+
+/* Counting for both points of a pair: queries have what they have alone, candidates the queries they belong to. */
+static void check_mirrored(const work *w, const adji_kernels *kernels) {
+  uint32_t counts[MOST_QUERIES] = {0}, alone[MOST_QUERIES] = {0}, ids[MOST_POINTS];
+  uint8_t mirrored[4 * MOST_POINTS];
+  double sums[MOST_POINTS];
+  adji_task task = w->task;
+  adji_count_fn count = kernels->typed[w->left.rows.type == ADJ_F64]->count[w->measure.step];
+  if (!task.forward) return;
+  memset(mirrored, 1, sizeof mirrored);
+  count(&task, alone);
+  task.mirrored = mirrored;
+  count(&task, counts);
+  assert_memory_equal(counts, alone, sizeof counts);
+  uint32_t at = 0;
+  for (int r = 0; r < 4; r++)
+    for (uint32_t i = w->ranges[r].begin; i < w->ranges[r].end; i++, at++) {
+      work one = *w;
+      uint32_t many = 1;
+      for (int other = 0; other < 4; other++)
+        one.ranges[other] = (adji_range){i, i + (other == 0)};
+      for (uint32_t q = 0; q < task.query_count; q++)
+        many += expected(&one, w->queries[q], ids, sums);
+      assert_int_equal(mirrored[at], many);
+    }
+  assert_int_equal(mirrored[at], 1);
 }
 
 static const double EXPONENTS[] = {3, 1.5, 4, 2.5, 7, 16, 1.0000001, 17, 100};
@@ -197,6 +225,7 @@ static void kernels_are_canonical(void **state) {
       for (int again = 0; again < 4; again++) {
         random_task(&w, &random, c.self_join && again % 2);
         check_task(&w, adji_kernels_for(adj_isa_name(i)));
+        if (again == 1) check_mirrored(&w, adji_kernels_for(adj_isa_name(i)));
       }
     free(w.left.columns);
     free(w.right.columns);

@@ -9,10 +9,13 @@
  * 3. Whenever enough leaves are collected, each query visits those close enough to it, and the reach of the group
  *    shrinks.
  *
+ * Where the group before tells about how far the k-th neighbours are, all this is tried in one step first
+ * (cpu/knn_group_pool.c).
+ *
  * Ties go to the lower id, so a node as far as the k-th neighbour counts only if it holds a lower id. This keeps a
  * million equal points from being visited a million times.
  */
-#include "cpu/knn_group.h"
+#include "cpu/knn_group_private.h"
 
 /* ---- Queries --------------------------------------------------------------------------------- */
 
@@ -52,14 +55,12 @@ static void start_list(adji_knn_group *g, uint32_t q) {
   }
 }
 
-/* Loads the selected queries, points of a leaf, and starts their lists. */
+/* Loads the selected queries, points of a leaf. */
 static void load_queries(adji_knn_group *g, uint64_t leaf) {
   if (g->left->type == ADJ_F64)
     copy_double(g, leaf);
   else
     copy_float(g, leaf);
-  for (uint32_t q = 0; q < g->query_count; q++)
-    start_list(g, q);
 }
 
 /* Selects the point at place i of a leaf as a query. */
@@ -116,7 +117,7 @@ static void visit_leaves_buffered(adji_knn_group *g, adji_knn_task *task) {
   }
 }
 
-static adji_knn_task task_of(adji_knn_group *g) {
+adji_knn_task adji_knn_group_task(adji_knn_group *g) {
   return (adji_knn_task){.coords = g->right->coords,
                          .ids = g->right->ids,
                          .dim = g->right->dim,
@@ -134,14 +135,16 @@ static adji_knn_task task_of(adji_knn_group *g) {
 /* Compares every query with the collected leaves. */
 static void visit_leaves(adji_knn_group *g, adji_tally *tally) {
   if (!g->leaves.count) return;
-  adji_knn_task task = task_of(g);
-  if (g->ordered)
+  adji_knn_task task = adji_knn_group_task(g);
+  if (g->pools.at_work)
+    adji_pool_leaves(g, &task);
+  else if (g->ordered)
     g->search.kernels->knn(&task);
   else
     visit_leaves_buffered(g, &task);
   tally->candidates += task.candidates;
   g->leaves.count = 0;
-  measure_reach(g);
+  if (!g->pools.at_work) measure_reach(g);
 }
 
 /* Collects the leaves in `mask` of a chunk. */
@@ -251,12 +254,22 @@ static uint32_t read_list(adji_knn_group *g, uint32_t q) {
   return found;
 }
 
-static void place_rows(adji_knn_group *g, const adji_window *window, adji_tally *tally) {
-  for (uint32_t q = 0; q < g->query_count; q++) {
-    uint32_t found = g->k ? read_list(g, q) : 0;
-    adji_row_place_padded(window, &g->join->style, g->rows[q], g->ids, g->sums, found);
-    tally->pairs += found;
-  }
+/* Takes note of the sum of the k-th neighbour in the row at hand. */
+static void learn(adji_knn_group *g, uint32_t found) {
+  static const double SHARE = 0.125;
+  adji_guess *guess = &g->guess;
+  if (!guess->enabled || found < g->k) return;
+  double sum = g->right->type == ADJ_F64 ? ((double *)g->sums)[found - 1] : (double)((float *)g->sums)[found - 1];
+  guess->mean = guess->mean > 0 ? guess->mean + SHARE * (sum - guess->mean) : sum;
+}
+
+/* The row of query q, from list `slot`. */
+static void place_row(adji_knn_group *g, uint32_t q, uint32_t slot, const adji_window *window, adji_tally *tally) {
+  uint32_t found = g->k ? read_list(g, slot) : 0;
+  learn(g, found);
+  if (!window) return;
+  adji_row_place_padded(window, &g->join->style, g->rows[q], g->ids, g->sums, found);
+  tally->pairs += found;
 }
 
 /* Rows lie in the order of ids, far apart: they are fetched while the search goes on. */
@@ -268,10 +281,31 @@ static void fetch_row(const adji_window *window, uint32_t row) {
   }
 }
 
+/* Searches with a guess for all queries. Those for which it was right are done with; the others remain in the group. */
+static void find_by_pools(adji_knn_group *g, uint64_t leaf, const adji_window *window, adji_tally *tally) {
+  if (!adji_pool_begin(g)) return;
+  load_queries(g, leaf);
+  search(g, tally);
+  g->pools.at_work = false;
+  uint32_t remaining = 0;
+  for (uint32_t q = 0; q < g->query_count; q++) {
+    if (adji_pool_select(g, q)) {
+      place_row(g, q, 0, window, tally);
+      continue;
+    }
+    g->rows[remaining] = g->rows[q];
+    g->own[remaining] = g->own[q];
+    g->places[remaining++] = g->places[q];
+  }
+  g->query_count = remaining;
+}
+
 static void find_neighbours(adji_knn_group *g, uint64_t leaf, adji_tally *tally) {
   g->first_seen = g->end_seen = 0;
   if (!g->k) return;
   load_queries(g, leaf);
+  for (uint32_t q = 0; q < g->query_count; q++)
+    start_list(g, q);
   if (g->left != g->right) leaf = adji_near_leaf(&g->search, g->coords, adji_near_chunk(&g->search, g->coords));
   visit_nearby(g, leaf, tally);
   search(g, tally);
@@ -286,9 +320,11 @@ void adji_knn_group_fill(adji_knn_group *g, uint64_t leaf, const adji_window *wi
       add_query(g, i, rows[i]);
       if (window) fetch_row(window, rows[i]);
     }
+    find_by_pools(g, leaf, window, tally);
     if (!g->query_count) continue;
     find_neighbours(g, leaf, tally);
-    if (window) place_rows(g, window, tally);
+    for (uint32_t q = 0; q < g->query_count; q++)
+      place_row(g, q, q, window, tally);
   }
 }
 
@@ -302,7 +338,7 @@ void adji_knn_group_fill(adji_knn_group *g, uint64_t leaf, const adji_window *wi
  * The scale shrinks a little with every success and grows with every failure, so that about one query in thirty fails.
  * Where sums of neighbours differ too much for that, guessing stops for a while. */
 enum { MOST_LISTED = 64, WORTH_MOST = 64, WORTH_FAILURE = 6, WORTH_PAUSE = -256 };
-static const double SHRINK = 0.998, GROW = 1.06, LARGEST_SCALE = 16, SHARE = 0.125;
+static const double SHRINK = 0.998, GROW = 1.06, LARGEST_SCALE = 16;
 
 /* Makes a guess for a row, or none. */
 static double guess_for(adji_knn_group *g, uint32_t row) {
@@ -334,14 +370,6 @@ static bool find_by_guess(adji_knn_group *g, adji_knn_task *task, const adji_lea
   return true;
 }
 
-/* The sum of the k-th neighbour in the row at hand. */
-static void learn(adji_knn_group *g, uint32_t found) {
-  adji_guess *guess = &g->guess;
-  if (!guess->enabled || found < g->k) return;
-  double sum = g->right->type == ADJ_F64 ? ((double *)g->sums)[found - 1] : (double)((float *)g->sums)[found - 1];
-  guess->mean = guess->mean > 0 ? guess->mean + SHARE * (sum - guess->mean) : sum;
-}
-
 adj_status adji_knn_group_guess(adji_knn_group *g) {
   g->guess = (adji_guess){.enabled = adji_searches_tree_at_once(g->join), .scale = 1.5, .worth = WORTH_MOST};
   return adji_near_nodes_init(&g->near, g->right);
@@ -353,7 +381,7 @@ static uint32_t find_one(adji_knn_group *g, uint32_t row, uint64_t chunk, const 
   add_query(g, 0, row);
   if (chunk == ADJI_NO_CHUNK) chunk = adji_near_chunk(&g->search, g->coords);
   if (adji_searches_tree_at_once(g->join)) {
-    adji_knn_task task = task_of(g);
+    adji_knn_task task = adji_knn_group_task(g);
     task.limit = adji_join_limit(g->join, row);
     if (!(g->guess.made > 0) || !find_by_guess(g, &task, near))
       g->search.typed->knn_tree(&task, g->right->level, g->right->levels, chunk);
@@ -407,6 +435,8 @@ static adj_status make_lists(adji_knn_group *g) {
   g->lists = g->list_memory;
   g->best = g->ordered ? NULL : g->list_memory;
   if (!g->ordered) adji_kbest_init(g->best, g->join->ctx->isa, g->right->type, g->k, g->max_queries);
+  adj_status status = adji_pools_init(g);
+  if (status) return status;
   if (!g->left) row = (uint64_t)2 * ADJI_TREE_STEP * g->right->leaf; /* see find_by_guess() */
   row = (row < g->k ? g->k : row) + ADJI_BOX_LANES;
   if (row <= g->row_room) return ADJ_OK;
@@ -451,6 +481,7 @@ void adji_knn_group_clear(adji_knn_group *g) {
   if (g->left) adji_free(memory, g->high);
   adji_free(memory, g->leaves.bounds);
   adji_near_nodes_clear(&g->near, g->right);
+  adji_pools_clear(g);
   adji_free(memory, g->ids);
   adji_free(memory, g->sums);
   *g = (adji_knn_group){0};

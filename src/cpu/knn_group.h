@@ -26,6 +26,17 @@ typedef struct adji_guess {
   int32_t worth; /* grows with queries that it helped; below 0: no guesses for a while */
 } adji_guess;
 
+/* The points within the guess of each query of a group (cpu/knn_group_pool.c). */
+typedef struct adji_knn_pools {
+  bool enabled;
+  bool at_work;     /* leaves that are collected are for these */
+  uint32_t most;    /* points a query may have */
+  uint64_t stride;  /* entries from one query's to the next one's */
+  uint32_t *counts; /* per query; above most: too many */
+  uint32_t *ids;
+  void *sums;
+} adji_knn_pools;
+
 /* The state of one lane, kept for a whole pass. Aligned so that no two lanes share a cache line. */
 typedef struct adji_knn_group {
   _Alignas(64) const adji_join *join;
@@ -51,6 +62,7 @@ typedef struct adji_knn_group {
   adji_tree_visit stack[ADJI_TREE_LEVELS * ADJI_FAN];
   uint32_t depth;
   adji_guess guess;
+  adji_knn_pools pools;
   adji_near_nodes near; /* where the points within the guess are */
   adji_tree_stack listing;
   uint32_t *ids; /* of a row, or of the points of all collected leaves */

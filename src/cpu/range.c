@@ -275,10 +275,11 @@ static adj_status gather(void *state, adji_run *run, const adji_active *active) 
 typedef struct sampling {
   const range_cores *cores;
   uint64_t places, each;
-  uint64_t per_task;   /* places */
-  adji_tally *tallies; /* per task */
-  uint64_t *ns;        /* per task; NULL: not timed */
-  adji_tally *alone;   /* per task, of timed ones: some of the queries, each in a group of its own; or NULL */
+  uint64_t per_task;       /* places */
+  adji_tally *tallies;     /* per task */
+  uint64_t *ns;            /* per task; NULL: not timed */
+  adji_tally *alone;       /* per task, of timed ones: some of the queries, each in a group of its own; or NULL */
+  _Atomic uint64_t filled; /* places with neighbours */
 } sampling;
 
 enum { SAMPLE_TASK = 32, ALONE_STEP = 16 };
@@ -299,8 +300,13 @@ static adj_status sample_place(sampling *s, uint64_t place, uint64_t task, uint3
 static adj_status sample_queries(void *user, uint64_t task, uint32_t lane) {
   sampling *s = user;
   adj_status status = ADJ_OK;
-  for (uint64_t i = task * s->per_task; i < s->places && i < (task + 1) * s->per_task && !status; i++)
+  uint64_t filled = 0;
+  for (uint64_t i = task * s->per_task; i < s->places && i < (task + 1) * s->per_task && !status; i++) {
+    uint64_t before = s->tallies[task].pairs;
     status = sample_place(s, i, task, lane, false);
+    filled += s->tallies[task].pairs > before;
+  }
+  atomic_fetch_add(&s->filled, filled);
   return status;
 }
 
@@ -360,6 +366,7 @@ static adj_status count_sample(const range_cores *c, uint64_t sample, adji_range
   double scale = (double)count / (double)(s.places * s.each);
   out->pairs = (double)found.pairs * scale;
   out->candidates = (double)found.candidates * scale;
+  if (s.each == 1) out->filled = (double)s.filled / (double)s.places;
   return status;
 }
 

@@ -23,6 +23,7 @@ void adji_range_set_staged(adji_engine *engine, bool stages, double pairs);
 /* What a sample of the queries tells of all. */
 typedef struct adji_range_estimates {
   double pairs, candidates;
+  double filled;   /* share of the queries that have neighbours; 0: not known */
   double count_ns; /* of one core that counts the neighbours of all queries; 0: not known */
 } adji_range_estimates;
 

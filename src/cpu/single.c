@@ -117,6 +117,69 @@ static adj_status list_group(adji_walker *w, const adji_group *group, adji_tally
   return status;
 }
 
+/* ---- Counts only ------------------------------------------------------------------------------------------ */
+
+/* In few dimensions queries are in the lanes, and nothing is listed. */
+static bool counts_both(const single *s, const adji_walk *walk) {
+  return !s->result && s->mirror && !s->style.one_way && !walk->index->prefilter.filter &&
+         s->join->left->dim <= ADJI_FEW_DIMS;
+}
+
+static adj_status reserve_mirrored(adji_walker *w, uint64_t candidates) {
+  if (candidates > w->mirrored_room) {
+    uint64_t room = 2 * candidates + sizeof(uint64_t);
+    if (!adji_grow(&w->walk.join->ctx->memory, (void **)&w->mirrored, room, 1, 0, "candidates")) return ADJ_E_MEMORY;
+    w->mirrored_room = room - sizeof(uint64_t);
+  }
+  memset(w->mirrored, 0, candidates + sizeof(uint64_t));
+  return ADJ_OK;
+}
+
+/* Adds what the candidates of a range have. Most have nothing, so eight of them are looked at together. */
+static void add_mirrored(single *s, const uint32_t *ids, uint64_t count, const uint8_t *many) {
+  for (uint64_t i = 0; i < count; i += sizeof(uint64_t)) {
+    uint64_t eight, rest = count - i;
+    memcpy(&eight, many + i, sizeof eight);
+    for (uint64_t j = 0; eight && j < sizeof eight && j < rest; j++)
+      if (many[i + j]) add_degree(s, ids[i + j], many[i + j]);
+  }
+}
+
+/* Queries that pass over the candidates together, two vectors of f32 with AVX-512. */
+enum { AT_ONCE = 32 };
+
+static adj_status count_both(adji_walker *w, const adji_group *group, adji_tally *tally) {
+  single *s = w->walk.user;
+  adji_task task = group->task;
+  uint32_t counts[ADJI_GROUP] = {0};
+  adj_status status = reserve_mirrored(w, group->near_total);
+  if (status) return status;
+  adji_count_fn count = s->style.kernels->typed[s->style.type == ADJ_F64]->count[s->style.measure->step];
+  task.mirrored = w->mirrored;
+  for (uint32_t first = 0; first < group->task.query_count; first += AT_ONCE) {
+    if (adji_group_cancelled(w, group)) return adji_check_cancel(s->join->ctx);
+    task.queries = group->task.queries + first;
+    task.query_count = group->task.query_count - first < AT_ONCE ? group->task.query_count - first : AT_ONCE;
+    count(&task, counts + first);
+  }
+  task = group->task;
+  for (uint32_t k = 0; k < task.query_count; k++) {
+    uint32_t many = counts[k] + (uint32_t)group->inside_total;
+    tally->pairs += 2 * (uint64_t)many;
+    if (many) add_degree(s, task.left->ids[task.queries[k]], many);
+  }
+  uint64_t at = 0;
+  for (uint32_t r = 0; r < task.range_count; r++) {
+    uint64_t many = task.ranges[r].end - task.ranges[r].begin;
+    add_mirrored(s, task.right->ids + task.ranges[r].begin, many, w->mirrored + at);
+    at += many;
+  }
+  for (uint32_t r = 0; r < group->inside_count; r++)
+    for (uint64_t i = group->inside[r].begin; i < group->inside[r].end; i++)
+      add_degree(s, task.right->ids[i], task.query_count);
+  return ADJ_OK;
+}
+
 /* ---- The pass ---------------------------------------------------------------------------------------- */
 
 static void clear_degrees(void *user, uint64_t begin, uint64_t end) {
@@ -157,10 +220,10 @@ adj_status adji_single_begin(adji_walk *walk, adji_run *run, const adji_pass *pa
     status = prepare_result(s, run);
   else
     prepare_count(s);
-  walk->counts = false;
+  walk->counts = counts_both(s, walk);
   walk->forward = s->mirror;
   walk->sums = s->sums;
-  walk->visit = list_group;
+  walk->visit = walk->counts ? count_both : list_group;
   walk->user = s;
   return status ? status : adji_each_row(join->ctx, s->rows, clear_degrees, s);
 }

@@ -83,6 +83,7 @@ void adji_walkers_close(adj_ctx *ctx, adji_walker *walkers) {
     adji_panel_clear(&w->panel);
     adji_row_room_clear(&w->room);
     adji_ordered_clear(&w->ordered, memory);
+    adji_free(memory, w->mirrored);
   }
   adji_free(memory, walkers);
 }

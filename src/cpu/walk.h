@@ -71,6 +71,8 @@ struct adji_walker {
   adji_prefilter prefilter; /* used if the index has codes */
   adji_panel panel;
   adji_row_room room;
+  uint8_t *mirrored; /* of the candidates of a group: how many of its queries they belong to */
+  uint64_t mirrored_room;
   adji_ordered ordered;
   uint32_t queries[ADJI_GROUP];
 };

@@ -48,6 +48,9 @@ typedef struct adji_task {
   double limit; /* exact in the type of the data */
   bool forward; /* left is right: only candidates at positions after the query's */
   const adji_measure *measure;
+  /* To count for both points of a pair, with `forward` and at most 255 queries: one entry for each candidate, range
+   * after range, to which the number of queries that it belongs to is added. NULL: counted for the queries only. */
+  uint8_t *mirrored;
 } adji_task;
 
 /* Adds the number of candidates that belong to query k to counts[k]. */

@@ -98,16 +98,20 @@ ADJI_INLINE void FN(count_group)(const adji_task *task, uint32_t first, uint32_t
   const T *coords = task->right->coords;
   uint64_t stride = task->right->stride;
   uint32_t total[4] = {0, 0, 0, 0};
+  uint8_t *mirrored = task->mirrored;
   for (uint32_t r = 0; r < task->range_count; r++) {
-    uint64_t end = task->ranges[r].end;
+    uint64_t begin = task->ranges[r].begin, end = task->ranges[r].end;
     for (uint64_t i = FN(range_begin)(task, &g, r); i < end; i += LANES) {
       VEC s[4];
       if (!FN(sums)(&g, coords + i, stride, wide, dim, is_long, s)) continue;
       for (uint32_t k = 0; k < wide; k++) {
         uint32_t mask = V_LE(s[k], g.limit) & FN(valid)(i, end, task->forward, g.position[k]);
         total[k] += (uint32_t)__builtin_popcount(mask);
+        for (; mirrored && k < many && mask; mask &= mask - 1)
+          mirrored[i - begin + (uint32_t)__builtin_ctz(mask)]++;
       }
     }
+    if (mirrored) mirrored += end - begin;
   }
   for (uint32_t k = 0; k < many; k++)
     counts[first + k] += total[k];
@@ -115,9 +119,10 @@ ADJI_INLINE void FN(count_group)(const adji_task *task, uint32_t first, uint32_t
 
 #ifdef COUNTS
 /* Counts with queries in the lanes, `wide` vectors of them, and one candidate after the other: nothing is added up
- * across lanes, and short ranges leave no lane idle. Fewer queries than lanes: what the others count is not used. */
+ * across lanes, and short ranges leave no lane idle. Fewer queries than lanes: what the others count is not used; if
+ * candidates are counted too (`both`), their limit is NaN, so that they count nothing. */
 ADJI_INLINE void FN(count_lanes)(const adji_task *task, uint32_t first, uint32_t many, const uint32_t wide,
-                                 const uint32_t dim, uint32_t *counts) {
+                                 const uint32_t dim, const bool both, uint32_t *counts) {
   const size_t lanes = LANES, all = wide * lanes;
   const uint32_t *positions = task->queries + first;
   const T *x = (const T *)task->left->coords + positions[0], *coords = task->right->coords;
@@ -130,7 +135,7 @@ ADJI_INLINE void FN(count_lanes)(const adji_task *task, uint32_t first, uint32_t
     x = copies;
     x_stride = all;
   }
-  VEC queries[2][MOST_FIXED], limit = V_SET1((T)task->limit);
+  VEC queries[2][MOST_FIXED], limit[2] = {V_SET1((T)task->limit), V_SET1((T)task->limit)};
   COUNTS total[2] = {COUNTS_ZERO(), COUNTS_ZERO()};
   for (uint32_t k = 0; k < wide; k++)
     for (uint32_t j = 0; j < dim; j++)
@@ -138,17 +143,23 @@ ADJI_INLINE void FN(count_lanes)(const adji_task *task, uint32_t first, uint32_t
   if (task->forward) /* from entry 2 LANES - n on: the limits of n queries, and NaN for the others */
     for (uint32_t k = 0; k < 4 * LANES; k++)
       limits[k] = k < 2 * LANES ? (T)task->limit : (T)NAN;
+  for (uint32_t k = 0; k < wide && both; k++)
+    limit[k] = V_LOAD(limits + (2 + k) * lanes - many);
+  uint8_t *mirrored = task->mirrored;
   for (uint32_t r = 0; r < task->range_count; r++) {
     uint64_t i = task->ranges[r].begin, end = task->ranges[r].end;
     for (uint32_t before = 0; task->forward && i < end && i <= last; i++) { /* among the queries */
       while (before < many && positions[before] < i)
         before++;
+      uint32_t belong = 0;
       for (uint32_t k = 0; k < wide; k++) {
-        VEC s = V_ZERO();
+        VEC s = V_ZERO(), most = V_LOAD(limits + (2 + k) * lanes - before);
         for (uint32_t j = 0; j < dim; j++)
           s = STEP(s, queries[k][j], V_SET1(coords[j * stride + i]), task->measure, j);
-        total[k] = COUNTS_ADD(total[k], FINISH(s), V_LOAD(limits + (2 + k) * lanes - before));
+        total[k] = COUNTS_ADD(total[k], FINISH(s), most);
+        if (both) belong = belong << LANES | V_LE(FINISH(s), most);
       }
+      if (both) *mirrored++ += (uint8_t)__builtin_popcount(belong);
     }
     for (; i < end; i++) {
       VEC s[2] = {V_ZERO(), V_ZERO()};
@@ -157,8 +168,12 @@ ADJI_INLINE void FN(count_lanes)(const adji_task *task, uint32_t first, uint32_t
         for (uint32_t k = 0; k < wide; k++)
           s[k] = STEP(s[k], queries[k][j], c, task->measure, j);
       }
-      for (uint32_t k = 0; k < wide; k++)
-        total[k] = COUNTS_ADD(total[k], FINISH(s[k]), limit);
+      uint32_t belong = 0;
+      for (uint32_t k = 0; k < wide; k++) {
+        total[k] = COUNTS_ADD(total[k], FINISH(s[k]), limit[both ? k : 0]);
+        if (both) belong = belong << LANES | V_LE(FINISH(s[k]), limit[k]);
+      }
+      if (both) *mirrored++ += (uint8_t)__builtin_popcount(belong);
     }
   }
   COUNT_LANE counted[2 * LANES];
@@ -173,10 +188,14 @@ ADJI_INLINE void FN(count_dim)(const adji_task *task, uint32_t *counts, const ui
 #ifdef COUNTS
   for (uint32_t many; !is_long && 2 * (many = task->query_count - first) >= LANES; first += many) {
     many = many < 2 * LANES ? many : 2 * LANES;
-    if (many > LANES)
-      FN(count_lanes)(task, first, many, 2, dim, counts);
+    if (task->mirrored && many > LANES)
+      FN(count_lanes)(task, first, many, 2, dim, true, counts);
+    else if (task->mirrored)
+      FN(count_lanes)(task, first, many, 1, dim, true, counts);
+    else if (many > LANES)
+      FN(count_lanes)(task, first, many, 2, dim, false, counts);
     else
-      FN(count_lanes)(task, first, many, 1, dim, counts);
+      FN(count_lanes)(task, first, many, 1, dim, false, counts);
   }
 #endif
   for (; first < task->query_count; first += 4) {

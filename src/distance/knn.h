@@ -108,7 +108,7 @@ typedef void (*adji_locate_fn)(const adji_tree_level *level, uint32_t levels, ui
  * the chunk of leaves to begin with, near the query. task->leaves is not used. */
 typedef void (*adji_knn_tree_fn)(adji_knn_task *task, const adji_tree_level *level, uint32_t levels, uint64_t first);
 
-/* Writes the list of the first query: the k nearest of `count` candidates, k up to ADJI_KNN_TREE_MOST_K. Both arrays
+/* Writes the list of the first query: the k nearest of `count` candidates, k up to ADJI_KNN_MOST_K. Both arrays
  * can be read ADJI_BOX_LANES entries past the last. */
 typedef void (*adji_knn_select_fn)(adji_knn_task *task, const uint32_t *ids, const void *sums, uint32_t count);
 

@@ -64,16 +64,17 @@ static uint32_t FN(box_bounds)(const adji_measure *measure, const void *low, con
 #undef CALL
 }
 
-/* Compares one query with one leaf. Returns whether the list has changed; candidates may also be pending. */
+/* Compares one query with one leaf of `size` points. Returns whether the list has changed; candidates may also be
+ * pending. */
 ADJI_INLINE bool FN(visit_leaf)(const adji_knn_task *task, const T *x, uint32_t own, uint64_t leaf, TYPED(list) * list,
-                                const uint32_t dim, const uint32_t wide) {
-  const T *coords = (const T *)task->coords + leaf * task->leaf * dim;
-  const uint32_t *ids = task->ids + leaf * task->leaf;
+                                const uint32_t dim, const uint32_t size, const uint32_t wide) {
+  const T *coords = (const T *)task->coords + leaf * size * dim;
+  const uint32_t *ids = task->ids + leaf * size;
   bool changed = false;
-  for (uint32_t i = 0; i < task->leaf; i += LANES) {
+  for (uint32_t i = 0; i < size; i += LANES) {
     VEC s = V_ZERO();
     for (uint32_t j = 0; j < dim; j++) {
-      VEC c = V_LOAD(coords + (uint64_t)j * task->leaf + i);
+      VEC c = V_LOAD(coords + (uint64_t)j * size + i);
       s = STEP(s, V_SET1(x[j]), c, task->measure, j);
     }
     TYPED(list_add)(list, wide, s, ids + i, V_LE(s, TYPED(list_last)(list, wide)), own);
@@ -97,7 +98,8 @@ ADJI_INLINE uint32_t FN(near_leaves)(const adji_leaves *leaves, uint32_t first, 
   return near;
 }
 
-ADJI_INLINE void FN(knn_query)(adji_knn_task *task, uint32_t q, const uint32_t dim, const uint32_t wide) {
+ADJI_INLINE void FN(knn_query)(adji_knn_task *task, uint32_t q, const uint32_t dim, const uint32_t size,
+                               const uint32_t wide) {
   const T *x = (const T *)task->queries + (uint64_t)q * dim, *bounds = task->leaves->bounds;
   const adji_leaves *leaves = task->leaves;
   TYPED(list) list;
@@ -109,12 +111,12 @@ ADJI_INLINE void FN(knn_query)(adji_knn_task *task, uint32_t q, const uint32_t d
     for (uint32_t near = valid & FN(near_leaves)(leaves, i, bound, &list, wide); near;) {
       uint32_t lane = (uint32_t)__builtin_ctz(near);
       near &= near - 1;
-      task->candidates += task->leaf;
-      if (FN(visit_leaf)(task, x, task->own[q], leaves->number[i + lane], &list, dim, wide))
+      task->candidates += size;
+      if (FN(visit_leaf)(task, x, task->own[q], leaves->number[i + lane], &list, dim, size, wide))
         near &= FN(near_leaves)(leaves, i, bound, &list, wide);
     }
-    TYPED(list_flush)(&list, wide);
   }
+  TYPED(list_flush)(&list, wide);
   TYPED(list_close)(&list, wide);
 }
 
@@ -181,9 +183,9 @@ ADJI_INLINE void FN(knn_k1)(adji_knn_task *task, uint32_t first, const uint32_t 
 }
 #endif
 
-ADJI_INLINE void FN(knn_dim)(adji_knn_task *task, const uint32_t dim) {
+ADJI_INLINE void FN(knn_dim)(adji_knn_task *task, const uint32_t dim, const uint32_t size) {
 #ifdef IDS
-  if (task->k == 1 && task->leaf == ADJI_LEAF && dim <= MOST_FIXED) {
+  if (task->k == 1 && size == ADJI_LEAF && dim <= MOST_FIXED) {
     for (uint32_t q = 0; q < task->query_count; q += LANES)
       FN(knn_k1)(task, q, dim);
     return;
@@ -192,7 +194,7 @@ ADJI_INLINE void FN(knn_dim)(adji_knn_task *task, const uint32_t dim) {
 #define CASE(wide)                                      \
   if (task->k <= 8 * (wide) || (wide) == LIST_WIDEST) { \
     for (uint32_t q = 0; q < task->query_count; q++)    \
-      FN(knn_query)(task, q, dim, wide);                \
+      FN(knn_query)(task, q, dim, size, wide);          \
     return;                                             \
   }
   LIST_WIDTHS(CASE)
@@ -336,9 +338,10 @@ static void FN(list_tree)(adji_knn_task *task, const adji_tree_level *level, dou
 #undef CALL
 }
 
+/* Dimensions that have instances of their own also have leaves of one size; other leaves are for measurements. */
 static void FN(knn)(adji_knn_task *task) {
-#define CALL(dim, is_long) FN(knn_dim)(task, dim)
-  CALL_FOR(task->dim)
+#define CALL(fixed, is_long) FN(knn_dim)(task, (is_long) ? task->dim : (fixed), (is_long) ? task->leaf : ADJI_LEAF)
+  CALL_FOR(task->leaf == ADJI_LEAF ? task->dim : 0)
 #undef CALL
 }
 #endif

@@ -86,7 +86,7 @@ ADJI_INLINE void FN(visit_chunk)(const FN(tree) * tree, const FN(chunk) * chunk,
     uint32_t i = (uint32_t)__builtin_ctz(near);
     near &= near - 1;
     task->candidates += task->leaf;
-    if (FN(visit_leaf)(task, tree->x, task->own[0], number * ADJI_FAN + i, list, dim, wide))
+    if (FN(visit_leaf)(task, tree->x, task->own[0], number * ADJI_FAN + i, list, dim, task->leaf, wide))
       near &= FN(near_nodes)(chunk, list, wide);
   }
   TYPED(list_flush)(list, wide);
@@ -113,7 +113,7 @@ ADJI_INLINE uint32_t FN(visit_first)(const FN(tree) * tree, uint64_t leaf, TYPED
   uint64_t first = leaf / many * many, end = first + many;
   if (end > tree->level->count) end = tree->level->count;
   for (uint64_t l = first; l < end; l++)
-    FN(visit_leaf)(task, tree->x, task->own[0], l, list, dim, wide);
+    FN(visit_leaf)(task, tree->x, task->own[0], l, list, dim, task->leaf, wide);
   TYPED(list_flush)(list, wide);
   task->candidates += (end - first) * task->leaf;
   return ((UINT32_C(1) << many) - 1) << first % ADJI_FAN;
@@ -187,12 +187,12 @@ ADJI_INLINE
 }
 
 static void FN(knn_select)(adji_knn_task *task, const uint32_t *ids, const void *sums, uint32_t count) {
-#define CASE(wide)                                           \
-  if (task->k <= 8 * (wide) || (wide) == LIST_TREE_WIDEST) { \
-    FN(select_wide)(task, ids, sums, count, wide);           \
-    return;                                                  \
+#define CASE(wide)                                      \
+  if (task->k <= 8 * (wide) || (wide) == LIST_WIDEST) { \
+    FN(select_wide)(task, ids, sums, count, wide);      \
+    return;                                             \
   }
-  LIST_TREE_WIDTHS(CASE)
+  LIST_WIDTHS(CASE)
 #undef CASE
 }
 

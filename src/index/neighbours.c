@@ -40,8 +40,9 @@ adj_status adji_neighbours_init(adji_neighbours *n, const adji_grid *grid, const
   adji_memory *memory = &right->ctx->memory;
   n->offsets = adji_alloc(memory, room, sizeof *n->offsets, "neighbour cells");
   n->first = adji_alloc(memory, room, sizeof *n->first, "neighbour cells");
+  n->last = adji_alloc(memory, room, sizeof *n->last, "neighbour cells");
   n->found = adji_alloc(memory, room, sizeof *n->found, "neighbour cells");
-  if (!n->offsets || !n->first || !n->found) {
+  if (!n->offsets || !n->first || !n->last || !n->found) {
     adji_neighbours_clear(n);
     return ADJ_E_MEMORY;
   }
@@ -54,6 +55,7 @@ void adji_neighbours_clear(adji_neighbours *n) {
   adji_memory *memory = &n->right->ctx->memory;
   adji_free(memory, n->offsets);
   adji_free(memory, n->first);
+  adji_free(memory, n->last);
   adji_free(memory, n->found);
   *n = (adji_neighbours){0};
 }
@@ -109,15 +111,18 @@ static inline uint32_t advance(const uint64_t *keys, uint32_t at, uint64_t count
   return advance_far(keys, at, count, key);
 }
 
+static inline uint32_t later(uint32_t a, uint32_t b) {
+  return a > b ? a : b;
+}
+
 static uint32_t find_plain(adji_neighbours *n, uint64_t from, uint64_t to) {
   const uint64_t *keys = n->right->cell_keys;
   const uint32_t *starts = n->right->cell_starts;
   uint64_t cells = n->right->cell_count;
   uint32_t many = 0;
   for (uint32_t o = 0; o < n->offset_count; o++) {
-    uint32_t first = advance(keys, n->first[o], cells, first_key(n, from, o));
-    uint32_t last = advance(keys, first, cells, end_key(n, to, o));
-    n->first[o] = first;
+    uint32_t first = n->first[o] = advance(keys, n->first[o], cells, first_key(n, from, o));
+    uint32_t last = n->last[o] = advance(keys, later(first, n->last[o]), cells, end_key(n, to, o));
     n->found[many] = (adji_range){starts[first], starts[last]};
     many += first != last;
   }
@@ -141,7 +146,8 @@ AVX512 static inline uint32_t advance_avx512(const uint64_t *keys, uint32_t at, 
   return advance_far(keys, at, count, key);
 }
 
-/* The cells that a range begins and ends with are mostly among the same eight. */
+/* The cells that a range begins and ends with are mostly among the same eight; where cells are narrow, the end is not
+ * far from that of the group before. */
 AVX512 static uint32_t find_avx512(adji_neighbours *n, uint64_t from, uint64_t to) {
   const uint64_t *keys = n->right->cell_keys;
   const uint32_t *starts = n->right->cell_starts;
@@ -153,8 +159,9 @@ AVX512 static uint32_t find_avx512(adji_neighbours *n, uint64_t from, uint64_t t
     __m512i eight = _mm512_loadu_si512(keys + at);
     uint32_t first = count_below(eight, begin), last = count_below(eight, end);
     first = first < KEYS_AT_ONCE ? at + first : advance_avx512(keys, at + KEYS_AT_ONCE, cells, begin);
-    last = last < KEYS_AT_ONCE ? at + last : advance_avx512(keys, first, cells, end);
+    last = last < KEYS_AT_ONCE ? at + last : advance_avx512(keys, later(first, n->last[o]), cells, end);
     n->first[o] = first;
+    n->last[o] = last;
     n->found[many] = (adji_range){starts[first], starts[last]};
     many += first != last;
   }
@@ -197,7 +204,7 @@ uint64_t adji_cell_of(const adji_index *index, uint32_t position) {
 
 void adji_neighbours_seek(adji_neighbours *n, uint64_t key) {
   for (uint32_t o = 0; o < n->offset_count; o++)
-    n->first[o] = search_cell(n->right->cell_keys, 0, n->right->cell_count, first_key(n, key, o));
+    n->first[o] = n->last[o] = search_cell(n->right->cell_keys, 0, n->right->cell_count, first_key(n, key, o));
   n->found_from = n->found_to = UINT64_MAX;
 }
 

@@ -23,6 +23,7 @@ typedef struct adji_neighbours {
   bool forward;      /* only candidates in the cell itself and in later cells */
   int64_t *offsets;  /* added to a cell number; ascending */
   uint32_t *first;   /* per offset: cursor to the first cell of the range */
+  uint32_t *last;    /* and to the cell behind its last one */
   adji_range *found; /* room for offset_count ranges */
   uint32_t found_count;
   uint64_t found_from, found_to; /* the cells that these are for */

@@ -22,6 +22,7 @@ typedef struct adji_range_question {
   bool device;                   /* for a GPU, which looks up and compares in its own way                    */
   bool codes;                    /* candidates go through the prefilter of 8-bit codes: cores only           */
   const adji_gpu_lender *lender; /* of what an index has on devices; NULL: nobody */
+  double filled;                 /* share of the left points that have neighbours, by a sample; 0: not known  */
   double count_ns;               /* that counting all neighbours would take a core, by a trial; 0: not known  */
 } adji_range_question;
 

@@ -68,9 +68,31 @@ static double cut_seconds(const adji_chooser *c, uint32_t axes) {
   return seconds;
 }
 
+/* What a candidate of a group takes in each dimension, of what it takes with 16 lanes. */
+static double lanes_factor(const adji_chooser *c) {
+  const char *isa = c->ctx->isa;
+  double lanes = !strcmp(isa, "avx512") ? 16 : !strcmp(isa, "avx2") ? 8 : !strcmp(isa, "neon") ? 4 : 1;
+  return 16 / lanes * (c->set->type == ADJ_F64 ? 2 : 1);
+}
+
+/* Two axes or three in three dimensions. Groups of queries look up nine ranges of cells or three; the more points are
+ * in a cell, the fewer groups there are. In sparse sets, in clusters and on surfaces a third axis excludes few
+ * candidates. Powers cost more than any look-up. */
+static uint32_t choose_two_or_three(const adji_chooser *c) {
+  static const double FULL = 8;
+  const adji_costs *costs = &c->ctx->costs;
+  double candidates[ADJI_MAX_AXES + 1];
+  if (adji_plain_step(c->ask->measure->step) == ADJI_STEP_LP) return 3;
+  adji_sample_candidates(c, 3, candidates);
+  double lookups = 6 * costs->group_lookup_ns / (1 + adji_sample_population(c, 3, 1) / FULL);
+  double more_ns = (candidates[2] - candidates[3]) * costs->group_candidate_ns * lanes_factor(c);
+  return more_ns < lookups ? 2 : 3;
+}
+
 static uint32_t choose_axis_count(const adji_chooser *c) {
   uint32_t most = most_axes(c);
   if (c->ask->tuning->indexed) return (uint32_t)c->ask->tuning->indexed;
+  if (most == 3 && c->set->dim == 3 && !c->gpu) return choose_two_or_three(c);
   if (most <= 3 && c->set->dim <= 3) return most;
   double candidates[ADJI_MAX_AXES + 1], best = INFINITY, ranges = 1;
   double lanes = c->set->type == ADJ_F64 ? 8 : 16, n = (double)c->population;

@@ -35,12 +35,18 @@ static double list_factor(const adji_range_question *q) {
   return q->join->left->dim <= ADJI_FEW_DIMS ? costs->list_evaluation_few : costs->list_evaluation;
 }
 
+/* The share of rows that are not empty, if not from a sample then as if points were spread evenly. */
+static double filled_share(const adji_range_question *q, double pairs) {
+  double rows = (double)q->join->left->count;
+  return q->filled > 0 ? q->filled : rows > 0 ? 1 - exp(-pairs / rows) : 0;
+}
+
 /* Empty rows are skipped. In many dimensions four queries at a time pass over all candidates, which then come from
  * farther away than those of a count. */
 static double fill_seconds(const adji_range_question *q, double pairs, double candidates) {
   enum { MANY_DIMS = 16 };
   const adji_costs *costs = &q->join->ctx->costs;
-  double rows = (double)q->join->left->count, filled = rows > 0 ? 1 - exp(-pairs / rows) : 0;
+  double rows = (double)q->join->left->count, filled = filled_share(q, pairs);
   double factor = q->join->left->dim < MANY_DIMS ? list_factor(q) : costs->fill_evaluation;
   double evaluation = evaluation_ns(q, candidates) * factor;
   return seconds_of(q, filled * (evaluation + rows * costs->filled_row_ns) + pairs * costs->pair_ns);
@@ -50,11 +56,11 @@ double adji_counted_seconds(const adji_range_question *q, double pairs, double c
   return count_seconds(q, candidates) + fill_seconds(q, pairs, candidates);
 }
 
-/* No row is known to be empty before it was searched. */
+/* No row is known to be empty before it was searched. None is written to a place of its own far from the others. */
 double adji_staged_seconds(const adji_range_question *q, double pairs, double candidates) {
   const adji_costs *costs = &q->join->ctx->costs;
-  double rows = (double)q->join->left->count, filled = rows > 0 ? 1 - exp(-pairs / rows) : 0;
-  double empty_ns = (1 - filled) * evaluation_ns(q, candidates) * list_factor(q);
+  double rows = (double)q->join->left->count, filled = filled_share(q, pairs);
+  double empty_ns = (1 - filled) * evaluation_ns(q, candidates) * list_factor(q) - filled * rows * costs->placed_row_ns;
   double words = !q->join->style.distances ? 1 : q->join->style.type == ADJ_F64 ? 3 : 2;
   return fill_seconds(q, pairs, candidates) + seconds_of(q, empty_ns + pairs * words * costs->staged_pair_ns);
 }
@@ -81,8 +87,10 @@ double adji_sent_seconds(const adji_range_question *q, double pairs, double cand
 
 static double count_single_seconds(const adji_range_question *q, double pairs, double candidates) {
   const adji_costs *costs = &q->join->ctx->costs;
-  double evaluation = 0.5 * evaluation_ns(q, candidates) * list_factor(q);
-  return seconds_of(q, evaluation + (double)q->join->left->count * costs->degree_ns + pairs * costs->counted_pair_ns);
+  bool in_lanes = q->join->left->dim <= ADJI_FEW_DIMS && !q->codes && !q->join->style.one_way; /* cpu/single.c */
+  double evaluation = 0.5 * evaluation_ns(q, candidates) * (in_lanes ? costs->mirrored_evaluation : list_factor(q));
+  double pair_ns = in_lanes ? costs->mirrored_pair_ns : costs->counted_pair_ns;
+  return seconds_of(q, evaluation + (double)q->join->left->count * costs->degree_ns + pairs * pair_ns);
 }
 
 static adj_status refuse_single(const adji_measure *measure) {

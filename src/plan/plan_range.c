@@ -190,6 +190,7 @@ static adj_status estimate(adj_plan *plan) {
   plan->estimated_pairs = found.pairs;
   plan->estimated_candidates = found.candidates;
   plan->question.count_ns = found.count_ns;
+  plan->question.filled = found.filled;
   return status;
 }
 
@@ -437,7 +438,7 @@ adj_status adji_plan_range_as_chosen(adj_plan *plan, adji_algorithm algorithm) {
 void adji_forget_cores(adj_plan *plan) {
   adji_engine_clear(&plan->engine);
   plan->question.codes = false;
-  plan->question.count_ns = 0;
+  plan->question.count_ns = plan->question.filled = 0;
 }
 
 void adji_forget_device(adj_plan *plan) {
