@@ -92,7 +92,7 @@ bool adji_pool_select(adji_knn_group *g, uint32_t q) {
   adji_guess *guess = &g->guess;
   uint32_t count = p->counts[q];
   uint32_t needed = g->k + (g->own[q] != ADJ_NO_ID);
-  bool few = count < needed, many = count > p->most;
+  bool few = needed > count, many = p->most < count;
   guess->scale *= few ? GROW : many ? 1 / GROW : SHRINK;
   guess->scale = guess->scale > LARGEST_SCALE ? LARGEST_SCALE : guess->scale;
   guess->worth += few || many ? -WORTH_FAILURE : guess->worth < WORTH_MOST;
