@@ -82,7 +82,7 @@ struct adji_team {
   _Atomic uint32_t busy;       /* lanes still in the current loop     */
   bool quit;
   uint32_t spins;       /* before a thread sleeps             */
-  int creator_core;     /* where the team was created; -1: not known */
+  int creator_core;     /* where the team was created, if it has a thread for every core; otherwise -1 */
   adj_status status;    /* of the lowest task that failed in   */
   uint64_t failed_task; /* the current loop                    */
   char message[1024];
@@ -147,12 +147,13 @@ static void await_end(const adji_team *team) {
 
 /* Moves this thread to another core than the creator's and those of other lanes; it may leave that again. Some kernels
  * keep a new thread on the core of its creator for the first milliseconds, though others are idle: counting the
- * neighbours of a million points, the first join of a process took two cores as long as one. */
+ * neighbours of a million points, the first join of a process took two cores as long as one. With fewer threads than
+ * cores the kernel is left to choose, since it knows which of them share a core's units. */
 static void spread(const adji_team *team, uint32_t lane) {
 #ifdef CPU_SETSIZE
   cpu_set_t allowed, one;
   int core = team->creator_core;
-  if (!team->spins || core < 0 || sched_getaffinity(0, sizeof allowed, &allowed)) return;
+  if (core < 0 || sched_getaffinity(0, sizeof allowed, &allowed)) return;
   for (uint32_t passed = 0; passed < lane;) {
     core = core + 1 < CPU_SETSIZE ? core + 1 : 0;
     passed += CPU_ISSET(core, &allowed) != 0;
@@ -197,7 +198,7 @@ adji_team *adji_team_create(uint32_t threads) {
   }
   team->size = threads;
   team->spins = threads <= adji_usable_cores() ? SPINS : 0;
-  team->creator_core = sched_getcpu();
+  team->creator_core = threads == adji_usable_cores() ? sched_getcpu() : -1;
   pthread_mutex_init(&team->turn, NULL);
   pthread_mutex_init(&team->lock, NULL);
   pthread_cond_init(&team->work, NULL);

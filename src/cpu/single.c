@@ -125,6 +125,8 @@ static bool counts_both(const single *s, const adji_walk *walk) {
          s->join->left->dim <= ADJI_FEW_DIMS;
 }
 
+_Static_assert(ADJI_GROUP <= UINT8_MAX, "a byte counts the queries of a group that a candidate belongs to");
+
 static adj_status reserve_mirrored(adji_walker *w, uint64_t candidates) {
   if (candidates > w->mirrored_room) {
     uint64_t room = 2 * candidates + sizeof(uint64_t);
