@@ -61,7 +61,7 @@ static const named_setup NEAREST_SETUPS[] = {
     {"kdtree", "test.per_query=off,test.budget=40,device_rows=300,test.cut=off"},
     {NULL, "device_rows=77"},
     {"kdtree", "test.per_query=off,test.device_blocks=2"},
-    {"kdtree", "device_chunk=60"},
+    {"kdtree", "device_chunk=120"},
     {"kdtree", "device_chunk=400,test.per_query=off,device_rows=300,test.pick=off"},
     {"brute", "prefilter=tensor"},
     {"brute", "test.skip=on"},
