@@ -95,11 +95,12 @@ static adj_status list_queries(adji_walker *w, const adji_group *group, adji_tal
   return status;
 }
 
-/* A row may have several lists, so all queries of the group can pass over one panel of candidates
- * before the next is fetched. */
-static adj_status list_group(adji_walker *w, const adji_group *group, adji_tally *tally) {
-  uint32_t most = w->panel.most;
-  if (group->near_total <= most) return list_queries(w, group, tally);
+/* A row may have several lists or counts, so all queries of the group can pass over one panel of up to `most`
+ * candidates before the next is fetched. */
+typedef adj_status (*panel_fn)(adji_walker *w, const adji_group *panel, adji_tally *tally);
+
+static adj_status by_panels(adji_walker *w, const adji_group *group, uint32_t most, panel_fn visit, adji_tally *tally) {
+  if (group->near_total <= most) return visit(w, group, tally);
   adji_group panel = *group;
   adj_status status = ADJ_OK;
   for (uint32_t r = 0; r < group->task.range_count && !status; r++) {
@@ -109,12 +110,16 @@ static adj_status list_group(adji_walker *w, const adji_group *group, adji_tally
       panel.task.ranges = &part;
       panel.task.range_count = 1;
       panel.near_total = part.end - part.begin;
-      status = list_queries(w, &panel, tally);
-      panel.inside_count = 0; /* listed with the first panel */
+      status = visit(w, &panel, tally);
+      panel.inside_count = 0; /* done with the first panel */
       panel.inside_total = 0;
     }
   }
   return status;
+}
+
+static adj_status list_group(adji_walker *w, const adji_group *group, adji_tally *tally) {
+  return by_panels(w, group, w->panel.most, list_queries, tally);
 }
 
 /* ---- Counts only ------------------------------------------------------------------------------------------ */
@@ -128,7 +133,7 @@ static bool counts_both(const single *s, const adji_walk *walk) {
 _Static_assert(ADJI_GROUP <= UINT8_MAX, "a byte counts the queries of a group that a candidate belongs to");
 
 static adj_status reserve_mirrored(adji_walker *w, uint64_t candidates) {
-  if (candidates > w->mirrored_room) {
+  if (!w->mirrored || candidates > w->mirrored_room) {
     uint64_t room = 2 * candidates + sizeof(uint64_t);
     if (!adji_grow(&w->walk.join->ctx->memory, (void **)&w->mirrored, room, 1, 0, "candidates")) return ADJ_E_MEMORY;
     w->mirrored_room = room - sizeof(uint64_t);
@@ -147,10 +152,11 @@ static void add_mirrored(single *s, const uint32_t *ids, uint64_t count, const u
   }
 }
 
-/* Queries that pass over the candidates together, two vectors of f32 with AVX-512. */
-enum { AT_ONCE = 32 };
+/* AT_ONCE: queries that pass over the candidates together, two vectors of f32 with AVX-512. MOST_MIRRORED: candidates
+ * that have counts of their own. */
+enum { AT_ONCE = 32, MOST_MIRRORED = 1 << 16 };
 
-static adj_status count_both(adji_walker *w, const adji_group *group, adji_tally *tally) {
+static adj_status count_queries(adji_walker *w, const adji_group *group, adji_tally *tally) {
   single *s = w->walk.user;
   adji_task task = group->task;
   uint32_t counts[ADJI_GROUP] = {0};
@@ -180,6 +186,10 @@ static adj_status count_both(adji_walker *w, const adji_group *group, adji_tally
     for (uint64_t i = group->inside[r].begin; i < group->inside[r].end; i++)
       add_degree(s, task.right->ids[i], task.query_count);
   return ADJ_OK;
+}
+
+static adj_status count_group(adji_walker *w, const adji_group *group, adji_tally *tally) {
+  return by_panels(w, group, MOST_MIRRORED, count_queries, tally);
 }
 
 /* ---- The pass ---------------------------------------------------------------------------------------- */
@@ -225,7 +235,7 @@ adj_status adji_single_begin(adji_walk *walk, adji_run *run, const adji_pass *pa
   walk->counts = counts_both(s, walk);
   walk->forward = s->mirror;
   walk->sums = s->sums;
-  walk->visit = walk->counts ? count_both : list_group;
+  walk->visit = walk->counts ? count_group : list_group;
   walk->user = s;
   return status ? status : adji_each_row(join->ctx, s->rows, clear_degrees, s);
 }

@@ -324,7 +324,7 @@ static adj_status fill_window(adji_knn_chunks *c) {
   if (!status) status = adji_knn_pool_open(c, window->end_row - window->first_row);
   c->prefaulted = false;
   adji_knn_pairs_open(c);
-  for (uint64_t i = 0; i < c->left->count && !status; i++) {
+  for (uint64_t i = 0; !status && i < c->left->count; i++) {
     status = search_piece(c, i);
     if (!status)
       status = adji_run_report(c->run, "join", 0.8 * (double)(i + 1) / (double)c->left->count,
@@ -388,7 +388,8 @@ uint64_t adji_knn_chunks_size(const adji_worker *worker) {
 
 adj_status adji_knn_chunks_create(const adji_gpu_knn_options *options, adji_knn_chunking chunking, adji_worker *out) {
   if (options->picks && !chunking.picks)
-    return adji_fail(ADJ_E_UNSUPPORTED, "tuning: test.pick=on: the device has no room for all points");
+    return adji_fail(ADJ_E_UNSUPPORTED,
+                     "tuning: test.pick=on: the device has no room for all points, or regions are too small");
   adji_knn_chunks *c = aligned_alloc(ADJI_LINE, sizeof *c);
   if (!c) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
   memset(c, 0, sizeof *c);

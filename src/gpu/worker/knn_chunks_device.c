@@ -67,6 +67,7 @@ static adj_status count_regions(adji_knn_chunks *c, const adj_dataset *set, adji
     double none = -1;
     status = count_region(c, rows, i, right ? &c->margins[i] : &none, &out->regions);
     *fit = out->regions.all[i] <= c->size;
+    if (!status) status = adji_check_cancel(c->join.ctx);
   }
   return status || !*fit ? status : adji_knn_pieces_list(c, out);
 }
@@ -90,9 +91,9 @@ adj_status adji_knn_hold(adji_knn_chunks *c) {
   adji_trace(c->join.ctx, "hold", 0, begun, c->join.right->count);
   if (!status && fit) return ADJ_OK;
   adji_knn_release(c);
+  adji_knn_regions_clear(c);
   if (status && status != ADJ_E_DEVICE_MEMORY) return status;
   c->on_device = false;
-  adji_knn_regions_clear(c);
   return adji_knn_regions_make(c);
 }
 

@@ -87,7 +87,10 @@ adj_status adji_knn_inner_make(adji_knn_chunks *c) {
   } else {
     status = make_pieces(c, c->join.right, NULL, &c->inner_pieces);
   }
-  if (!status) c->inner = &c->inner_pieces;
+  if (status)
+    clear_pieces(&c->join.ctx->memory, &c->inner_pieces);
+  else
+    c->inner = &c->inner_pieces;
   return status;
 }
 
