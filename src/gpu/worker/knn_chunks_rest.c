@@ -97,7 +97,7 @@ static adj_status mark_some(void *user, uint64_t task, uint32_t lane) {
   adji_marked mine = r->marked;
   double low[ADJI_MARKED_DIMS] = {0}, high[ADJI_MARKED_DIMS] = {0};
   uint64_t begin, end, marks = 0;
-  mine.words = r->lane_words + lane * ADJI_MARKED_WORDS;
+  mine.words = r->lane_words + lane * (uint64_t)ADJI_MARKED_WORDS;
   adji_slice(r->rows, MARK_TASKS * (uint64_t)r->c->join.ctx->threads, task, &begin, &end);
   for (uint64_t i = begin; i < end; i++) {
     box_of(r->c, i, low, high);
@@ -115,7 +115,7 @@ static void join_marks(void *user, uint64_t begin, uint64_t end) {
   rest *r = user;
   for (uint64_t word = begin; word < end; word++)
     for (uint32_t lane = 0; lane < r->c->join.ctx->threads; lane++)
-      r->marked.words[word] |= r->lane_words[lane * ADJI_MARKED_WORDS + word];
+      r->marked.words[word] |= r->lane_words[lane * (uint64_t)ADJI_MARKED_WORDS + word];
 }
 
 static adj_status mark_rows(rest *r) {
