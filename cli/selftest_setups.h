@@ -25,7 +25,8 @@ int setup_count(adj_backend backend, bool nearest);
 /* Setup a; number is that of the case, by which the papers' kernels take turns. */
 void setup_choose(adj_backend backend, bool nearest, int a, uint32_t number, test_setup *out);
 
-/* Whether a case leaves it out: half of a GPU's many setups for kNN joins take turns. */
+/* Whether a case leaves it out: of the many setups of a GPU most take turns, half of them for kNN joins and a third for
+ * range joins. */
 bool setup_is_left_out(adj_backend backend, bool nearest, int a, uint32_t number);
 
 /* Appends " (algorithm, tuning)" to a message. */
