@@ -232,7 +232,8 @@ static adj_status search_rows(adji_knn_chunks *c, uint64_t *row, uint64_t end) {
   return status;
 }
 
-/* The first of the part's rows that is not below `row`; `end` of all rows is below none. */
+/* The first of the part's rows that is not below `row`. end: the number of all rows. Ids are read only if `row` is
+ * neither 0 nor the end. */
 static uint64_t first_at(const adji_knn_part *part, uint64_t row, uint64_t end) {
   uint64_t low = row < end ? 0 : part->rows, high = row ? part->rows : 0;
   while (low < high) {

@@ -141,7 +141,8 @@ static inline char *adji_knn_paired_at(const adji_knn_chunks *c, uint64_t row) {
   return base + number / 2 * 2 * c->join.k * sizeof(uint32_t);
 }
 
-/* make: cuts and margins, of which knn_chunks.h says the rest; list: the points by region, by the host. */
+/* make: cuts and margins, and the lists too unless the device picks regions. list: the host lists the points by region.
+ */
 adj_status adji_knn_regions_make(adji_knn_chunks *c);
 adj_status adji_knn_regions_list(adji_knn_chunks *c);
 void adji_knn_regions_clear(adji_knn_chunks *c);

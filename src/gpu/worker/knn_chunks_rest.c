@@ -18,7 +18,7 @@
 #include "gpu/worker/knn_chunks_private.h"
 #include "index/marked.h"
 
-/* SAMPLED: rows that slabs are taken from. MARK_TASKS: a thread. SLICE: points of a task, in words of 64 bits. */
+/* SAMPLED: rows that slabs are taken from. MARK_TASKS: of each thread. SLICE: points of a task, in words of 64 bits. */
 enum { SAMPLED = 1024, MARKS_A_ROW = 512, MARK_TASKS = 8, SLICE = 512 };
 
 typedef struct rest {
@@ -86,7 +86,7 @@ static uint64_t most_marks(const rest *r) {
   return MARKS_A_ROW * r->rows + (UINT64_C(1) << 22);
 }
 
-/* One set: its points are also rows, of which most are complete already, and no row finds itself. */
+/* One set: its points are also rows, most of which are complete already. These bits tell which are not. */
 static void note_row(rest *r, uint32_t row) {
   atomic_fetch_or_explicit(&r->open[row / 64], UINT64_C(1) << row % 64, memory_order_relaxed);
 }
