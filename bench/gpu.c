@@ -8,7 +8,7 @@
  *             [--algorithm grid]
  *   bench/gpu --hybrid [--case NAME] [--neighbours K] [--repeats N] [--points N] [--tuning TEXT] [--quick]
  *   bench/gpu --hybrid-range [--case NAME] [--mean N] [--repeats N] [--points N] [--tuning TEXT]
- *   bench/gpu --auto [--seconds S] [--repeats N] [--quick] [--seed N]
+ *   bench/gpu --auto [--seconds S] [--repeats N] [--quick] [--seed N] [--case TEXT]
  *   bench/gpu --auto-sets | --auto-cold [--case NAME] [--repeats N] [--quick]
  *   bench/gpu --dims [--case NAME] [--repeats N] [--points N] [--plain N] [--radius R] [--quick] [--check]
  *   bench/gpu --spread [--case NAME] [--repeats N] [--points N] [--quick] [--check]

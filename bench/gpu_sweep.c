@@ -3,7 +3,7 @@
  * How far `auto` is from the best way to do a join, where a device is open, and its forecasts from what happens: a
  * sweep like `bench.py auto`, over dimensions, numbers of points, metrics, radii and k.
  *
- *   bench/gpu --auto [--seconds S] [--repeats N] [--quick] [--seed N]
+ *   bench/gpu --auto [--seconds S] [--repeats N] [--quick] [--seed N] [--case TEXT]
  *
  * From host memory to host memory, f32, adj_plan_create included; milliseconds, smallest of the repeats, which take
  * turns. count, csr: a range join with about so many neighbours a point; knn: so many nearest, with distances. The ways
@@ -16,7 +16,7 @@
  *   told     the forecast of the join, over what it took; right if it is within a factor of 2, or of 2 ms
  *
  * Joins come in an order of which any beginning has some of everything; --seconds ends the sweep there. --quick: up to
- * 100,000 points. --seed: another order. The last lines tell how many joins are within 1.15 and 1.3, and the worst.
+ * 100,000 points. --seed: another order. --case: joins only whose name in the table begins with it. The last lines tell how many joins are within 1.15 and 1.3, and the worst.
  */
 #include <math.h>
 #include <stdio.h>
@@ -260,18 +260,32 @@ static void run_question(sweep *s, const question *q) {
   judge(s, q, ways, count);
 }
 
+static bool is_wanted(const sweep *s, const question *q) {
+  char name[96];
+  name_of(s, q, name, sizeof name);
+  return !s->options->name || !strncmp(name, s->options->name, strlen(s->options->name));
+}
+
+static bool any_wanted(sweep *s, const set *one) {
+  s->set = one;
+  for (uint32_t i = 0; i < one->question_count; i++)
+    if (is_wanted(s, &one->questions[i])) return true;
+  return false;
+}
+
 static void run_set(sweep *s, const set *one) {
+  if (!any_wanted(s, one)) return;
   adj_generate_options generate;
   adj_generate_options_init(&generate, sizeof generate);
   generate.name = one->points;
   generate.count = one->count;
   generate.dim = one->dim;
-  s->set = one;
   s->degrees = malloc(one->count * sizeof *s->degrees);
   if (!s->degrees) exit(1);
   stop_on(adj_dataset_generate(s->ctx, &generate, &s->points));
   for (uint32_t i = 0; i < one->question_count; i++) {
     question q = one->questions[i];
+    if (!is_wanted(s, &q)) continue;
     adj_join_spec nearest = sweep_spec(sweep_metric(one->metric), ADJ_BACKEND_GPU, 1, 0);
     if (!q.k) stop_on(radius_of_mean(s->ctx, s->points, &nearest, q.mean, &q.radius));
     run_question(s, &q);
