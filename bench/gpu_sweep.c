@@ -16,7 +16,8 @@
  *   told     the forecast of the join, over what it took; right if it is within a factor of 2, or of 2 ms
  *
  * Joins come in an order of which any beginning has some of everything; --seconds ends the sweep there. --quick: up to
- * 100,000 points. --seed: another order. --case: joins only whose name in the table begins with it. The last lines tell how many joins are within 1.15 and 1.3, and the worst.
+ * 100,000 points. --seed: another order. --case: joins only whose name in the table begins with it. The last lines tell
+ * how many joins are within 1.15 and 1.3, and the worst.
  */
 #include <math.h>
 #include <stdio.h>

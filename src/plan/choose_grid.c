@@ -109,7 +109,7 @@ static uint32_t choose_axis_count(const adji_chooser *c) {
     double cost = n / (1 + cell_population) * ranges * costs->lookup_ns + n * full * adji_grid_vector_ns(c);
     if (c->gpu) cost = adji_grid_device_cost(c, cell_population * exp(-uneven), ranges, candidates[k]);
     if (c->gpu && !k) cost = fmin(cost, adji_grid_all_pairs_cost(c));
-    if (c->gpu && k) cost += adji_warp_instructions(costs, cut_seconds(c, k));
+    if (c->gpu && k) cost = cost * adji_grid_step_factor(c) + adji_warp_instructions(costs, cut_seconds(c, k));
     if (cost < best) {
       best = cost;
       axes = k;

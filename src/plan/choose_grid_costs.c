@@ -41,6 +41,10 @@ double adji_grid_device_cost(const adji_chooser *c, double cell_population, doub
                          n * steps * (w->warp_sparse_dim * dims + w->warp_sparse));
 }
 
+double adji_grid_step_factor(const adji_chooser *c) {
+  return adji_plain_step(c->ask->measure->step) == ADJI_STEP_L2 ? 1 : c->ctx->costs.device_other_step;
+}
+
 /* Comparing all pairs in tiles; INFINITY: there are no kernels for it, or they are not wanted. */
 double adji_grid_all_pairs_cost(const adji_chooser *c) {
   adji_grid_choice none = {0};

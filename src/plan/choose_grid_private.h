@@ -78,6 +78,8 @@ double adji_grid_vector_ns(const adji_chooser *c);
 /* Of a GPU, in instructions of a warp: with a grid; for all pairs in tiles, INFINITY if there are no kernels for it;
  * through the prefilter of tensor cores, with so many candidates a query. */
 double adji_grid_device_cost(const adji_chooser *c, double cell_population, double ranges, double candidates);
+/* What other metrics take of that. */
+double adji_grid_step_factor(const adji_chooser *c);
 double adji_grid_all_pairs_cost(const adji_chooser *c);
 double adji_grid_tensor_cost(const adji_chooser *c, double candidates);
 

@@ -206,6 +206,7 @@ bool adji_choose_device_all_pairs(const adji_range_question *q, const adji_grid_
 bool adji_choose_device_mirrored(const adji_range_question *q, const adji_grid_choice *grid) {
   if (!q->join->self_join || q->tuning->mirrored == ADJI_OFF) return false;
   if (adji_choose_device_all_pairs(q, grid)) return true; /* in tiles nothing speaks against it */
+  if (!adji_gpu_can_mirror(q->measure, q->join->left->dim)) return false;
   return q->tuning->mirrored == ADJI_ON || (grid->grid.axis_count && grid->cell_population < 64);
 }
 

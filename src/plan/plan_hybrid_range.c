@@ -116,8 +116,8 @@ static bool cores_are_quicker(adj_plan *plan, const adji_gpu_worker_options *opt
   return true;
 }
 
-/* How long the device takes, as exactly as needed: an upper bound from a sample may show that it finishes before cores
- * could help; otherwise some queries are timed, and then more. */
+/* How long the device takes, as exactly as needed: a sample may show that it finishes before cores could help;
+ * otherwise some queries are timed, and then more. */
 static adj_status ask_device(const adj_plan *plan, const adji_gpu_worker_options *options, adji_worker *worker,
                              adji_range_trial *trial, adji_share_times *t) {
   uint64_t all = plan->left->count, few = all / FIRST_PART;
@@ -136,20 +136,6 @@ static adj_status ask_device(const adj_plan *plan, const adji_gpu_worker_options
   return status;
 }
 
-/* What a device alone is likely to take. A sample gives an upper bound: about 80,000 queries keep all warps of a device
- * busy, and fewer take as long. In a sample a warp has two queries instead of 32, which look up cells for themselves;
- * that is two of five parts of the time of a whole warp. In few dimensions that is accounted for but for a factor of 2.
- */
-static adji_range_trial likely_trial(const adj_plan *plan, const adji_range_trial *trial) {
-  enum { FEW_DIMS = 3 };
-  static const double BUSY = 80000, SAMPLED = 10240, SAMPLED_IN_FEW = 40000;
-  adji_range_trial likely = *trial;
-  double all = (double)plan->left->count, queries = plan->left->dim > FEW_DIMS ? SAMPLED : SAMPLED_IN_FEW;
-  bool sampled = trial->queries == adji_device_sample(plan) && queries < all;
-  if (sampled && !plan->device.grid.tensor.use) likely.count_s /= fmax(fmin(all, BUSY) / queries, 1);
-  return likely;
-}
-
 /* Gives the join to the device alone if that is quicker: then plan->choice.backend is ADJ_BACKEND_GPU. */
 static adj_status choose_alone(adj_plan *plan, const adji_gpu_worker_options *options, adji_pending_device *device,
                                adji_range_trial *trial) {
@@ -157,15 +143,13 @@ static adj_status choose_alone(adj_plan *plan, const adji_gpu_worker_options *op
   if (adji_pending_wait(device)) return ADJ_OK;                             /* handled by adji_pending_add() */
   if (ask_device(plan, options, &device->worker, trial, &t)) return ADJ_OK; /* it will fail again */
   if (adji_sharing_pays(&t)) return ADJ_OK;
-  adji_range_trial likely = likely_trial(plan, trial);
-  double forecast_s = times_of(plan, options, &likely).alone;
   adji_forget_cores(plan);
   adji_pending_give(device, &plan->engine, &plan->join);
   plan->choice.backend = ADJ_BACKEND_GPU;
   plan->choice.algorithm = plan->device.grid.grid.axis_count ? ADJI_ALGORITHM_GRID : ADJI_ALGORITHM_BRUTE;
   plan->choice.single = plan->choice.staged = false;
-  plan->estimated_seconds = forecast_s;
-  plan->estimated_count_seconds = likely.count_s;
+  plan->estimated_seconds = t.alone;
+  plan->estimated_count_seconds = trial->count_s;
   plan->estimated_pairs = trial->pairs;
   plan->estimated_candidates = trial->candidates;
   plan->sampled = trial->queries;
@@ -267,12 +251,13 @@ static bool device_takes_regions(adj_plan *plan, adji_algorithm algorithm) {
   return true;
 }
 
-/* ---- All pairs in many dimensions -------------------------------------------------------------------- */
+/* ---- All pairs ------------------------------------------------------------------------------------------ */
 
-/* Without a grid and tensor cores a device compares its queries with every right point, in tiles. It is not timed
- * before: how long that takes is known well enough. */
+/* Without a grid and tensor cores a device compares its queries with every right point: in many dimensions in tiles,
+ * and inner products always. It is not timed before: how long that takes is known well enough. */
 static bool compares_all(const adj_plan *plan) {
-  return plan->device.options.range.all_pairs && !plan->tuning.share && adji_gpu_worker_count(plan->ctx) == 1;
+  bool all = plan->device.options.range.all_pairs || !adji_measure_grows(&plan->measure);
+  return all && !plan->tuning.share && adji_gpu_worker_count(plan->ctx) == 1;
 }
 
 /* One pass of the cores over all pairs. */

@@ -29,6 +29,8 @@ typedef struct range_device {
   uint64_t batch_bytes, slots, slices; /* as in the options                 */
   bool has_order;                      /* of the cores, from the beginning  */
   bool by_point;                       /* which counts all queries at once  */
+  bool by_tensor;                      /* through tensor cores              */
+  uint32_t blocks;                     /* at most; 0: as many as fit        */
   double candidates;                   /* estimated; 0: not known           */
   adji_lists lists;
   const adji_pass *pass;
@@ -316,7 +318,7 @@ static adj_status open_range(range_device *d, const adji_gpu_range_options *opti
  * it may have to be made. */
 static adj_status borrow(range_device *d, const adji_gpu_worker_options *options, uint32_t number,
                          adji_gpu_range_options *range) {
-  bool own = options->reopened || range->order || d->by_point || (range->tensor && range->tensor->use);
+  bool own = options->reopened || range->order || d->by_point || d->by_tensor;
   if (!range->lender || (own && !range->tree)) return ADJ_OK;
   adji_gpu_right_options wanted = {.form = range->tree ? ADJI_RIGHT_TREE : ADJI_RIGHT_GRID,
                                    .grid = range->grid,
@@ -365,6 +367,8 @@ adj_status adji_gpu_range_worker_create(const adji_gpu_worker_options *options, 
   d->slots = options->slots;
   d->slices = options->slices;
   d->by_point = adji_access_by_point(options->range.points.access);
+  d->by_tensor = options->range.tensor && options->range.tensor->use;
+  d->blocks = options->range.blocks;
   const adji_gpu_lender *lender = options->range.lender;
   adj_status status = open_device(d, options, number);
   while (status == ADJ_E_DEVICE_MEMORY && lender && lender->drop(lender->owner, number))
@@ -427,9 +431,22 @@ uint64_t adji_gpu_range_worker_cells(const adji_worker *worker) {
   return adji_gpu_range_cells(((const range_device *)worker->state)->range);
 }
 
-/* In few dimensions a lane of a warp has a query of its own, and a sample fills two lanes of 32: that takes as long as
- * if all were filled, which would meet twice as many candidates at most. */
-enum { LANE_DIM = 3, LANE_QUERIES = 8 };
+/* A sample does not keep a device busy: on an H200 about 600 queries a multiprocessor do, and fewer take as long. Where
+ * a lane of a warp has a query of its own, in few dimensions, a sample fills two lanes of 32; that takes as long as if
+ * all were filled, which would meet twice as many candidates. In more dimensions a warp of a sample has two queries
+ * instead of 32, which look up cells for themselves: two of five parts of the time of a whole warp. These are the
+ * queries that take as long as a sample on 132 multiprocessors. */
+enum { LANE_DIM = 3, LANE_QUERIES = 8, BUSY_QUERIES = 606, BLOCK_QUERIES = 128 };
+static const double SAMPLED_IN_FEW = 40000. / 80000, SAMPLED = 10240. / 80000;
+
+/* By how much a sample overstates what all queries take. */
+static double sample_excess(const range_device *d) {
+  bool few = d->join.left->dim <= LANE_DIM;
+  double busy = (double)adji_gpu_multiprocessors(d->gpu) * BUSY_QUERIES, all = (double)d->join.left->count;
+  if (d->blocks) busy = fmin(busy, (double)d->blocks * BLOCK_QUERIES);
+  double share = fmin(all / busy, 1), sampled = few ? SAMPLED_IN_FEW : SAMPLED;
+  return fmax(share / sampled, 1) * (few ? LANE_QUERIES : 1);
+}
 
 /* What launches and waits take of a trial, however few queries it has: of a sample, and of a list. */
 static const double SAMPLE_S = 30e-6, LIST_S = 200e-6;
@@ -459,7 +476,7 @@ adj_status adji_gpu_range_worker_guess(adji_worker *worker, uint64_t sample, adj
   adj_status status = adji_gpu_range_sample(d->range, queries, &pairs, &candidates);
   double seconds = adji_gpu_range_work(d->range).kernel_s - before;
   adji_gpu_unlock(d->gpu);
-  if (d->join.left->dim <= LANE_DIM && queries < all) seconds /= LANE_QUERIES;
+  if (queries < all && !d->by_tensor) seconds /= sample_excess(d);
   if (!status) *out = scale_up(d, queries, less_begin(seconds, SAMPLE_S), pairs * part, candidates * part);
   d->candidates = out->candidates;
   return status;

@@ -50,7 +50,7 @@ typedef struct adji_range_trial {
   double pairs, candidates;
   uint64_t queries; /* that were tried */
 } adji_range_trial;
-/* By the time of the kernel that estimates. An upper bound, since few queries do not keep a device busy. */
+/* By the time of the kernel that estimates: rough, since few queries do not keep a device busy. */
 adj_status adji_gpu_range_worker_guess(adji_worker *worker, uint64_t sample, adji_range_trial *out);
 /* By the time of two lists. The first list of all includes loading kernels; then the time of the second is an upper
  * bound, too. */
