@@ -167,6 +167,8 @@ double adji_knn_seconds(const adji_join *join, bool few);
 double adji_device_step_factor(const adji_costs *costs, const adji_measure *measure);
 /* By brute force on a device, with or without tensor cores. */
 double adji_device_brute_seconds(const adji_join *join, bool tensor);
+/* Whether points are so near to each other that the prefilter of tensor cores passes most of them. */
+bool adji_too_near_for_halves(const adji_join *join);
 
 /* ---- Cores and devices --------------------------------------------------------------------------------- */
 

@@ -29,6 +29,13 @@ static bool are_few(const adji_join *join) {
 
 static double distance_sq(const adj_dataset *a, uint64_t i, const adj_dataset *b, uint64_t j) {
   double sum = 0;
+  if (a->type == ADJ_F32 && a->column_stride == sizeof(float) && b->column_stride == sizeof(float)) {
+    const float *x = (const float *)(const void *)(a->data + i * a->row_stride);
+    const float *y = (const float *)(const void *)(b->data + j * b->row_stride);
+    for (uint32_t d = 0; d < a->dim; d++)
+      sum += ((double)x[d] - (double)y[d]) * ((double)x[d] - (double)y[d]);
+    return sum;
+  }
   for (uint32_t d = 0; d < a->dim; d++) {
     double t = adji_dataset_at(a, i, d) - adji_dataset_at(b, j, d);
     sum += t * t;
@@ -36,11 +43,9 @@ static double distance_sq(const adj_dataset *a, uint64_t i, const adj_dataset *b
   return sum;
 }
 
-/* Whether points of a sample have others much nearer than most: in clusters, or along few directions. In many
- * dimensions all points are about as far from each other otherwise, and a tree excludes none. */
-static bool are_clustered(const adji_join *join) {
+/* Whether most of some points have others in a sample whose squared distance is less than that part of the mean. */
+static bool have_near(const adji_join *join, double part) {
   enum { QUERIES = 16, POINTS = 256, LEAST_POINTS = 4096 };
-  static const double MUCH_NEARER_SQ = 0.25;
   uint64_t left = join->left->count, right = join->right->count, near = 0;
   if (right < LEAST_POINTS || left < QUERIES) return false;
   for (uint64_t q = 0; q < QUERIES; q++) {
@@ -52,9 +57,22 @@ static bool are_clustered(const adji_join *join) {
       nearest = fmin(nearest, s);
       sum += isinf(s) ? 0 : s;
     }
-    near += nearest < MUCH_NEARER_SQ * sum / POINTS;
+    near += nearest < part * sum / POINTS;
   }
   return near > QUERIES / 2;
+}
+
+/* In clusters, or along few directions. In many dimensions all points are about as far from each other otherwise, and a
+ * tree excludes none. */
+static bool are_clustered(const adji_join *join) {
+  return have_near(join, 0.25);
+}
+
+/* Halves tell distances apart that are a 7,000th of the usual one, and with their products a 100th. 10,000 x 128 points
+ * in clusters took an H200 4.7 ms through tensor cores, and 2.1 without. */
+bool adji_too_near_for_halves(const adji_join *join) {
+  static const double PART = 1. / 32;
+  return have_near(join, PART * PART);
 }
 
 adji_knn_choice adji_choose_knn(const adji_join *join) {

@@ -141,6 +141,20 @@ static adji_brute_method brute_method(const adji_tuning *t) {
   return t->prefilter == ADJI_PREFILTER_GEMM ? ADJI_METHOD_GEMM : ADJI_METHOD_AUTO;
 }
 
+/* Whether brute force on a device may go through tensor cores. */
+static bool takes_tensor(const adj_plan *plan) {
+  const adji_join *join = &plan->join;
+  return plan->measure.step == ADJI_STEP_L2 && join->left->dim <= ADJI_TENSOR_MOST_DIM &&
+         plan->tuning.prefilter != ADJI_PREFILTER_OFF &&
+         adji_tensor_pays(join->left->count, join->right->count, join->k);
+}
+
+/* Whether it had better not. Too few queries to try it first are judged by a sample of the points. */
+static bool avoids_tensor(const adj_plan *plan) {
+  return !plan->tuning.prefilter && plan->tuning.skip != ADJI_ON && !adji_tensor_is_probed(plan->left->count) &&
+         adji_too_near_for_halves(&plan->join);
+}
+
 adji_knn_request adji_knn_request_of(const adj_plan *plan) {
   return (adji_knn_request){.options = {.join = &plan->join,
                                         .measure = &plan->measure,
@@ -182,14 +196,6 @@ adj_status adji_check_knn_kernels(const adj_plan *plan) {
   return ADJ_OK;
 }
 
-/* Whether brute force on a device goes through tensor cores. */
-static bool takes_tensor(const adj_plan *plan) {
-  const adji_join *join = &plan->join;
-  return plan->measure.step == ADJI_STEP_L2 && join->left->dim <= ADJI_TENSOR_MOST_DIM &&
-         plan->tuning.prefilter != ADJI_PREFILTER_OFF &&
-         adji_tensor_pays(join->left->count, join->right->count, join->k);
-}
-
 adj_status adji_plan_knn_on_gpu(adj_plan *plan, adji_algorithm algorithm) {
   uint64_t begin = adji_now_ns();
   const char *reason;
@@ -205,7 +211,9 @@ adj_status adji_plan_knn_on_gpu(adj_plan *plan, adji_algorithm algorithm) {
   plan->estimated_pairs = (double)plan->left->count * adji_join_reach(&plan->join);
   if (options->brute) {
     plan->estimated_candidates = (double)plan->left->count * (double)plan->right->count;
-    plan->estimated_seconds = adji_device_brute_seconds(&plan->join, takes_tensor(plan));
+    bool tensor = takes_tensor(plan), avoided = tensor && avoids_tensor(plan);
+    if (avoided) request.choice.method = ADJI_METHOD_MATRIX;
+    plan->estimated_seconds = adji_device_brute_seconds(&plan->join, tensor && !avoided);
   }
   because(plan, "%s", reason);
   adji_worker worker;

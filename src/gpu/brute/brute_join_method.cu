@@ -111,11 +111,11 @@ static uint64_t batch_size(const adji_gpu_brute *b, const adji_brute_job *job) {
 /* Queries of the first batch where the prefilter was not asked for. Where many points are nearer to each other than
  * halves can tell, most of them pass, and the matrix method is quicker: 100,000 x 10 points in clusters took an H200 39
  * ms through tensor cores, and 28 without. */
-enum { PROBED = 8192, LEAST_BEHIND = 3 };
+static constexpr uint64_t PROBED = ADJI_TENSOR_PROBED;
 
 static bool is_probed(const adji_gpu_brute *b, const adji_brute_job *job) {
   return b->choice.method == ADJI_METHOD_AUTO && !adji_tensor_in_order(&b->points) &&
-         job->queries / PROBED > LEAST_BEHIND;
+         adji_tensor_is_probed(job->queries);
 }
 
 /* Whether the prefilter is quicker for the queries behind a probe, which took so long. */
@@ -133,7 +133,7 @@ static adj_status search_batches(adji_gpu_brute *b, const adji_brute_job *job, u
   bool ordered = adji_tensor_in_order(&b->points), probe = !*done && most > PROBED && is_probed(b, job);
   adj_status status = ADJ_OK;
   while (*done < job->queries && !status && !(ordered && b->skip_fails)) {
-    adji_brute_job some = batch_of(job, *done, probe ? static_cast<uint64_t>(PROBED) : most);
+    adji_brute_job some = batch_of(job, *done, probe ? PROBED : most);
     status = adji_check_cancel(b->join.ctx);
     if (!status) status = search_batch(b, &some);
     if (status == ADJ_E_DEVICE_MEMORY && most > unit) {

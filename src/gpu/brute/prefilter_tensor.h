@@ -43,6 +43,12 @@ enum {
  * part of the points, so is selecting from a matrix: 10,000 points in 128 dimensions with k = 1,000 took an H200 4.4 ms
  * instead of 9.1. */
 enum { ADJI_TENSOR_FEW_QUERIES = 64, ADJI_TENSOR_FEW_POINTS = 2048, ADJI_TENSOR_LEAST_PART = 24 };
+/* Of more queries than four times that, so many are tried first (brute_join_method.cu). */
+enum { ADJI_TENSOR_PROBED = 8192 };
+static inline bool adji_tensor_is_probed(uint64_t queries) {
+  return queries / ADJI_TENSOR_PROBED > 3;
+}
+
 static inline bool adji_tensor_pays(uint64_t queries, uint64_t points, uint64_t k) {
   return queries >= ADJI_TENSOR_FEW_QUERIES && points >= ADJI_TENSOR_FEW_POINTS && k <= ADJI_TENSOR_MOST_K &&
          points >= ADJI_TENSOR_LEAST_PART * k;
