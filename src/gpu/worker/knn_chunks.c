@@ -323,7 +323,7 @@ static adj_status fill_window(adji_knn_chunks *c) {
     if (!status && !c->join.self_join) status = adji_knn_part_open(c, c->left, &c->left_parts[i]);
   }
   if (!status) status = adji_knn_pool_open(c, window->end_row - window->first_row);
-  c->prefaulted = false;
+  c->prefaulted = c->last = false;
   adji_knn_pairs_open(c);
   for (uint64_t i = 0; !status && i < c->left->count; i++) {
     status = search_piece(c, i);
@@ -332,6 +332,7 @@ static adj_status fill_window(adji_knn_chunks *c) {
                                c->run->tally.pairs + atomic_load(&c->pairs), false);
   }
   if (!status) status = adji_knn_settle(c);
+  c->last = true;
   if (!status) status = adji_knn_pool_flush(c);
   if (!status) status = adji_knn_pairs_close(c);
   free_buffers(c);

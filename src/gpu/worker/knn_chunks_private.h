@@ -93,6 +93,7 @@ typedef struct adji_knn_chunks {
   adji_knn_part parts[2], left_parts[2], *part, *left_part;
   adji_knn_found waiting; /* rows that are still on the device */
   bool prefaulted;
+  bool last;        /* no more regions: only rows of the pool are missing */
   const void *rest; /* of knn_chunks_rest.c, at work */
   adji_knn_pool pool;
   uint64_t batch; /* rows of the pool that visit at a time */

@@ -240,7 +240,9 @@ static adj_status search(rest *r) {
     adji_knn_found found = {.first = row};
     if (c->on_device && join.self_join) found.numbers = r->picked.own_ids;
     status = adji_gpu_knn_begin(knn, row, &found.table);
-    if (!status) status = adji_gpu_knn_end(knn);
+    if (!status && c->last) status = adji_knn_pairs_close(c); /* while the device searches */
+    adj_status ended = adji_gpu_knn_end(knn);
+    if (!status) status = ended;
     found.end = found.table.end_row;
     if (!status) status = adji_knn_rows_fetch(c, &found, place_rows);
     if (!status) status = adji_check_cancel(c->join.ctx);
