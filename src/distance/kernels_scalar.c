@@ -4,6 +4,12 @@
  */
 #include <math.h>
 
+/* An x86-64 CPU that needs these has no FMA either: each step is a call, and kernels for single dimensions gain
+ * nothing. */
+#if defined(__x86_64__) && !defined(ADJOIN_FEW_INSTANCES)
+#define ADJOIN_FEW_INSTANCES
+#endif
+
 #define V_LOAD(p) (*(p))
 #define V_STORE(p, v) (*(p) = (v))
 #define V_SET1(x) (x)

@@ -22,7 +22,7 @@
 
 /* ADJOIN_FEW_INSTANCES: for builds that need not be fast. */
 #ifdef ADJOIN_FEW_INSTANCES
-#define FIXED_DIMENSIONS(X) X(3)
+#define FIXED_DIMENSIONS(X) X(2) X(3)
 #else
 #define FIXED_DIMENSIONS(X) X(1) X(2) X(3) X(4) X(5) X(6)
 #endif
