@@ -27,15 +27,26 @@ static bool are_few(const adji_join *join) {
   return costs->few_begin_ns + left * right * pair_ns < costs->few_tree_dim_ns * join->left->dim * right;
 }
 
+/* The sums of every fourth dimension, side by side, since each addition waits for the one before. */
+static double packed_distance_sq(const float *x, const float *y, uint32_t dim) {
+  enum { SIDES = 4 };
+  double sums[SIDES] = {0};
+  uint32_t d = 0;
+  for (; d + SIDES <= dim; d += SIDES)
+    for (uint32_t i = 0; i < SIDES; i++) {
+      double t = (double)x[d + i] - (double)y[d + i];
+      sums[i] += t * t;
+    }
+  for (; d < dim; d++)
+    sums[0] += ((double)x[d] - (double)y[d]) * ((double)x[d] - (double)y[d]);
+  return sums[0] + sums[1] + sums[2] + sums[3];
+}
+
 static double distance_sq(const adj_dataset *a, uint64_t i, const adj_dataset *b, uint64_t j) {
+  if (a->type == ADJ_F32 && a->column_stride == sizeof(float) && b->column_stride == sizeof(float))
+    return packed_distance_sq((const float *)(const void *)(a->data + i * a->row_stride),
+                              (const float *)(const void *)(b->data + j * b->row_stride), a->dim);
   double sum = 0;
-  if (a->type == ADJ_F32 && a->column_stride == sizeof(float) && b->column_stride == sizeof(float)) {
-    const float *x = (const float *)(const void *)(a->data + i * a->row_stride);
-    const float *y = (const float *)(const void *)(b->data + j * b->row_stride);
-    for (uint32_t d = 0; d < a->dim; d++)
-      sum += ((double)x[d] - (double)y[d]) * ((double)x[d] - (double)y[d]);
-    return sum;
-  }
   for (uint32_t d = 0; d < a->dim; d++) {
     double t = adji_dataset_at(a, i, d) - adji_dataset_at(b, j, d);
     sum += t * t;
@@ -43,36 +54,36 @@ static double distance_sq(const adj_dataset *a, uint64_t i, const adj_dataset *b
   return sum;
 }
 
-/* Whether most of some points have others in a sample whose squared distance is less than that part of the mean. */
-static bool have_near(const adji_join *join, double part) {
-  enum { QUERIES = 16, POINTS = 256, LEAST_POINTS = 4096 };
+/* Whether most of some queries have points in a sample whose squared distance is less than that part of the mean. */
+static bool have_near(const adji_join *join, uint64_t queries, uint64_t points, double part) {
+  enum { LEAST_POINTS = 4096 };
   uint64_t left = join->left->count, right = join->right->count, near = 0;
-  if (right < LEAST_POINTS || left < QUERIES) return false;
-  for (uint64_t q = 0; q < QUERIES; q++) {
-    uint64_t row = q * (left / QUERIES), begin = (row + right / 3) % right;
+  if (right < LEAST_POINTS || left < queries) return false;
+  for (uint64_t q = 0; q < queries; q++) {
+    uint64_t row = q * (left / queries), begin = (row + right / 3) % right;
     double nearest = INFINITY, sum = 0;
-    for (uint64_t i = 0; i < POINTS; i++) {
-      uint64_t other = (begin + i * (right / POINTS)) % right;
+    for (uint64_t i = 0; i < points; i++) {
+      uint64_t other = (begin + i * (right / points)) % right;
       double s = join->self_join && other == row ? INFINITY : distance_sq(join->left, row, join->right, other);
       nearest = fmin(nearest, s);
       sum += isinf(s) ? 0 : s;
     }
-    near += nearest < part * sum / POINTS;
+    near += nearest < part * sum / (double)points;
   }
-  return near > QUERIES / 2;
+  return near > queries / 2;
 }
 
 /* In clusters, or along few directions. In many dimensions all points are about as far from each other otherwise, and a
  * tree excludes none. */
 static bool are_clustered(const adji_join *join) {
-  return have_near(join, 0.25);
+  return have_near(join, 16, 256, 0.25);
 }
 
 /* Halves tell distances apart that are a 7,000th of the usual one, and with their products a 100th. 10,000 x 128 points
  * in clusters took an H200 4.7 ms through tensor cores, and 2.1 without. */
 bool adji_too_near_for_halves(const adji_join *join) {
-  static const double PART = 1. / 32;
-  return have_near(join, PART * PART);
+  static const double PART = 1. / 16;
+  return have_near(join, 8, 128, PART * PART);
 }
 
 adji_knn_choice adji_choose_knn(const adji_join *join) {
@@ -147,7 +158,7 @@ double adji_device_brute_seconds(const adji_join *join, bool tensor) {
   double queries = (double)join->left->count, points = (double)join->right->count, dim = join->left->dim;
   double size = (double)adji_type_size(join->left->type);
   double pair_ns = tensor ? costs->device_tensor_ns + costs->device_tensor_dim_ns * dim
-                          : costs->device_matrix_ns +
+                          : costs->device_matrix_ns + costs->device_matrix_k_ns * join->k +
                                 costs->device_matrix_dim_ns * dim * adji_device_step_factor(costs, join->style.measure);
   double bytes = (points + (join->self_join ? 0 : queries)) * dim * size + queries * join->k * (4 + size);
   return costs->device_brute_s + queries * points * pair_ns * 1e-9 * size / 4 + bytes / costs->copy_rate;

@@ -119,21 +119,23 @@ static bool is_probed(const adji_gpu_brute *b, const adji_brute_job *job) {
 }
 
 /* Whether the prefilter is quicker for the queries behind a probe, which took so long. */
-static bool probe_pays(const adji_gpu_brute *b, const adji_brute_job *job, double seconds) {
+static bool probe_pays(const adji_gpu_brute *b, const adji_brute_job *probe, double seconds) {
   const adji_costs *costs = &b->join.ctx->costs;
-  double rest = static_cast<double>(job->queries - PROBED), size = static_cast<double>(adji_type_size(job->type));
-  double pair_ns = (costs->device_matrix_ns + costs->device_matrix_dim_ns * job->dim) * size / 4;
-  return seconds * rest / PROBED < 1.2 * rest * static_cast<double>(job->right_count) * pair_ns * 1e-9;
+  double pairs = static_cast<double>(probe->queries) * static_cast<double>(probe->right_count);
+  double size = static_cast<double>(adji_type_size(probe->type));
+  double pair_ns = costs->device_matrix_ns + costs->device_matrix_k_ns * probe->k;
+  pair_ns = (pair_ns + costs->device_matrix_dim_ns * probe->dim) * size / 4;
+  return seconds < 1.2 * pairs * pair_ns * 1e-9;
 }
 
 /* Searches queries from number *done on, until all are done or, with lists of tiles, too many tiles were scanned. A
  * probe that does not pay ends it too. */
 static adj_status search_batches(adji_gpu_brute *b, const adji_brute_job *job, uint64_t *done) {
   uint64_t most = batch_size(b, job), unit = ADJI_TENSOR_ROWS, begun = adji_now_ns();
-  bool ordered = adji_tensor_in_order(&b->points), probe = !*done && most > PROBED && is_probed(b, job);
+  bool ordered = adji_tensor_in_order(&b->points), probe = !*done && is_probed(b, job);
   adj_status status = ADJ_OK;
   while (*done < job->queries && !status && !(ordered && b->skip_fails)) {
-    adji_brute_job some = batch_of(job, *done, probe ? PROBED : most);
+    adji_brute_job some = batch_of(job, *done, probe && most > PROBED ? PROBED : most);
     status = adji_check_cancel(b->join.ctx);
     if (!status) status = search_batch(b, &some);
     if (status == ADJ_E_DEVICE_MEMORY && most > unit) {
@@ -144,7 +146,7 @@ static adj_status search_batches(adji_gpu_brute *b, const adji_brute_job *job, u
     }
     *done += some.queries;
     double took = static_cast<double>(adji_now_ns() - begun) * 1e-9;
-    if (probe && !status && !probe_pays(b, job, took)) return ADJ_OK;
+    if (probe && !status && !probe_pays(b, &some, took)) return ADJ_OK;
     probe = false;
     if (ordered && too_many_tiles(b)) b->skip_fails = true;
   }
