@@ -7,6 +7,8 @@ points to all others, which leaves the mean some per cent off. The mean really f
 """
 from dataclasses import dataclass, replace
 
+from points import REAL
+
 
 @dataclass(frozen=True)
 class Case:
@@ -28,7 +30,9 @@ class Case:
 
     @property
     def generator(self):
-        """unif, expo, clusters, ...: without the dimension and size of a published name."""
+        """unif, expo, clusters, ...: without the dimension and size of a published name. A real set has its own name."""
+        if self.points.lower() in REAL:
+            return self.points.lower()
         return "".join(c for c in self.points.split("D")[0] if not c.isdigit()).lower().replace("syn", "expo")
 
     @property

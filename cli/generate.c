@@ -25,8 +25,12 @@ typedef struct generate_request {
 static const option options[] = {
     {OPTION_HEADING, 0, NULL, NULL, 0,
      "KIND is unif, expo, clusters, codes, normal, sphere, lattice, duplicates, repeats, scales or flat;\n"
-     "or the name of a published set, such as Unif2D2M, Expo6D10M or Syn16D2M, which gives the number\n"
-     "of points and dimensions"},
+     "or the name of a published set, which gives the number of points and dimensions:\n"
+     "  Unif2D2M, Expo6D10M, Syn16D2M    made as in the papers; kind, dimension and size in one word\n"
+     "  GAIA, OSM, SDSS                  imitations of real sets: stars, GPS positions, galaxies,\n"
+     "  SW2DA, SW2DB, SW3DA, SW3DB       space weather,\n"
+     "  CoocTexture, ColorHist, LayoutHist, SuSy, Songs\n"
+     "                                   features of images, particles and songs"},
     {OPTION_COUNT, 'n', "count", "N", FIELD(count), "number of points, such as 10k or 2M"},
     {OPTION_COUNT, 'd', "dim", "D", FIELD(dim), "number of dimensions"},
     {OPTION_COUNT, 0, "seed", "S", FIELD(seed), "seed of the random numbers. Default: 1"},
@@ -113,7 +117,8 @@ const subcommand command_generate = {
     "  adjoin generate clusters -n 1M -d 3 -o points.npy\n"
     "                                                   a million points in 3-D clusters\n"
     "  adjoin generate unif -n 1000 -d 2 --seed 7 -o -  evenly spread points, printed as csv\n"
-    "  adjoin generate Expo2D2M -o expo.npy             a set used in papers: 2 million points, 2-D\n",
+    "  adjoin generate Expo2D2M -o expo.npy             a set used in papers: 2 million points, 2-D\n"
+    "  adjoin generate OSM -n 1M -o osm.npy             a million points that lie like GPS positions\n",
     tables,
     run,
 };

@@ -360,7 +360,10 @@ ADJ_API int adj_helper_main(int argc, char **argv);
  * "lattice", "duplicates", "repeats" (uniform, one point in ten equal to another), "scales" (clusters of side
  * 1 to 10^-7, and a point at 10^6), "flat" (correlated normal coordinates, which fill five dimensions), or a published
  * data set, such as "Unif2D2M", "Expo6D10M" or "Syn16D2M".
- * The latter sets count, dim and lambda. */
+ * Real sets of the papers are imitated, not contained: "GAIA", "OSM", "SW2DA", "SW2DB", "SW3DA", "SW3DB", "SDSS",
+ * "CoocTexture", "ColorHist", "LayoutHist", "SuSy" and "Songs". Their points lie about as densely and as unevenly.
+ * A published name sets count and dim; what the caller gives goes first. Rows do not depend on count: fewer points of
+ * an imitation are a sample of it. */
 typedef struct adj_generate_options {
   uint32_t struct_size;
   adj_type type; /* 0: f32 */

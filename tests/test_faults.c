@@ -173,9 +173,9 @@ static void making_points(void **state) {
   (void)state;
   attempt a = {.ctx = context_of(2, NULL)};
   try_all_faults("create", &a, act_create);
-  static const char *const names[] = {"unif",    "expo",       "clusters", "normal", "sphere",
-                                      "lattice", "duplicates", "codes",    "repeats"};
-  for (int i = 0; i < 7; i++) {
+  static const char *const names[] = {"unif",       "expo",  "clusters", "normal", "sphere", "lattice",
+                                      "duplicates", "codes", "repeats",  "flat",   "songs"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     a.generator = names[i];
     try_all_faults(names[i], &a, act_generate);
   }

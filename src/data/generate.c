@@ -4,7 +4,8 @@
  * options only, not on the machine, the instruction set or the threads.
  *
  * Names of published sets are kind, dimension and size in one word: "Unif2D2M", "Syn16D2M". The papers' synthetic sets
- * of 16 to 64 dimensions ("Syn") are exponential with lambda 40, as "Expo" is.
+ * of 16 to 64 dimensions ("Syn") are exponential with lambda 40, as "Expo" is. Their real sets have names of their own
+ * ("GAIA"), which stand for imitations (generate_papers.c).
  */
 #include "data/generate.h"
 
@@ -34,14 +35,13 @@ static uint64_t take_unit(const char **at) {
 }
 
 bool adji_published_find(const char *name, adji_published_set *set) {
-  static const struct {
-    const char *prefix, *generator;
-  } families[] = {{"Unif", "unif"},       {"Expo", "expo"},     {"Syn", "expo"},        {"Clusters", "clusters"},
-                  {"Normal", "normal"},   {"Sphere", "sphere"}, {"Lattice", "lattice"}, {"Codes", "codes"},
-                  {"Repeats", "repeats"}, {"Scales", "scales"}, {"Flat", "flat"}};
+  static const char *const families[] = {
+      "unif", "expo", "syn", "clusters", "normal", "sphere",      "lattice",   "codes",      "repeats", "scales",
+      "flat", "gaia", "osm", "sw",       "sdss",   "cooctexture", "colorhist", "layouthist", "susy",    "songs"};
+  if (adji_paper_set(name, set)) return true;
   for (size_t f = 0; f < sizeof families / sizeof *families; f++) {
-    size_t length = strlen(families[f].prefix);
-    if (strncasecmp(name, families[f].prefix, length)) continue;
+    size_t length = strlen(families[f]);
+    if (strncasecmp(name, families[f], length)) continue;
     const char *at = name + length;
     uint64_t dim = take_number(&at, 1u << 24);
     if (!dim || (*at != 'D' && *at != 'd')) return false;
@@ -49,7 +49,7 @@ bool adji_published_find(const char *name, adji_published_set *set) {
     uint64_t count = take_number(&at, ADJ_MAX_COUNT);
     count *= take_unit(&at);
     if (!count || *at) return false;
-    set->generator = families[f].generator;
+    set->generator = strcmp(families[f], "syn") ? families[f] : "expo";
     set->dim = (uint32_t)dim;
     set->count = count;
     return true;
@@ -66,27 +66,37 @@ static uint32_t default_clusters(uint64_t count) {
 /* Resolves the name. A published set gives count and dim where the caller gives none. */
 static adj_status resolve_name(adj_generate_options *options, const adji_generator_kind **kind) {
   if (!options->name) return adji_fail(ADJ_E_ARGUMENT, "name: must not be NULL");
-  *kind = adji_generator_find(options->name);
-  adji_published_set set;
-  if (!*kind && adji_published_find(options->name, &set)) {
-    *kind = adji_generator_find(set.generator);
+  adji_published_set set = {.generator = options->name};
+  if (adji_published_find(options->name, &set)) {
     if (!options->count) options->count = set.count;
     if (!options->dim) options->dim = set.dim;
   }
+  *kind = adji_generator_find(set.generator);
   if (*kind) return ADJ_OK;
   return adji_fail(
       ADJ_E_ARGUMENT,
       "name: \"%s\" is not a kind of points; there are unif, expo, clusters, codes, normal, sphere, lattice, "
-      "duplicates, repeats, scales, flat, and published sets such as Expo4D10M",
+      "duplicates, repeats, scales, flat, published sets such as Expo4D10M, and imitations of GAIA, OSM, "
+      "SW2DA, SW2DB, SW3DA, SW3DB, SDSS, CoocTexture, ColorHist, LayoutHist, SuSy and Songs",
       options->name);
 }
 
-static adj_status check_options(const adj_generate_options *options) {
-  if (!options->count)
-    return adji_fail(ADJ_E_ARGUMENT, "count: \"%s\" does not say how many points, so a count is needed", options->name);
+static adj_status check_dim(const adj_generate_options *options, const uint32_t dims[2]) {
   if (!options->dim)
     return adji_fail(ADJ_E_ARGUMENT, "dim: \"%s\" does not say how many dimensions, so a dimension is needed",
                      options->name);
+  if (!dims[0] || (options->dim >= dims[0] && options->dim <= dims[1])) return ADJ_OK;
+  if (dims[0] == dims[1])
+    return adji_fail(ADJ_E_ARGUMENT, "dim: \"%s\" has %u dimensions, not %u", options->name, dims[0], options->dim);
+  return adji_fail(ADJ_E_ARGUMENT, "dim: \"%s\" has %u to %u dimensions, not %u", options->name, dims[0], dims[1],
+                   options->dim);
+}
+
+static adj_status check_options(const adj_generate_options *options, const adji_generator_kind *kind) {
+  if (!options->count)
+    return adji_fail(ADJ_E_ARGUMENT, "count: \"%s\" does not say how many points, so a count is needed", options->name);
+  adj_status status = check_dim(options, kind->dims);
+  if (status) return status;
   /* Below 0.01 more than 99 of 100 draws would be outside [0, 1]. */
   if (!(options->lambda >= 0.01 && options->lambda <= 1e9))
     return adji_fail(ADJ_E_ARGUMENT, "lambda: %g is not between 0.01 and 1e9", options->lambda);
@@ -109,7 +119,7 @@ static adj_status make_rows(adj_ctx *ctx, adji_generator *g) {
 
 static adj_status make_dataset(adj_ctx *ctx, adji_generator *g, adj_dataset **out) {
   uint64_t begin = adji_now_ns();
-  adj_status status = adji_generator_prepare(ctx, g);
+  adj_status status = g->kind->prepare ? g->kind->prepare(ctx, g) : ADJ_OK;
   if (status) return status;
   g->data = adji_alloc(&ctx->memory, adji_mul(g->count, g->dim), adji_type_size(g->type), "points");
   if (!g->data) {
@@ -145,7 +155,7 @@ static adj_status generate(adj_ctx *ctx, const adj_generate_options *options, ad
   if (status) return status;
   if (!mine.type) mine.type = ADJ_F32;
   if (mine.lambda == 0) mine.lambda = 40;
-  status = check_options(&mine);
+  status = check_options(&mine, kind);
   if (status) return status;
   adji_generator generator = {.kind = kind,
                               .type = mine.type,

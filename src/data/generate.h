@@ -14,7 +14,9 @@ struct adji_generator;
 
 typedef struct adji_generator_kind {
   const char *name;
-  void (*row)(const struct adji_generator *g, uint64_t row); /* writes one row */
+  void (*row)(const struct adji_generator *g, uint64_t row);     /* writes one row */
+  adj_status (*prepare)(adj_ctx *ctx, struct adji_generator *g); /* before the first row; NULL: nothing to do */
+  uint32_t dims[2];                                              /* the fewest and the most; 0: any number */
 } adji_generator_kind;
 
 /* One set being made. */
@@ -28,26 +30,25 @@ typedef struct adji_generator {
   uint64_t side;      /* lattice: points per dimension                                       */
   uint32_t clusters;  /* clusters, duplicates: centres                                       */
   double *cumulative; /* clusters: weight of the centres 0 .. c, clusters entries, else NULL */
-  double *axes;       /* flat: the directions, 5 entries for each dimension, else NULL       */
+  double *axes;       /* flat, cooctexture, songs: numbers for each dimension, else NULL     */
   char *data;         /* count rows of dim values of type, packed                            */
 } adji_generator;
 
-/* The kind of that name, or NULL. */
+/* The kind of that name, or NULL. The second function knows only the imitations of the papers' real sets. */
 const adji_generator_kind *adji_generator_find(const char *name);
+const adji_generator_kind *adji_paper_kind(const char *name);
 
-/* What a kind needs before its first row: the side of the lattice; the weights of the clusters and the
- * directions of a flat set, to be freed with adji_free. */
-adj_status adji_generator_prepare(adj_ctx *ctx, adji_generator *g);
-
-/* The parts of a name such as "Expo6D10M": generator, dim and count. */
+/* What a published name stands for: generator, dim and count. */
 typedef struct adji_published_set {
   const char *generator;
   uint64_t count;
   uint32_t dim;
 } adji_published_set;
 
-/* False when the name does not have that form. */
+/* A name such as "Expo6D10M", or that of a real set such as "GAIA". False when the name is none of these. The second
+ * function knows only the real sets. */
 bool adji_published_find(const char *name, adji_published_set *set);
+bool adji_paper_set(const char *name, adji_published_set *set);
 
 /* ln x of a positive, normal x, within 2 ulp. */
 double adji_ln(double x);

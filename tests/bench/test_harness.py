@@ -17,6 +17,7 @@ sys.path.insert(0, str(BENCH))
 
 import cases  # noqa: E402
 import drivers  # noqa: E402
+import points  # noqa: E402
 import report  # noqa: E402
 import runner  # noqa: E402
 
@@ -184,6 +185,26 @@ class Cases(unittest.TestCase):
             size = f"{case.count // 10**6}M" if case.count >= 10**6 else f"{case.count // 1000}K"
             self.assertTrue(case.points.endswith(f"{case.dim}D{size}"), case.points)
             self.assertIn(case.generator, ("unif", "expo", "clusters", "codes", "normal", "far", "sphere", "repeats", "scales"))
+
+    def test_real_sets_have_names_of_their_own(self):
+        for name in "GAIA", "SW2DA", "SDSS", "SuSy":
+            self.assertEqual(cases.Case("x", name, 1000, 2, 8).generator, name.lower())
+
+
+class Files(unittest.TestCase):
+    def test_the_file_of_a_real_set_goes_before_the_imitation(self):
+        with tempfile.TemporaryDirectory() as folder:
+            data = points.Points(pathlib.Path(folder) / "data", adjoin=None)
+            with self.assertRaises(FileNotFoundError):
+                data.generate("SW2DA", 1000, 2)  # no file, and no program to make one
+            data.folder.mkdir()
+            path = data.folder / "SW2DA.npy"
+            path.touch()
+            self.assertEqual(data.generate("sw2da", 1000, 2), path)
+            (data.folder / "unif.npy").touch()
+            for arguments in ("unif", 1000, 2), ("SW2DB", 1000, 2), ("SW2DA", 1000, 2, "csv"), ("SW2DA", 1000, 2, "npy", 2):
+                with self.assertRaises(FileNotFoundError):
+                    data.generate(*arguments)
 
 
 if __name__ == "__main__":
