@@ -30,7 +30,7 @@
   X(lookup_ns, 3)                                                                                                      \
   X(vector_ns, 1.4)                                                                                                    \
   X(vector_dim_ns, 0.45)                                                                                               \
-  X(vector_code_dim_ns, 0.07)                                                                                          \
+  X(vector_code_dim_ns, 0.03)                                                                                          \
   /* The same in three dimensions, for a query in a group: a range of cells where groups are small, and a candidate. A \
    * million points in clusters with ten neighbours each took a core 46 ns with two axes, 222 candidates and three     \
    * ranges, and 68 with three axes, 74 candidates and nine ranges. */                                                 \
@@ -39,7 +39,7 @@
   /* Evaluating: a candidate, for each of up to 12 dimensions, and for each dimension of 8-bit codes. */               \
   X(candidate_ns, 0.1)                                                                                                 \
   X(candidate_dim_ns, 0.07)                                                                                            \
-  X(candidate_code_dim_ns, 0.012)                                                                                      \
+  X(candidate_code_dim_ns, 0.006)                                                                                      \
   /* What listing takes of counting, for each candidate: in up to six dimensions, where counts have the queries in the \
    * lanes; in more; and filling rows in many; before these, counting for both points of a pair, in up to six. */      \
   X(mirrored_evaluation, 1.1)                                                                                          \

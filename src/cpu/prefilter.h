@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
  * Neighbours through the prefilter of codes, for range joins in many dimensions. Candidates are first compared by their
- * 8-bit codes, a tile at a time. Only what passes is compared by the canonical distance. Where much passes, all
- * candidates of the tile are, by the kernels that load a candidate once for four queries; and the next tiles are not
- * filtered at all.
+ * 8-bit codes, a tile at a time. What passes is collected and compared by the canonical distance. Where much passes,
+ * all candidates of the tile are, by the kernels that load a candidate once for four queries; and the next tiles are
+ * not filtered at all.
  */
 #ifndef ADJI_PREFILTER_H
 #define ADJI_PREFILTER_H
 
-#include "cpu/panel.h"
 #include "distance/prefilter_codes.h"
 #include "index/codes.h"
 #include "result/rows.h"
@@ -27,16 +26,20 @@ enum { ADJI_CODED_QUERIES = 64 };
 typedef struct adji_prefilter {
   const adji_prefilter_plan *plan;
   adji_memory *memory;
+  uint32_t most;                         /* candidates that all queries of a group pass over before the next */
   uint32_t *words;                       /* codes of queries, each in a slot    */
+  void *coords;                          /* of the same queries, row by row     */
   uint64_t position[ADJI_CODED_QUERIES]; /* whose codes these are               */
   int64_t norm[ADJI_CODED_QUERIES];      /* of these codes, squared             */
-  uint32_t *kept[ADJI_LIST_MAX];         /* candidates of a tile that passed */
-  adji_panel *panel;                     /* for candidates that are not filtered; NULL: none      */
+  adji_code_pair *pairs;                 /* that passed and wait to be compared */
+  void *sums;                            /* of these pairs                      */
+  uint32_t pending;                      /* how many wait                       */
   uint64_t unfiltered;                   /* candidates to go before the filter is tried again */
   uint64_t pause;                        /* how many there were the last time */
 } adji_prefilter;
 
-adj_status adji_prefilter_init(adji_prefilter *prefilter, const adji_prefilter_plan *plan, adji_memory *memory);
+adj_status adji_prefilter_init(adji_prefilter *prefilter, const adji_prefilter_plan *plan, adj_type type,
+                               adji_memory *memory);
 void adji_prefilter_clear(adji_prefilter *prefilter);
 
 /* Like adji_list_fn, for at most ADJI_LIST_MAX queries. If ids is NULL it only counts, in found. */

@@ -25,7 +25,8 @@ adj_status adji_range_base_build(const adji_join *join, const adji_range_index_o
                     (options->boxes == ADJI_BOXES_IN_LONG_CELLS && base->right.largest_cell >= ADJI_LONG_CELL);
   if (!status && base->has_boxes)
     status = adji_boxes_build(ctx, &base->right, join->style.measure, join->limit, &base->boxes);
-  if (!status && base->code_scale.ctx) status = adji_codes_build(ctx, &base->right, &base->code_scale, &base->codes);
+  if (!status && base->code_scale.ctx)
+    status = adji_codes_build(ctx, &base->right, &base->code_scale, true, &base->codes);
   if (status) adji_range_base_clear(base);
   return status;
 }
@@ -41,8 +42,9 @@ void adji_range_base_clear(adji_range_base *base) {
 
 uint64_t adji_range_base_bytes(const adji_range_base *base) {
   const adji_view *view = &base->right.view;
-  uint64_t points = view->stride * view->dim * adji_type_size(base->right.set->type) + 4 * (uint64_t)view->count;
-  return points + 12 * base->right.cell_count + (base->codes.ctx ? (uint64_t)view->count * (view->dim + 4) : 0) +
+  uint64_t row = view->dim * (uint64_t)adji_type_size(base->right.set->type);
+  uint64_t points = view->stride * row + 4 * (uint64_t)view->count;
+  return points + 12 * base->right.cell_count + (base->codes.ctx ? (uint64_t)view->count * (view->dim + 4 + row) : 0) +
          (base->has_boxes ? points / 16 : 0);
 }
 
@@ -61,9 +63,14 @@ static adj_status build_codes(const adji_join *join, const adji_range_base *base
   const adji_code_scale *scale = &base->code_scale;
   if (!scale->ctx) return ADJ_OK;
   const adji_codes *left = join->self_join ? &index->right_codes : &index->left_codes;
+  adj_status status =
+      join->self_join ? ADJ_OK : adji_codes_build(join->ctx, index->left, scale, false, &index->left_codes);
   index->prefilter =
-      (adji_prefilter_plan){adji_prefilter_codes_for(join->ctx->isa), left, &index->right_codes, scale->reach_sq};
-  return join->self_join ? ADJ_OK : adji_codes_build(join->ctx, index->left, scale, &index->left_codes);
+      (adji_prefilter_plan){.filter = adji_prefilter_codes_for(join->ctx->isa),
+                            .left = left,
+                            .right = &index->right_codes,
+                            .reach_sq = adji_codes_reach_sq(scale, join->limit, left, &index->right_codes)};
+  return status;
 }
 
 adj_status adji_range_index_build(const adji_join *join, const adji_range_base *base, adji_range_index *index) {

@@ -95,31 +95,26 @@ static adj_status list_queries(adji_walker *w, const adji_group *group, adji_tal
   return status;
 }
 
-/* A row may have several lists or counts, so all queries of the group can pass over one panel of up to `most`
- * candidates before the next is fetched. */
+/* A row may have several lists or counts, so all queries of the group can pass over one panel of candidates before the
+ * next is fetched. */
 typedef adj_status (*panel_fn)(adji_walker *w, const adji_group *panel, adji_tally *tally);
 
-static adj_status by_panels(adji_walker *w, const adji_group *group, uint32_t most, panel_fn visit, adji_tally *tally) {
-  if (group->near_total <= most) return visit(w, group, tally);
+static adj_status by_panels(adji_walker *w, const adji_group *group, adji_panels panels, panel_fn visit,
+                            adji_tally *tally) {
+  if (group->near_total <= panels.most) return visit(w, group, tally);
   adji_group panel = *group;
   adj_status status = ADJ_OK;
-  for (uint32_t r = 0; r < group->task.range_count && !status; r++) {
-    adji_range range = group->task.ranges[r];
-    for (uint64_t at = range.begin; at < range.end && !status; at += most) {
-      adji_range part = {(uint32_t)at, range.end - at > most ? (uint32_t)at + most : range.end};
-      panel.task.ranges = &part;
-      panel.task.range_count = 1;
-      panel.near_total = part.end - part.begin;
-      status = visit(w, &panel, tally);
-      panel.inside_count = 0; /* done with the first panel */
-      panel.inside_total = 0;
-    }
+  while (!status && adji_panels_next(&panels, &panel.task)) {
+    panel.near_total = adji_total_of(panel.task.ranges, panel.task.range_count);
+    status = visit(w, &panel, tally);
+    panel.inside_count = 0; /* done with the first panel */
+    panel.inside_total = 0;
   }
   return status;
 }
 
 static adj_status list_group(adji_walker *w, const adji_group *group, adji_tally *tally) {
-  return by_panels(w, group, w->panel.most, list_queries, tally);
+  return by_panels(w, group, adji_panels_of(w, group), list_queries, tally);
 }
 
 /* ---- Counts only ------------------------------------------------------------------------------------------ */
@@ -189,7 +184,7 @@ static adj_status count_queries(adji_walker *w, const adji_group *group, adji_ta
 }
 
 static adj_status count_group(adji_walker *w, const adji_group *group, adji_tally *tally) {
-  return by_panels(w, group, MOST_MIRRORED, count_queries, tally);
+  return by_panels(w, group, (adji_panels){.group = group, .most = MOST_MIRRORED}, count_queries, tally);
 }
 
 /* ---- The pass ---------------------------------------------------------------------------------------- */

@@ -56,7 +56,8 @@ static adj_status open_walker(adji_walker *w, const adji_walk *walk, uint32_t la
     w->box = adji_alloc(memory, 2 * (uint64_t)index->right.view.dim, 8, "bounding box");
     if (!w->box) status = ADJ_E_MEMORY;
   }
-  if (!status && index->prefilter.filter) status = adji_prefilter_init(&w->prefilter, &index->prefilter, memory);
+  if (!status && index->prefilter.filter)
+    status = adji_prefilter_init(&w->prefilter, &index->prefilter, walk->join->style.type, memory);
   if (!status)
     status = adji_panel_init(&w->panel, memory, index->right.view.dim, adji_type_size(walk->join->style.type));
   return status;
@@ -131,13 +132,6 @@ static adj_status split_ranges(adji_walker *w, uint32_t query_count, const adji_
   return ADJ_OK;
 }
 
-static uint64_t total_of(const adji_range *ranges, uint32_t count) {
-  uint64_t total = 0;
-  for (uint32_t r = 0; r < count; r++)
-    total += ranges[r].end - ranges[r].begin;
-  return total;
-}
-
 static adj_status visit_group(adji_walker *w, uint32_t query_count, const adji_range *ranges, uint32_t count,
                               adji_tally *tally) {
   adji_group group = {.task = {.left = &w->walk.index->left->view,
@@ -160,9 +154,9 @@ static adj_status visit_group(adji_walker *w, uint32_t query_count, const adji_r
     group.task.range_count = w->split.near_count;
     group.inside = w->split.inside;
     group.inside_count = w->split.inside_count;
-    group.inside_total = total_of(group.inside, group.inside_count);
+    group.inside_total = adji_total_of(group.inside, group.inside_count);
   }
-  group.near_total = total_of(group.task.ranges, group.task.range_count);
+  group.near_total = adji_total_of(group.task.ranges, group.task.range_count);
   tally->candidates += group.near_total * query_count;
   adj_status status = w->walk.visit(w, &group, tally);
   return status || !adji_group_is_long(&group) ? status : adji_check_cancel(w->walk.join->ctx);
@@ -319,7 +313,6 @@ void adji_list_queries(adji_walker *w, const adji_row_style *style, const adji_g
   void *const *sums = adji_row_needs_sums(style) ? room->sums : NULL;
   memset(found, 0, ADJI_LIST_MAX * sizeof *found);
   adji_range copied;
-  w->prefilter.panel = panel_of(w, group);
   if (!w->walk.index->prefilter.filter && panel_of(w, group)) adji_panel_use(&w->panel, &task, &copied);
   if (w->walk.index->prefilter.filter)
     adji_prefilter_list(&w->prefilter, style, &task, room->ids, sums, found);
@@ -337,7 +330,6 @@ static void count_ranges(adji_walker *w, const adji_group *group, const adji_tas
   uint32_t each = w->walk.index->prefilter.filter || adji_group_is_long(group) ? ADJI_LIST_MAX : total;
   adji_task task = *ranges;
   adji_range copied;
-  w->prefilter.panel = panel_of(w, group);
   if (!w->walk.index->prefilter.filter && panel_of(w, group)) adji_panel_use(&w->panel, &task, &copied);
   for (uint32_t first = 0; first < total && !adji_group_cancelled(w, group); first += each) {
     task.queries = ranges->queries + first;
@@ -349,23 +341,45 @@ static void count_ranges(adji_walker *w, const adji_group *group, const adji_tas
   }
 }
 
+adji_panels adji_panels_of(const adji_walker *w, const adji_group *group) {
+  bool filtered = w->walk.index->prefilter.filter;
+  return (adji_panels){.group = group, .most = filtered ? w->prefilter.most : w->panel.most, .several = filtered};
+}
+
+bool adji_panels_next(adji_panels *panels, adji_task *task) {
+  const adji_task *all = &panels->group->task;
+  if (panels->next == all->range_count) return false;
+  adji_range range = all->ranges[panels->next];
+  uint64_t begin = range.begin + panels->done, rest = range.end - begin;
+  if (panels->done || rest > panels->most || !panels->several) { /* a part of one range, or all of it */
+    bool cut = rest > panels->most;
+    panels->part = (adji_range){(uint32_t)begin, cut ? (uint32_t)begin + panels->most : range.end};
+    panels->done = cut ? panels->done + panels->most : 0;
+    panels->next += !cut;
+    task->ranges = &panels->part;
+    task->range_count = 1;
+    return true;
+  }
+  task->ranges = all->ranges + panels->next;
+  task->range_count = 0;
+  for (uint64_t total = rest; total <= panels->most;) {
+    task->range_count++;
+    if (++panels->next == all->range_count) break;
+    total += all->ranges[panels->next].end - all->ranges[panels->next].begin;
+  }
+  return true;
+}
+
 /* All queries of the group pass over one panel of candidates before the next is fetched. */
 void adji_count_queries(adji_walker *w, const adji_group *group, uint32_t *counts) {
   for (uint32_t k = 0; k < group->task.query_count; k++)
     counts[k] += (uint32_t)group->inside_total;
-  uint32_t most = w->panel.most;
-  if (group->task.query_count < LEAST_SHARING || (group->near_total <= most && group->task.range_count > 1)) {
+  adji_panels panels = adji_panels_of(w, group);
+  if (group->task.query_count < LEAST_SHARING || (group->near_total <= panels.most && group->task.range_count > 1)) {
     count_ranges(w, group, &group->task, counts);
     return;
   }
   adji_task panel = group->task;
-  for (uint32_t r = 0; r < group->task.range_count; r++) {
-    adji_range range = group->task.ranges[r];
-    for (uint64_t at = range.begin; at < range.end; at += most) {
-      adji_range part = {(uint32_t)at, range.end - at > most ? (uint32_t)at + most : range.end};
-      panel.ranges = &part;
-      panel.range_count = 1;
-      count_ranges(w, group, &panel, counts);
-    }
-  }
+  while (adji_panels_next(&panels, &panel))
+    count_ranges(w, group, &panel, counts);
 }

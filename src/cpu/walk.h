@@ -93,6 +93,28 @@ static inline bool adji_group_cancelled(const adji_walker *w, const adji_group *
   return adji_group_is_long(group) && adji_cancelled(w->walk.join->ctx);
 }
 
+/* The candidates in some ranges. */
+static inline uint64_t adji_total_of(const adji_range *ranges, uint32_t count) {
+  uint64_t total = 0;
+  for (uint32_t r = 0; r < count; r++)
+    total += ranges[r].end - ranges[r].begin;
+  return total;
+}
+
+/* The candidates of a group in panels, which stay in a cache while all its queries pass over them. */
+typedef struct adji_panels {
+  const adji_group *group;
+  uint32_t most;   /* candidates of a panel */
+  bool several;    /* a panel may have several short ranges; otherwise it is one that can be copied (cpu/panel.h) */
+  uint32_t next;   /* the range that the next panel begins in, */
+  uint64_t done;   /* and how much of it is done */
+  adji_range part; /* the ranges of a panel that has one */
+} adji_panels;
+
+adji_panels adji_panels_of(const adji_walker *w, const adji_group *group);
+/* Gives the task the ranges of the next panel, or returns false. They are good until the next call. */
+bool adji_panels_next(adji_panels *panels, adji_task *task);
+
 /* Lists the neighbours of queries [first, first + many) of the group, many <= ADJI_LIST_MAX, into w->room, which must
  * be large enough. found receives how many each has. */
 void adji_list_queries(adji_walker *w, const adji_row_style *style, const adji_group *group, uint32_t first,

@@ -5,9 +5,14 @@
  *
  * With c the unsigned code of a candidate and b = c' - 128 the signed code of the query:
  *
- *   |c' - c|^2 = |c'|^2 + (|c|^2 - 256 * sum(c)) - 2 * sum(c * b)
+ *   |c' - c|^2 = |c'|^2 + offset - 2 * sum(c * b),    offset = |c|^2 - 256 * sum(c)
  *
- * which is at most reach_sq iff 2 * sum(c * b) - offset >= |c'|^2 - reach_sq, all in exact integers.
+ * This is at most reach_sq iff 2 * sum(c * b) - offset >= |c'|^2 - reach_sq. Sums begin at start = -floor(offset / 2),
+ * which is at least -offset / 2, so a pair within reach has
+ *
+ *   start + sum(c * b) >= (|c'|^2 - reach_sq) / 2,    and so, being whole,  >= least, the same rounded up.
+ *
+ * All of it is exact: no number comes near 2^31 in up to ADJI_CODE_MAX_DIM dimensions.
  */
 #ifndef ADJI_PREFILTER_CODES_H
 #define ADJI_PREFILTER_CODES_H
@@ -16,34 +21,48 @@
 
 #include "distance/kernels.h"
 
+/* A query of a task and a candidate. The bits are those in which a kernel has them: candidates are in blocks of 16,
+ * and a block has four candidates of the first query, the same four of the next, and so on. */
+typedef uint32_t adji_code_pair;
+
+static inline uint32_t adji_pair_query(adji_code_pair pair) {
+  return pair >> 2 & 3;
+}
+
+/* The candidate's position, from the block on that pairs are counted from. */
+static inline uint32_t adji_pair_place(adji_code_pair pair) {
+  return pair >> 6 << 4 | (pair >> 2 & 12) | (pair & 3);
+}
+
 typedef struct adji_prefilter_codes_task {
-  const uint8_t *bytes;  /* of the candidates, from block 0 on */
-  const int32_t *offset; /* of the candidates, from position 0 on */
-  uint32_t groups;       /* words of a query */
-  uint32_t query_count;  /* at most ADJI_LIST_MAX */
+  const uint8_t *bytes; /* of the candidates, from block 0 on */
+  const int32_t *start; /* of the candidates, from position 0 on */
+  uint32_t groups;      /* words of a query */
   const uint32_t *words[ADJI_LIST_MAX];
-  int32_t least[ADJI_LIST_MAX]; /* |c'|^2 - reach_sq */
-  adji_range range;             /* of candidates */
+  int32_t least[ADJI_LIST_MAX]; /* ADJI_CODE_NO_QUERY: nothing passes; words may be any then */
+  adji_range range;             /* of candidates, at most ADJI_CODE_TILE */
+  uint32_t first_block;         /* that pairs are counted from, at most 2^25 before the range */
+  const char *rows;             /* of the candidates, from that block on: fetched where a pair passes */
+  uint64_t row_bytes;
 } adji_prefilter_codes_task;
 
-/* The canonical test of listed candidates for one query. */
+enum { ADJI_CODE_NO_QUERY = 1 << 30, ADJI_CODE_TILE = 1024 };
+
+/* The canonical sums (L2) of pairs. */
 typedef struct adji_refine_task {
-  const adji_view *right;
-  const void *query; /* first coordinate; the next is query_stride entries further */
-  uint64_t query_stride;
+  const void *queries[ADJI_LIST_MAX]; /* dim coordinates each, packed */
+  const void *rows; /* candidates, dim coordinates each, packed, from the first block of the pairs on */
+  uint32_t dim;
   double limit;
-  uint64_t base;        /* candidates are at base + kept[i] */
-  const uint32_t *kept; /* readable ADJI_PAD entries past count */
-  uint32_t count;
 } adji_refine_task;
 
 typedef struct adji_prefilter_codes {
-  /* Finds, for each query, the candidates of the range that may belong. Writes their positions minus range.begin to
-   * kept[k], which has room for the range and ADJI_PAD more, and their number to count[k]. */
-  void (*keep)(const adji_prefilter_codes_task *task, uint32_t *const *kept, uint32_t *count);
-  /* L2: f32, f64. Appends the ids of those that belong, and their sums unless sums is NULL, like adji_list_fn. If ids
-   * is NULL it only counts. Returns how many belong. */
-  uint32_t (*refine[2])(const adji_refine_task *task, uint32_t *ids, void *sums);
+  /* Finds the pairs that may belong and writes them to `pairs`, which has room for all and ADJI_PAD more. The
+   * candidates of a query are in ascending order. Returns how many there are. */
+  uint32_t (*keep)(const adji_prefilter_codes_task *task, adji_code_pair *pairs);
+  /* f32, f64. Of `count` pairs, leaves those that belong, in the same order, and writes their sums, with room for
+   * ADJI_PAD more, unless sums is NULL. Returns how many there are. */
+  uint32_t (*refine[2])(const adji_refine_task *task, adji_code_pair *pairs, uint32_t count, void *sums);
 } adji_prefilter_codes;
 
 #if defined(__x86_64__)

@@ -8,6 +8,9 @@
 #include <math.h>
 #include <string.h>
 
+/* Dimensions that are added up side by side. */
+enum { AT_ONCE = 8 };
+
 /* ---- Per type -------------------------------------------------------------------------------- */
 
 #define BOXES(T, suffix, ABS)                                                                                \
@@ -37,6 +40,27 @@
   /* A distance d in dimension j, the shorter way round a periodic box. */                                   \
   static inline T around_##T(const T *box, uint32_t j, T d) {                                                \
     return box && box[j] - d < d ? box[j] - d : d;                                                           \
+  }                                                                                                          \
+                                                                                                             \
+  /* The same for L2 without a periodic box, with sums added up in any order: see adji_boxes_limit(). */     \
+  static bool apart_l2_##T(const T *a, const T *b, uint32_t dim, T limit) {                                  \
+    T sums[AT_ONCE] = {0}, s = 0;                                                                            \
+    uint32_t j = 0;                                                                                          \
+    for (; j + AT_ONCE <= dim; j += AT_ONCE)                                                                 \
+      for (uint32_t i = j; i < j + AT_ONCE; i++) {                                                           \
+        T above = a[i] - b[dim + i], below = b[i] - a[dim + i];                                              \
+        T gap = above > below ? above : below;                                                               \
+        gap = gap > 0 ? gap : 0;                                                                             \
+        sums[i - j] += gap * gap;                                                                            \
+      }                                                                                                      \
+    for (uint32_t i = 0; i < AT_ONCE; i++)                                                                   \
+      s += sums[i];                                                                                          \
+    for (; j < dim; j++) {                                                                                   \
+      T above = a[j] - b[dim + j], below = b[j] - a[dim + j];                                                \
+      T gap = above > below ? above : below;                                                                 \
+      if (gap > 0) s += gap * gap;                                                                           \
+    }                                                                                                        \
+    return s > limit;                                                                                        \
   }                                                                                                          \
                                                                                                              \
   /* Whether the smallest sum of any two points of the boxes a and b is above the limit. */                  \
@@ -116,6 +140,18 @@ static void pair_level(adji_boxes *boxes, uint32_t level) {
   }
 }
 
+/* For L2 the sum of squared gaps is added up in any order. Let d^2 be the sum without roundings, of the gaps as they
+ * are rounded. As in adji_sum_error, of which both bounds hold for any order: what is computed is at most d^2 * factor
+ * + least, and d^2 is at most factor times the canonical sum of the gaps + least. That sum is a lower bound of the
+ * canonical sum of every pair, so all of these are above the limit if what is computed is above
+ * (limit * factor + least) * factor + least. The last factor covers the roundings of this function; the result is
+ * rounded up to T. */
+static double l2_drop_above(const adji_boxes *boxes, double limit) {
+  adji_sum_error e = adji_sum_error_of(boxes->type, boxes->dim);
+  double above = ((limit * e.factor + e.least) * e.factor + e.least) * (1 + 0x1p-50);
+  return boxes->type == ADJ_F64 ? above : nextafterf((float)above, INFINITY);
+}
+
 /* The slack for powers that are not whole numbers. Let e be the relative slack of a power: power(x) is within a factor
  * 1 +- e of x^p, plus 4 tiny where it is denormal. If g <= t, then
  *   power(g) <= (power(t) + 4 tiny) (1 + e) / (1 - e) + 4 tiny.
@@ -123,6 +159,7 @@ static void pair_level(adji_boxes *boxes, uint32_t level) {
  * over t, plus 16 dim tiny. The slack below is wider, which covers rounding it to T. */
 void adji_boxes_limit(adji_boxes *boxes, double limit) {
   boxes->drop_above = boxes->take_within = limit;
+  if (boxes->measure->step == ADJI_STEP_L2) boxes->drop_above = l2_drop_above(boxes, limit);
   if (adji_plain_step(boxes->measure->step) != ADJI_STEP_LP || boxes->measure->power.whole) return;
   double u = boxes->type == ADJ_F32 ? 0x1p-24 : 0x1p-53, tiny = boxes->type == ADJ_F32 ? 0x1p-149 : 0x1p-1074;
   double slack = 4 * ADJI_POWER_SLACK(u) + 4 * boxes->dim * u;
@@ -184,6 +221,9 @@ static void append(adji_range *ranges, uint32_t *count, uint32_t begin, uint32_t
 
 static bool block_apart(const split *s, const void *box) {
   const adji_boxes *b = s->boxes;
+  if (b->measure->step == ADJI_STEP_L2)
+    return b->type == ADJ_F64 ? apart_l2_double(s->bounds, box, b->dim, b->drop_above)
+                              : apart_l2_float(s->bounds, box, b->dim, (float)b->drop_above);
   return b->type == ADJ_F64 ? apart_double(b->measure, s->bounds, box, b->dim, b->drop_above)
                             : apart_float(b->measure, s->bounds, box, b->dim, (float)b->drop_above);
 }

@@ -6,8 +6,9 @@
  * Exactness. Rounding is monotone, so the canonical sum never decreases when one |t| grows. The canonical sum of the
  * smallest possible |t| (the gap between two boxes, rounded) is therefore a lower bound of the canonical sum of every
  * pair. That of the largest possible |t| is an upper bound. No slack is needed: a range is dropped iff the lower bound
- * is above the limit, and accepted whole iff the upper bound is not. Only powers that are not whole numbers are
- * monotone up to a slack; adji_boxes_limit() makes both tests stricter by it.
+ * is above the limit, and accepted whole iff the upper bound is not. Two things need a slack, which
+ * adji_boxes_limit() adds to the limits: powers that are not whole numbers are monotone up to one, and for L2 lower
+ * bounds are added up in any order, which is faster.
  *
  * In a periodic dimension of length L, |t| = min(d, L - d), where d, the rounded difference, lies between the gap g and
  * the largest difference h. |t| rises with d and then falls. So it is at least the smaller of its values at g and h,

@@ -3,15 +3,15 @@
  * Eight-bit codes of the points of an index: the prefilter of range joins in many dimensions. A dot product of codes
  * costs a sixteenth of the operations of a distance and drops nearly all candidates (distance/prefilter_codes.h).
  *
- * Exactness (L2). The code of a coordinate is floor(q) with q = clamp((x - low_j) / step, 0, 255). So a code is within
- * 1 of q, and the difference of two codes is within 1 of the difference of their q. Clamping never increases a
- * difference. By the triangle inequality over all dimensions,
+ * Exactness (L2). Let q(x) be x in steps, q_j = clamp((x_j - low_j) / step, 0, 255), and c(x) the code, q(x) rounded to
+ * whole numbers. Clamping never increases a difference. By the triangle inequality over all dimensions,
  *
- *   |x - y| / step  >=  |q_x - q_y|  >=  |c_x - c_y| - sqrt(dim).
+ *   |c(x) - c(y)|  <=  |q(x) - q(y)| + |c(x) - q(x)| + |c(y) - q(y)|  <=  |x - y| / step + e_left + e_right,
  *
- * A pair that belongs has |x - y| <= W, where W covers the roundings of the canonical sum. So pairs with
- * |c_x - c_y|^2 > (W / step + sqrt(dim))^2 cannot belong. This is an exact comparison of integers. All other pairs go
- * to the canonical distance.
+ * where e is the largest |c - q| of any point of a set: at most sqrt(dim) / 2, and about sqrt(dim / 12) for most. A
+ * pair that belongs has |x - y| <= W, where W covers the roundings of the canonical sum. So pairs with |c(x) - c(y)|^2
+ * > (W / step + e_left + e_right)^2 cannot belong. This is a comparison of integers. All other pairs go to the
+ * canonical distance.
  */
 #ifndef ADJI_CODES_H
 #define ADJI_CODES_H
@@ -23,9 +23,11 @@ enum { ADJI_CODE_BLOCK = 16, ADJI_CODE_MIN_DIM = 10, ADJI_CODE_MAX_DIM = 8192 };
 /* How coordinates become codes. Both sets of a join share it. */
 typedef struct adji_code_scale {
   adj_ctx *ctx;
+  adj_type type;
+  uint32_t dim;
   double *low;      /* per dimension */
   double inverse;   /* 1 / step */
-  int64_t reach_sq; /* the largest |c_x - c_y|^2 of a pair that may belong */
+  int64_t reach_sq; /* the largest |c(x) - c(y)|^2 of a pair that may belong, for the largest e there can be */
 } adji_code_scale;
 
 /* Codes in blocks of 16 positions: for every 4 dimensions, 16 points x 4 bytes. */
@@ -33,7 +35,9 @@ typedef struct adji_codes {
   adj_ctx *ctx;
   uint32_t dim, groups; /* groups of 4 dimensions, the last one padded with 0 */
   uint8_t *bytes;       /* block b, group g: 64 bytes at (b * groups + g) * 64   */
-  int32_t *offset;      /* per position: |c|^2 - 256 * (sum of c)                */
+  int32_t *start;       /* per position: see distance/prefilter_codes.h          */
+  void *rows;           /* the points row by row, for what passes; NULL: none    */
+  double error;         /* e */
 } adji_codes;
 
 /* Chooses the scale from a sample, so that a few outliers do not spoil it. `useful` says whether a step of the codes
@@ -44,9 +48,14 @@ void adji_code_scale_clear(adji_code_scale *scale);
 /* The share of all pairs that the codes let pass, from a sample of 512. */
 double adji_code_share(const adji_code_scale *scale, const adj_dataset *left, const adj_dataset *right);
 
-/* Time: one pass. Memory: dim + 4 bytes per point. */
-adj_status adji_codes_build(adj_ctx *ctx, const adji_index *index, const adji_code_scale *scale, adji_codes *out);
+/* Time: one pass. Memory: dim + 4 bytes per point, and dim coordinates if there are rows. */
+adj_status adji_codes_build(adj_ctx *ctx, const adji_index *index, const adji_code_scale *scale, bool rows,
+                            adji_codes *out);
 void adji_codes_clear(adji_codes *codes);
+
+/* The largest |c(x) - c(y)|^2 of a pair that may belong. The limit is at most that of the scale. */
+int64_t adji_codes_reach_sq(const adji_code_scale *scale, double limit, const adji_codes *left,
+                            const adji_codes *right);
 
 /* Writes the code of one position, as a query of the prefilter, to `words` (`groups` entries). Returns its squared
  * norm; see distance/prefilter_codes.h. */
