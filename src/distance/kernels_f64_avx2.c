@@ -3,8 +3,10 @@
  * The kernels for AVX2 of f64: kernels_avx2.c.
  */
 #if defined(__x86_64__)
+#include <float.h>
 
 #include "distance/kernels_vectors_avx2.h"
+#include "distance/knn_blocks_x86.h"
 
 static inline void load_four_f64(const double *const *row, uint32_t j, __m256d *c) {
   __m256d a = _mm256_loadu_pd(row[0] + j), b = _mm256_loadu_pd(row[1] + j);
@@ -23,5 +25,6 @@ static inline void load_four_f64(const double *const *row, uint32_t j, __m256d *
 #define LANES 4
 #define V_(op) _mm256_##op##_pd
 #define TABLE const adji_typed_kernels adji_kernels_f64_avx2
+#define LIST_HEADER "distance/knn_list_f64_x86.h"
 #include "distance/kernels_type.h"
 #endif
