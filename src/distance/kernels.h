@@ -109,7 +109,8 @@ extern const adji_kernels adji_kernels_scalar;
 #if defined(__x86_64__)
 extern const adji_kernels adji_kernels_avx2;
 extern const adji_kernels adji_kernels_avx512;
-extern const adji_typed_kernels adji_kernels_f64_avx512; /* in a file of their own, as they take long to compile */
+/* In files of their own, as they take long to compile. */
+extern const adji_typed_kernels adji_kernels_f64_avx2, adji_kernels_f64_avx512;
 #elif defined(__aarch64__)
 extern const adji_kernels adji_kernels_neon;
 #endif

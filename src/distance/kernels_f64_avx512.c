@@ -3,8 +3,11 @@
  * The kernels for AVX-512 of f64: kernels_avx512.c.
  */
 #if defined(__x86_64__)
+#include <float.h>
+
 #include "distance/kernels.h"
 #include "distance/kernels_x86.h"
+#include "distance/knn_blocks_x86.h"
 
 static inline __m512d two_rows(const double *low, const double *high) {
   return _mm512_insertf64x4(_mm512_castpd256_pd512(_mm256_loadu_pd(low)), _mm256_loadu_pd(high), 1);
@@ -34,5 +37,6 @@ static inline void load_four_f64(const double *const *row, uint32_t j, __m512d *
 #define IDS_LOAD(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
 #define IDS_STORE(p, v) _mm256_storeu_si256((__m256i *)(void *)(p), v)
 #define TABLE const adji_typed_kernels adji_kernels_f64_avx512
+#define LIST_HEADER "distance/knn_list_f64_x86.h"
 #include "distance/kernels_type.h"
 #endif

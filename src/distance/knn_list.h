@@ -13,6 +13,8 @@
  *                                           stay pending
  *   TYPED(list_flush_due)(list)             whether pending candidates should be flushed before more are added
  *   TYPED(list_flush)(list, wide)           merges pending candidates into the list
+ *   TYPED(list_select)(list, ids, sums, count, own, wide)  if LIST_SELECT is defined: fills and stores an empty list
+ * from candidates in memory, none above the limit. False: it is to be done by the other functions
  *
  * T, TYPE, VEC, LANES and the V_ macros must be defined.
  */

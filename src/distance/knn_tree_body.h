@@ -171,11 +171,16 @@ static void FN(knn_tree)(adji_knn_task *task, const adji_tree_level *level, uint
 /* ---- Of candidates that are listed already -------------------------------------------------------------------------
  */
 
+/* Callers list no candidate above task->limit. */
 ADJI_INLINE
     void FN(select_wide)(adji_knn_task *task, const uint32_t *ids, const T *sums, uint32_t count, const uint32_t wide) {
   TYPED(list) list;
   TYPED(list_room) room;
   TYPED(list_start)(&list, &room, task, wide);
+#ifdef LIST_SELECT
+  if (TYPED(list_select)(&list, ids, sums, count, task->own[0], wide)) return;
+  TYPED(list_start)(&list, &room, task, wide);
+#endif
   for (uint32_t i = 0; i < count; i += LANES) {
     VEC s = V_LOAD(sums + i);
     uint32_t valid = count - i < LANES ? (UINT32_C(1) << (count - i)) - 1 : UINT32_MAX;

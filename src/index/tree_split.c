@@ -67,6 +67,7 @@ SPLIT(double)
 const adji_split_kernels *adji_split_kernels_for(const char *isa, adj_type type) {
 #if defined(__x86_64__)
   if (!strcmp(isa, "avx512")) return type == ADJ_F64 ? &adji_split_avx512_f64 : &adji_split_avx512_f32;
+  if (!strcmp(isa, "avx2")) return type == ADJ_F64 ? &adji_split_avx2_f64 : &adji_split_avx2_f32;
 #else
   (void)isa;
 #endif

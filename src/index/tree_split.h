@@ -52,6 +52,7 @@ enum { ADJI_FEW = 128 };
 const adji_split_kernels *adji_split_kernels_for(const char *isa, adj_type type);
 
 #if defined(__x86_64__)
+extern const adji_split_kernels adji_split_avx2_f32, adji_split_avx2_f64;
 extern const adji_split_kernels adji_split_avx512_f32, adji_split_avx512_f64;
 #endif
 

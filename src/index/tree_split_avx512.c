@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "distance/sort_network_avx512.h"
+#include "index/tree_split_pick.h"
 
 /* The lowest `many` set bits of mask. */
 static inline uint32_t lowest_bits(uint32_t mask, uint64_t many) {
@@ -132,6 +133,9 @@ static double pick_float(const void *x, uint32_t count, uint32_t rank) {
   return pick_padded(x, count, rank, 8);
 }
 
+PICK(double, int64_t)
+
 const adji_split_kernels adji_split_avx512_f32 = {range_float, count_float, collect_float, split_float, pick_float};
-const adji_split_kernels adji_split_avx512_f64 = {range_double, count_double, collect_double, split_double, NULL};
+const adji_split_kernels adji_split_avx512_f64 = {range_double, count_double, collect_double, split_double,
+                                                  pick_double};
 #endif
