@@ -7,6 +7,7 @@
 #define ADJI_KNN_GROUP_H
 
 #include "cpu/tree_search.h"
+#include "distance/knn_near.h"
 #include "queue/engine.h"
 #include "result/kbest.h"
 
@@ -54,7 +55,9 @@ typedef struct adji_knn_group {
   adji_kbest *best;  /* max_queries entries */
   void *list_memory; /* of lists or best */
   uint64_t list_bytes, row_room;
-  adji_leaves leaves;
+  adji_leaves leaves;            /* leaves to visit, or nodes */
+  uint32_t lowest;               /* their level: 0, or 1 where a kernel searches below nodes */
+  adji_knn_near_fn search_below; /* that kernel; NULL: there is none, or it would not pay */
   uint64_t first_seen, end_seen; /* leaves visited before the search */
   /* The farthest that a neighbour of any of the queries can still be. */
   double reach;
