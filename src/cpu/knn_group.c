@@ -9,8 +9,7 @@
  * 3. Whenever enough leaves are collected, each query visits those close enough to it, and the reach of the group
  *    shrinks.
  *
- * Where the group before tells about how far the k-th neighbours are, all this is tried in one step first
- * (cpu/knn_group_pool.c).
+ * In few dimensions all this is tried in one step first, within a limit for each query (cpu/knn_group_pool.c).
  *
  * In many dimensions the search collects nodes of 16 leaves, and queries find the leaves near them
  * (distance/knn_near.h).
@@ -273,22 +272,48 @@ static uint32_t read_list(adji_knn_group *g, uint32_t q) {
   return found;
 }
 
-/* Takes note of the sum of the k-th neighbour in the row at hand. */
-static void learn(adji_knn_group *g, uint32_t found) {
+/* Takes note of the sum of a k-th neighbour. */
+static void learn(adji_knn_group *g, double sum) {
   static const double SHARE = 0.125;
   adji_guess *guess = &g->guess;
-  if (!guess->enabled || found < g->k) return;
-  double sum = g->right->type == ADJ_F64 ? ((double *)g->sums)[found - 1] : (double)((float *)g->sums)[found - 1];
   guess->mean = guess->mean > 0 ? guess->mean + SHARE * (sum - guess->mean) : sum;
+}
+
+/* The same, of the row at hand. */
+static void learn_from_row(adji_knn_group *g, uint32_t found) {
+  if (!g->guess.enabled || found < g->k) return;
+  learn(g, g->right->type == ADJ_F64 ? ((double *)g->sums)[found - 1] : (double)((float *)g->sums)[found - 1]);
 }
 
 /* The row of query q, from list `slot`. */
 static void place_row(adji_knn_group *g, uint32_t q, uint32_t slot, const adji_window *window, adji_tally *tally) {
   uint32_t found = g->k ? read_list(g, slot) : 0;
-  learn(g, found);
+  learn_from_row(g, found);
   if (!window) return;
   adji_row_place_padded(window, &g->join->style, g->rows[q], g->ids, g->sums, found);
   tally->pairs += found;
+}
+
+/* The row of query q from its pool, directly to its place if no value has to be changed. False: the guess was wrong. */
+static bool place_from_pool(adji_knn_group *g, uint32_t q, const adji_window *window, adji_tally *tally) {
+  if (!adji_pool_is_right(g, q)) return false;
+  adji_picked to = {.ids = g->ids, .sums = g->sums};
+  bool directly = window && window->k == g->k && g->join->style.measure->report == ADJI_REPORT_ROOT;
+  if (directly) {
+    uint64_t at = adji_window_at(window, g->rows[q]);
+    to = (adji_picked){.ids = window->ids + at, .roots = true};
+    if (window->distances) to.sums = (float *)window->distances + at;
+  }
+  if (!adji_pool_pick(g, q, &to)) {
+    adji_pool_select(g, q);
+    place_row(g, q, 0, window, tally);
+    return true;
+  }
+  learn(g, to.last);
+  if (!window) return true;
+  if (!directly) adji_row_place_padded(window, &g->join->style, g->rows[q], g->ids, g->sums, g->k);
+  tally->pairs += g->k;
+  return true;
 }
 
 /* Rows lie in the order of ids, far apart: they are fetched while the search goes on. */
@@ -300,23 +325,35 @@ static void fetch_row(const adji_window *window, uint32_t row) {
   }
 }
 
-/* Searches with a guess for all queries. Those for which it was right are done with; the others remain in the group. */
-static void find_by_pools(adji_knn_group *g, uint64_t leaf, const adji_window *window, adji_tally *tally) {
-  if (!adji_pool_begin(g)) return;
-  load_queries(g, leaf);
+/* The right leaf to begin with, for the queries of a left one. */
+static uint64_t near_leaf(const adji_knn_group *g, uint64_t leaf) {
+  if (g->left == g->right) return leaf;
+  return adji_near_leaf(&g->search, g->coords, adji_near_chunk(&g->search, g->coords));
+}
+
+/* Searches within the limits of all queries. Those for which they were right are done with; the others remain in the
+ * group. */
+static void search_pools(adji_knn_group *g, const adji_window *window, adji_tally *tally) {
   search(g, tally);
   g->pools.at_work = false;
   uint32_t remaining = 0;
   for (uint32_t q = 0; q < g->query_count; q++) {
-    if (adji_pool_select(g, q)) {
-      place_row(g, q, 0, window, tally);
-      continue;
-    }
+    if (place_from_pool(g, q, window, tally)) continue;
     g->rows[remaining] = g->rows[q];
     g->own[remaining] = g->own[q];
     g->places[remaining++] = g->places[q];
   }
   g->query_count = remaining;
+}
+
+static void find_by_pools(adji_knn_group *g, uint64_t leaf, const adji_window *window, adji_tally *tally) {
+  if (!g->pools.enabled) return;
+  load_queries(g, leaf);
+  if (adji_pool_guess(g)) {
+    search_pools(g, window, tally);
+    if (g->query_count) load_queries(g, leaf);
+  }
+  if (g->query_count && adji_pool_bound(g, near_leaf(g, leaf))) search_pools(g, window, tally);
 }
 
 static void find_neighbours(adji_knn_group *g, uint64_t leaf, adji_tally *tally) {
@@ -325,7 +362,7 @@ static void find_neighbours(adji_knn_group *g, uint64_t leaf, adji_tally *tally)
   load_queries(g, leaf);
   for (uint32_t q = 0; q < g->query_count; q++)
     start_list(g, q);
-  if (g->left != g->right) leaf = adji_near_leaf(&g->search, g->coords, adji_near_chunk(&g->search, g->coords));
+  leaf = near_leaf(g, leaf);
   visit_nearby(g, leaf, tally);
   if (g->search_below && g->right->levels > 1) visit_node(g, leaf, tally);
   search(g, tally);
@@ -433,7 +470,7 @@ uint32_t adji_knn_group_next(adji_knn_group *g, const adji_point_order *order, u
     nodes = adji_near_nodes_at(near, &g->search, g->join->left, order, i, kept ? made : FARTHER * made);
   }
   uint32_t found = find_one(g, row, adji_point_chunk(order, i), nodes, tally);
-  learn(g, found);
+  learn_from_row(g, found);
   return found;
 }
 

@@ -8,6 +8,7 @@
 
 #include "cpu/tree_search.h"
 #include "distance/knn_near.h"
+#include "distance/knn_pool.h"
 #include "queue/engine.h"
 #include "result/kbest.h"
 
@@ -30,12 +31,11 @@ typedef struct adji_guess {
 /* The points within the guess of each query of a group (cpu/knn_group_pool.c). */
 typedef struct adji_knn_pools {
   bool enabled;
-  bool at_work;     /* leaves that are collected are for these */
-  uint32_t most;    /* points a query may have */
-  uint64_t stride;  /* entries from one query's to the next one's */
-  uint32_t *counts; /* per query; above most: too many */
-  uint32_t *ids;
-  void *sums;
+  bool at_work; /* leaves that are collected are for these */
+  bool guessed; /* the limits are guesses; otherwise bounds */
+  adji_pool pool;
+  const adji_pool_kernels *kernels; /* NULL: those of all instruction sets */
+  int32_t picks;                    /* grows with queries that were picked; below 0: none for a while */
 } adji_knn_pools;
 
 /* The state of one lane, kept for a whole pass. Aligned so that no two lanes share a cache line. */

@@ -10,9 +10,7 @@
 #include "distance/knn_near.h"
 
 #if defined(__x86_64__)
-#include <immintrin.h>
-
-#define ADJI_INLINE static inline __attribute__((always_inline))
+#include "distance/knn_boxes_avx512.h"
 #include "distance/knn_list_avx512.h"
 
 /* NODES_AT_ONCE: nodes whose leaves are listed together. */
@@ -27,19 +25,6 @@ typedef struct near_query {
   uint32_t seen;
   uint64_t seen_node;
 } near_query;
-
-/* Lower bounds of the sums with the points of 16 boxes. x - min(max(x, low), high) is the gap to a box, or minus the
- * gap: rounding does not depend on the sign, so the sums are those of box_bound() in knn_body.h. */
-ADJI_INLINE __m512 bound_boxes(const float *x, const float *boxes, uint64_t step, const uint32_t dim) {
-  __m512 s = _mm512_setzero_ps();
-  for (uint32_t j = 0; j < dim; j++) {
-    const float *at = boxes + (uint64_t)2 * j * step;
-    __m512 v = _mm512_set1_ps(x[j]);
-    __m512 t = _mm512_sub_ps(v, _mm512_min_ps(_mm512_max_ps(v, _mm512_loadu_ps(at)), _mm512_loadu_ps(at + step)));
-    s = _mm512_fmadd_ps(t, t, s);
-  }
-  return s;
-}
 
 /* Those of 16 nodes that may hold one of the k nearest: nearer than the last entry of the list, or equally far with a
  * smaller id. */
@@ -67,9 +52,8 @@ ADJI_INLINE uint32_t list_nodes(const near_query *q, const list_f32 *list, const
   const adji_leaves *nodes = q->task->leaves;
   uint32_t many = 0;
   for (uint32_t i = 0; i < nodes->count; i += LANES) {
-    __mmask16 valid = nodes->count - i < LANES ? (__mmask16)((1u << (nodes->count - i)) - 1) : 0xffff;
     __m512 bound = bound_boxes(q->x, (const float *)nodes->bounds + i, ADJI_LEAF_ROOM, dim);
-    __mmask16 near = valid & near_of(bound, nodes->least_ids + i, list, wide);
+    __mmask16 near = first_lanes(nodes->count - i) & near_of(bound, nodes->least_ids + i, list, wide);
     _mm512_storeu_ps(bounds + many, _mm512_maskz_compress_ps(near, bound));
     many += pack(places + many, i, near);
   }
@@ -88,12 +72,7 @@ ADJI_INLINE uint32_t list_leaves(const near_query *q, uint64_t node, const list_
 }
 
 ADJI_INLINE void visit(const near_query *q, uint64_t leaf, list_f32 *list, const uint32_t dim, const uint32_t wide) {
-  const float *coords = (const float *)q->task->coords + leaf * ADJI_LEAF * dim;
-  __m512 s = _mm512_setzero_ps();
-  for (uint32_t j = 0; j < dim; j++) {
-    __m512 t = _mm512_sub_ps(_mm512_set1_ps(q->x[j]), _mm512_loadu_ps(coords + (uint64_t)j * ADJI_LEAF));
-    s = _mm512_fmadd_ps(t, t, s);
-  }
+  __m512 s = sums_of_leaf(q->x, q->task->coords, leaf, dim);
   list_add_f32(list, wide, s, q->task->ids + leaf * ADJI_LEAF, _mm512_cmp_ps_mask(s, list->bound, _CMP_LE_OQ), q->own);
   if (list_flush_due_f32(list)) list_flush_f32(list, wide);
 }
