@@ -121,6 +121,12 @@ const case_entry knn_entries[] = {
     {NEAREST("kNN, lattice 40-D", build_lattice, 40, 600, SELF, 50)},
     {NEAREST("kNN, lattices, two sets", build_lattice, 2, 400, 900, 5), .scale = 0.25},
     {NEAREST("kNN, zeros", build_zeros, 2, 300, SELF, 20)},
+    {NEAREST("kNN, two sets, k 1", build_uniform, 3, 1500, 2500, 1)},
+    {NEAREST("kNN, lattices, two sets, k 1", build_lattice, 2, 1600, 2500, 1), .scale = 0.25},
+    {NEAREST("kNN, lattice 6-D, with self, k 1", build_lattice, 6, 2500, SELF, 1), WITH_SELF},
+    {NEAREST("kNN, duplicates, 5-D, two sets, k 1", build_duplicates, 5, 1500, 2500, 1)},
+    {NEAREST("kNN, all equal, two sets, k 1", build_equal, 4, 1500, 2500, 1)},
+    {NEAREST("kNN, huge, two sets, k 1", build_huge, 2, 700, 900, 1), .scale = 0.5},
     {NEAREST("kNN, zeros, 20-D", build_zeros, 20, 300, SELF, 20)},
 
     /* A bound: short rows, and bounds exactly on a distance or an ulp beside it. */

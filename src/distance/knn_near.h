@@ -17,15 +17,18 @@ typedef void (*adji_knn_near_fn)(adji_knn_task *task, const adji_tree_level *lea
 
 #if defined(__x86_64__)
 void adji_knn_near_avx512(adji_knn_task *task, const adji_tree_level *leaves);
+/* For k = 1 and 2 to 6 dimensions, where queries exclude no id. */
+void adji_knn_near_one_avx512(adji_knn_task *task, const adji_tree_level *leaves);
 #endif
 
-/* That of an instruction set of adj_isa_name() and a type; NULL: none. */
-static inline adji_knn_near_fn adji_knn_near_for(const char *isa, adj_type type) {
+/* That of an instruction set of adj_isa_name() and a type; NULL: none. nearest: for k = 1. */
+static inline adji_knn_near_fn adji_knn_near_for(const char *isa, adj_type type, bool nearest) {
 #if defined(__x86_64__)
-  if (type == ADJ_F32 && !strcmp(isa, "avx512")) return adji_knn_near_avx512;
+  if (type == ADJ_F32 && !strcmp(isa, "avx512")) return nearest ? adji_knn_near_one_avx512 : adji_knn_near_avx512;
 #endif
   (void)isa;
   (void)type;
+  (void)nearest;
   return NULL;
 }
 
