@@ -7,6 +7,8 @@
 #define ADJI_KNN_GROUP_H
 
 #include "cpu/tree_search.h"
+#include "distance/knn_near.h"
+#include "distance/knn_pool.h"
 #include "queue/engine.h"
 #include "result/kbest.h"
 
@@ -29,12 +31,11 @@ typedef struct adji_guess {
 /* The points within the guess of each query of a group (cpu/knn_group_pool.c). */
 typedef struct adji_knn_pools {
   bool enabled;
-  bool at_work;     /* leaves that are collected are for these */
-  uint32_t most;    /* points a query may have */
-  uint64_t stride;  /* entries from one query's to the next one's */
-  uint32_t *counts; /* per query; above most: too many */
-  uint32_t *ids;
-  void *sums;
+  bool at_work; /* leaves that are collected are for these */
+  bool guessed; /* the limits are guesses; otherwise bounds */
+  adji_pool pool;
+  const adji_pool_kernels *kernels; /* NULL: those of all instruction sets */
+  int32_t picks;                    /* grows with queries that were picked; below 0: none for a while */
 } adji_knn_pools;
 
 /* The state of one lane, kept for a whole pass. Aligned so that no two lanes share a cache line. */
@@ -54,7 +55,9 @@ typedef struct adji_knn_group {
   adji_kbest *best;  /* max_queries entries */
   void *list_memory; /* of lists or best */
   uint64_t list_bytes, row_room;
-  adji_leaves leaves;
+  adji_leaves leaves;            /* leaves to visit, or nodes */
+  uint32_t lowest;               /* their level: 0, or 1 where a kernel searches below nodes */
+  adji_knn_near_fn search_below; /* that kernel; NULL: there is none, or it would not pay */
   uint64_t first_seen, end_seen; /* leaves visited before the search */
   /* The farthest that a neighbour of any of the queries can still be. */
   double reach;

@@ -66,6 +66,8 @@ typedef struct adji_knn_task {
   uint64_t best_stride; /* a multiple of 64 */
   double limit;         /* of new lists: the largest sum */
   uint64_t candidates;  /* in, out: candidates compared are added */
+  /* Leaves that were visited before, of one chunk. Only where task->leaves are nodes (knn_near.h). */
+  uint64_t first_seen, end_seen;
 } adji_knn_task;
 
 /* Appends the points of the leaves whose sum with the first query is at most limit to ids and sums. Both have room for

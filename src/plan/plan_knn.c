@@ -36,10 +36,12 @@ adj_status adji_make_trees(adj_plan *plan, adji_engine *out) {
                               .lanes = plan->choice.alone ? 1 : 0};
   adji_lent tree;
   bool built;
+  adji_memory_keep(&plan->ctx->memory); /* what the right tree was built in serves the left one */
   adj_status status = adji_index_tree(plan->index, plan->tuning.leaf ? 8u << plan->tuning.leaf : 0, &tree, &built);
-  if (status) return status;
-  adji_note_structure(plan, "kd-tree", built);
-  return adji_knn_create(&plan->join, &tree, &options, out);
+  if (!status) adji_note_structure(plan, "kd-tree", built);
+  if (!status) status = adji_knn_create(&plan->join, &tree, &options, out);
+  adji_memory_drop(&plan->ctx->memory);
+  return status;
 }
 
 static adj_status make_brute(adj_plan *plan, adji_engine *out) {
