@@ -52,9 +52,10 @@ typedef struct adji_ordered {
 
 /* How many queries a group has. */
 typedef struct adji_group_shape {
-  uint32_t wanted; /* from one cell or, if it has fewer, from several; a power of two */
-  uint32_t most;   /* from one cell */
-  uint64_t span;   /* cells from the first to the last, at most */
+  uint32_t wanted;                   /* from one cell or, if it has fewer, from several; a power of two */
+  uint32_t most;                     /* from one cell */
+  uint64_t span;                     /* cells from the first to the last, at most; or */
+  uint64_t far_span, far_candidates; /* so many, with so many candidates at most */
 } adji_group_shape;
 
 /* The state of one lane, kept for a whole pass. */
@@ -64,6 +65,7 @@ struct adji_walker {
   adji_group_shape shape;
   bool all_wanted; /* every query is visited: asking for each would cost more than visiting a few empty rows */
   adji_neighbours neighbours;
+  uint64_t last_cell; /* where the batch before has ended */
   adji_split split;
   uint64_t split_room;
   void *box;                /* of a group of queries */
