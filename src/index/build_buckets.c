@@ -4,8 +4,7 @@
  *
  *   1. Cell numbers, and how many points of each slice of rows are in each bucket: the leading bits of a cell number.
  *   2. Records of the points (row, the other bits, coordinates) to their buckets.
- *   3. Each bucket, which fits a cache, into the order of its cells: by digits, of which the last pass writes ids and
- *      coordinates to their places.
+ *   3. Each bucket, which fits a cache, into the order of its cells; ids and coordinates are written to their places.
  *   4. The cells of all buckets, one after the other.
  *
  * So memory is read and written in order but for what is in a cache. Sorting row numbers and gathering the coordinates
@@ -32,7 +31,7 @@ typedef struct buckets {
   uint32_t *records;
   uint32_t words;    /* of a record */
   uint32_t largest;  /* bucket */
-  uint64_t *scratch; /* per lane: 2 * largest items and largest low bits */
+  uint64_t *scratch; /* per lane: twice largest items, and as many cells */
 } buckets;
 
 /* ---- 1. Cell numbers ---------------------------------------------------------------------------- */
@@ -134,14 +133,17 @@ static void choose_digits(const buckets *k, const uint32_t *records, uint32_t co
     count_digits(k, records, count, p * d->bits, d->bits, d->places[p]);
 }
 
-/* The record to be moved i-th by the last pass: its number, and its low bits. All passes but the last move items. */
+/* Items in the order of the bucket: low bits above the number of a record. The first pass makes them. */
 static const uint64_t *sort_items(const buckets *k, const uint32_t *records, uint32_t count, digits *d,
                                   uint64_t *items) {
   uint64_t *from = items, *to = items + k->largest;
-  for (uint32_t i = 0; i < count; i++)
-    from[i] = (uint64_t)records[(uint64_t)i * k->words + 1] << 32 | i;
   const uint32_t bits = d->bits, mask = (1u << bits) - 1;
-  for (uint32_t p = 0; p + 1 < d->passes; p++) {
+  const uint64_t words = k->words;
+  for (uint32_t i = 0; i < count; i++) {
+    uint32_t low = records[i * words + 1];
+    from[d->places[0][low & mask]++] = (uint64_t)low << 32 | i;
+  }
+  for (uint32_t p = 1; p < d->passes; p++) {
     uint32_t *places = d->places[p];
     for (uint32_t i = 0; i < count; i++) {
       uint64_t item = from[i];
@@ -154,50 +156,51 @@ static const uint64_t *sort_items(const buckets *k, const uint32_t *records, uin
   return from;
 }
 
-#define WRITE_POINTS(T)                                                                                            \
-  static inline __attribute__((always_inline)) void write_points_##T(                                              \
-      const buckets *k, const uint32_t *records, uint32_t begin, uint32_t count, const uint64_t *items, digits *d, \
-      uint32_t *lows, const uint32_t dim) {                                                                        \
-    const adji_view *view = &k->b->index->view;                                                                    \
-    uint32_t *ids = (uint32_t *)view->ids + begin, *places = d->places[d->passes - 1];                             \
-    T *coords = (T *)view->coords + begin;                                                                         \
-    const uint64_t words = RECORD_HEADER + dim * sizeof(T) / 4, stride = view->stride;                             \
-    const uint32_t shift = (d->passes - 1) * d->bits, mask = (1u << d->bits) - 1;                                  \
-    for (uint32_t i = 0; i < count; i++) {                                                                         \
-      const uint32_t *record = records + (items ? (uint32_t)items[i] : i) * words;                                 \
-      uint32_t at = places[record[1] >> shift & mask]++;                                                           \
-      ids[at] = record[0];                                                                                         \
-      lows[at] = record[1];                                                                                        \
-      for (uint32_t j = 0; j < dim; j++)                                                                           \
-        memcpy(&coords[j * stride + at], record + RECORD_HEADER + j * sizeof(T) / 4, sizeof(T));                   \
-    }                                                                                                              \
-  }                                                                                                                \
-                                                                                                                   \
-  /* Kernels rely on finite coordinates: a point must be at distance 0 of itself. */                               \
-  static bool finite_##T(const adji_view *view, uint32_t begin, uint32_t count) {                                  \
-    int odd = 0;                                                                                                   \
-    for (uint32_t j = 0; j < view->dim; j++) {                                                                     \
-      const T *x = (const T *)view->coords + j * view->stride + begin;                                             \
-      for (uint32_t i = 0; i < count; i++)                                                                         \
-        odd |= !adji_is_finite(x[i]);                                                                              \
-    }                                                                                                              \
-    return !odd;                                                                                                   \
+/* Writes ids and coordinates to their places, and the low bits and begins of cells to `cells`. Returns how many cells
+ * there are. There is no branch for cells: every point writes its cell. */
+#define WRITE_POINTS(T)                                                                                \
+  static inline __attribute__((always_inline))                                                         \
+  uint32_t write_points_##T(const buckets *k, const uint32_t *records, uint32_t begin, uint32_t count, \
+                            const uint64_t *items, uint32_t *cells, const uint32_t dim) {              \
+    const adji_view *view = &k->b->index->view;                                                        \
+    uint32_t *ids = (uint32_t *)view->ids + begin;                                                     \
+    T *coords = (T *)view->coords + begin;                                                             \
+    const uint64_t words = RECORD_HEADER + dim * sizeof(T) / 4, stride = view->stride;                 \
+    uint32_t at = 0, before = (uint32_t)(items[0] >> 32), start = begin;                               \
+    for (uint32_t i = 0; i < count; i++) {                                                             \
+      uint32_t low = (uint32_t)(items[i] >> 32);                                                       \
+      const uint32_t *record = records + (uint32_t)items[i] * words;                                   \
+      bool is_new = low != before;                                                                     \
+      start = is_new ? begin + i : start;                                                              \
+      at += is_new;                                                                                    \
+      cells[2 * at] = before = low;                                                                    \
+      cells[2 * at + 1] = start;                                                                       \
+      ids[i] = record[0];                                                                              \
+      for (uint32_t j = 0; j < dim; j++)                                                               \
+        memcpy(&coords[j * stride + i], record + RECORD_HEADER + j * sizeof(T) / 4, sizeof(T));        \
+    }                                                                                                  \
+    return at + 1;                                                                                     \
+  }                                                                                                    \
+                                                                                                       \
+  /* Kernels rely on finite coordinates: a point must be at distance 0 of itself. */                   \
+  static bool finite_##T(const adji_view *view, uint32_t begin, uint32_t count) {                      \
+    int odd = 0;                                                                                       \
+    for (uint32_t j = 0; j < view->dim; j++) {                                                         \
+      const T *x = (const T *)view->coords + j * view->stride + begin;                                 \
+      for (uint32_t i = 0; i < count; i++)                                                             \
+        odd |= !adji_is_finite(x[i]);                                                                  \
+    }                                                                                                  \
+    return !odd;                                                                                       \
   }
 WRITE_POINTS(float)
 WRITE_POINTS(double)
 
-static bool write_bucket(const buckets *k, const uint32_t *records, uint32_t begin, uint32_t count,
-                         const uint64_t *items, digits *d, uint32_t *lows) {
-  const adji_view *view = &k->b->index->view;
-  bool wide = k->b->set->type == ADJ_F64;
-  switch (view->dim + (wide ? 16 : 0)) {
-#define DIMS(number, T, dims)                                           \
-  case number:                                                          \
-    if (items)                                                          \
-      write_points_##T(k, records, begin, count, items, d, lows, dims); \
-    else                                                                \
-      write_points_##T(k, records, begin, count, NULL, d, lows, dims);  \
-    break;
+static uint32_t write_bucket(const buckets *k, const uint32_t *records, uint32_t begin, uint32_t count,
+                             const uint64_t *items, uint32_t *cells) {
+  switch (k->b->set->dim + (k->b->set->type == ADJ_F64 ? 16 : 0)) {
+#define DIMS(number, T, dims) \
+  case number:                \
+    return write_points_##T(k, records, begin, count, items, cells, dims);
     DIMS(2, float, 2)
     DIMS(3, float, 3)
     DIMS(4, float, 4)
@@ -208,38 +211,25 @@ static bool write_bucket(const buckets *k, const uint32_t *records, uint32_t beg
     DIMS(19, double, 3)
 #undef DIMS
     default:
-      return false;
+      return 0;
   }
-  return wide ? finite_double(view, begin, count) : finite_float(view, begin, count);
 }
 
-/* Low bits and begins of a bucket's cells, in place of its first records. Returns how many there are. There is no
- * branch for cells: every point writes its cell. */
-static uint32_t list_cells(const uint32_t *lows, uint32_t begin, uint32_t count, uint32_t *cells) {
-  uint32_t at = 0, before = lows[0], start = begin;
-  for (uint32_t i = 0; i < count; i++) {
-    bool is_new = lows[i] != before;
-    start = is_new ? begin + i : start;
-    at += is_new;
-    cells[2 * at] = before = lows[i];
-    cells[2 * at + 1] = start;
-  }
-  return at + 1;
-}
-
+/* The cells take the place of the first records. */
 static adj_status order_bucket(void *user, uint64_t number, uint32_t lane) {
   const buckets *k = user;
+  const adji_view *view = &k->b->index->view;
   uint32_t begin = k->starts[number], count = k->starts[number + 1] - begin;
   uint32_t *records = k->records + (uint64_t)begin * k->words;
-  uint64_t *scratch = k->scratch + lane * (3 * (uint64_t)k->largest);
-  uint32_t *lows = (uint32_t *)(scratch + 2 * (uint64_t)k->largest);
+  uint64_t *items = k->scratch + lane * (3 * (uint64_t)k->largest);
+  uint32_t *cells = (uint32_t *)(items + 2 * (uint64_t)k->largest);
   digits d;
   if (!count) return ADJ_OK;
   choose_digits(k, records, count, &d);
-  const uint64_t *items = d.passes > 1 ? sort_items(k, records, count, &d, scratch) : NULL;
-  if (!write_bucket(k, records, begin, count, items, &d, lows)) return adji_points_changed();
-  k->cells[number] = list_cells(lows, begin, count, records);
-  return ADJ_OK;
+  k->cells[number] = write_bucket(k, records, begin, count, sort_items(k, records, count, &d, items), cells);
+  memcpy(records, cells, 2 * (uint64_t)k->cells[number] * sizeof *cells);
+  bool finite = k->b->set->type == ADJ_F64 ? finite_double(view, begin, count) : finite_float(view, begin, count);
+  return finite ? ADJ_OK : adji_points_changed();
 }
 
 /* ---- 4. Cells ----------------------------------------------------------------------------------------- */
