@@ -95,6 +95,11 @@ static inline bool adji_group_cancelled(const adji_walker *w, const adji_group *
   return adji_group_is_long(group) && adji_cancelled(w->walk.join->ctx);
 }
 
+/* Whether the group has one query, and no candidate but that itself: of sparse points that are most of them. */
+static inline bool adji_group_is_alone(const adji_walker *w, const adji_group *group) {
+  return group->task.query_count == 1 && group->near_total + group->inside_total == 1 && w->walk.index->symmetric;
+}
+
 /* Lists the neighbours of queries [first, first + many) of the group, many <= ADJI_LIST_MAX, into w->room, which must
  * be large enough. found receives how many each has. */
 void adji_list_queries(adji_walker *w, const adji_row_style *style, const adji_group *group, uint32_t first,
