@@ -544,8 +544,8 @@ static void check_order(adj_ctx *ctx, const adji_grid *grid, const adj_dataset *
   placed *expected = calloc(n, sizeof *expected);
   for (uint64_t i = 0; i < n; i++) {
     expected[i].row = (uint32_t)i;
-    for (uint32_t j = 0; j < 3; j++)
-      expected[i].slabs[j] = adji_axis_slab(&grid->axes[j], adji_dataset_at(set, i, j));
+    for (uint32_t a = 0; a < grid->axis_count; a++)
+      expected[i].slabs[a] = adji_axis_slab(&grid->axes[a], adji_dataset_at(set, i, grid->axes[a].dim));
   }
   qsort(expected, n, sizeof *expected, by_cell);
   adji_index index;
@@ -556,10 +556,13 @@ static void check_order(adj_ctx *ctx, const adji_grid *grid, const adj_dataset *
     if (index.view.ids[i] != expected[i].row) fail_msg("position %llu has another row", (unsigned long long)i);
     if (is_new) assert_int_equal(index.cell_starts[cells - 1], i);
     uint64_t key = 0;
-    for (uint32_t j = 0; j < 3; j++) {
-      key += grid->axes[j].stride * expected[i].slabs[j];
-      assert_true(((const double *)index.view.coords)[j * index.view.stride + i] ==
-                  adji_dataset_at(set, expected[i].row, j));
+    for (uint32_t a = 0; a < grid->axis_count; a++)
+      key += grid->axes[a].stride * expected[i].slabs[a];
+    for (uint32_t j = 0; j < adj_dataset_dim(set); j++) {
+      uint64_t at = j * index.view.stride + i;
+      double x = adj_dataset_type(set) == ADJ_F64 ? ((const double *)index.view.coords)[at]
+                                                  : (double)((const float *)index.view.coords)[at];
+      assert_true(x == adji_dataset_at(set, expected[i].row, j));
     }
     assert_int_equal(index.cell_keys[cells - 1], key);
   }
@@ -601,13 +604,77 @@ static void long_cell_numbers(void **state) {
   }
 }
 
+/* ---- Order through buckets ----------------------------------------------------------------------------------------
+ */
+
+/* Points of which a share is in a corner, so that buckets are uneven. */
+static adj_dataset *corner_points(adj_ctx *ctx, adj_type type, uint32_t dim, uint64_t n, uint64_t share) {
+  join_case random = {.random = n + dim};
+  double *x = malloc(n * dim * sizeof *x);
+  assert_non_null(x);
+  for (uint64_t i = 0; i < n; i++)
+    for (uint32_t j = 0; j < dim; j++) {
+      double value = (double)(case_random(&random) % 1000003) / 1000003 * (i % 8 < share ? 0.001 : 1);
+      if (type == ADJ_F64)
+        x[i * dim + j] = value;
+      else
+        ((float *)x)[i * dim + j] = (float)value;
+    }
+  adj_points points;
+  adj_points_init(&points, sizeof points);
+  points.type = type;
+  points.dim = dim;
+  points.count = n;
+  points.data = x;
+  adj_dataset *set = NULL;
+  must(adj_dataset_create(ctx, &points, &set));
+  free(x);
+  return set;
+}
+
+static void check_buckets(adj_ctx *ctx, adj_type type, uint32_t dim, uint64_t n, uint64_t share) {
+  adj_dataset *set = corner_points(ctx, type, dim, n, share);
+  for (uint32_t axes = 1; axes <= 3 && axes <= dim; axes++)
+    for (uint32_t bits = 1; bits <= 11; bits += 5) { /* of a slab number: one pass to several */
+      adji_grid grid = {.axis_count = axes};
+      for (uint32_t a = 0; a < axes; a++) {
+        adji_axis wanted = {.dim = dim - 1 - a, .reach = 1};
+        double width = ldexp(1, -(int)bits) * 1.02;
+        must(adji_axis_init(ctx, &grid.axes[a], &wanted, &(adji_axis_extent){1, width, 1 << 21, NULL, 0}));
+      }
+      adji_grid_finish(&grid);
+      check_order(ctx, &grid, set);
+      adji_grid_clear(ctx, &grid);
+    }
+  adj_dataset_destroy(set);
+}
+
+/* All types and dimensions; buckets of a few points and of thousands; one bucket that has nearly all points, which are
+ * sorted as a whole then. */
+static void points_move_in_buckets(void **state) {
+  (void)state;
+  for (uint32_t threads = 1; threads <= 3; threads += 2) {
+    adj_ctx *ctx = context_of(threads, NULL);
+    for (uint32_t dim = 1; dim <= 7; dim++) {
+      check_buckets(ctx, ADJ_F32, dim, 3000, 2);
+      check_buckets(ctx, ADJ_F64, dim, 3000, 2);
+    }
+    check_buckets(ctx, ADJ_F32, 2, 100000, 0);
+    check_buckets(ctx, ADJ_F32, 3, 100000, 2);
+    check_buckets(ctx, ADJ_F32, 2, 100000, 7);
+    assert_int_equal(adj_ctx_memory_used(ctx), 0);
+    adj_ctx_destroy(ctx);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(kernels_are_canonical), cmocka_unit_test(single_pairs_are_canonical),
-      cmocka_unit_test(powers_are_close),      cmocka_unit_test(angles_are_close),
-      cmocka_unit_test(ids_are_sorted),        cmocka_unit_test(items_are_sorted),
-      cmocka_unit_test(values_are_sorted),     cmocka_unit_test(slabs_keep_their_promise),
-      cmocka_unit_test(slabs_are_wide_enough), cmocka_unit_test(long_cell_numbers),
+      cmocka_unit_test(kernels_are_canonical),  cmocka_unit_test(single_pairs_are_canonical),
+      cmocka_unit_test(powers_are_close),       cmocka_unit_test(angles_are_close),
+      cmocka_unit_test(ids_are_sorted),         cmocka_unit_test(items_are_sorted),
+      cmocka_unit_test(values_are_sorted),      cmocka_unit_test(slabs_keep_their_promise),
+      cmocka_unit_test(slabs_are_wide_enough),  cmocka_unit_test(long_cell_numbers),
+      cmocka_unit_test(points_move_in_buckets),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

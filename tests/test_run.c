@@ -56,6 +56,45 @@ static void lengths_add_up(void **state) {
   adj_ctx_destroy(ctx);
 }
 
+/* Rows of 4000 and of 0 neighbours, of which the long ones are the first: too many for one buffer of the pass that
+ * finds each pair once (cpu/single_bins.c). */
+static void long_rows_lie_together(void **state) {
+  (void)state;
+  enum { ROWS = 100000, LONG = 4000 };
+  adj_ctx *ctx = context_of(2, NULL);
+  float *x = malloc(ROWS * 2 * sizeof *x);
+  assert_non_null(x);
+  for (int i = 0; i < ROWS; i++) {
+    x[2 * i] = i < LONG ? 0.5f : 1 + (float)i;
+    x[2 * i + 1] = 0.5f;
+  }
+  adj_points points;
+  adj_points_init(&points, sizeof points);
+  points.dim = 2;
+  points.count = ROWS;
+  points.data = x;
+  adj_dataset *set = NULL;
+  must(adj_dataset_create(ctx, &points, &set));
+  adj_plan *plan = plan_with(ctx, set, 0.25, "single=on");
+  adj_result *result = NULL;
+  must(adj_collect(plan, &result, NULL, NULL));
+  const uint64_t *offsets = adj_result_offsets(result);
+  const uint32_t *ids = adj_result_ids(result);
+  uint64_t wrong = 0;
+  for (uint64_t i = 0; i < ROWS; i++) {
+    wrong += offsets[i + 1] - offsets[i] != (i < LONG ? LONG - 1 : 0);
+    for (uint64_t k = 0; i < LONG && k < LONG - 1; k++)
+      wrong += ids[i * (LONG - 1) + k] != k + (k >= i);
+  }
+  assert_int_equal(wrong, 0);
+  adj_result_destroy(result);
+  adj_plan_destroy(plan);
+  adj_dataset_destroy(set);
+  free(x);
+  assert_int_equal(adj_ctx_memory_used(ctx), 0);
+  adj_ctx_destroy(ctx);
+}
+
 /* ---- Limits --------------------------------------------------------------------------------------------- */
 
 static void max_pairs_is_kept(void **state) {
@@ -351,7 +390,7 @@ int main(void) {
       cmocka_unit_test(sink_can_cancel),         cmocka_unit_test(plans_explain_themselves),
       cmocka_unit_test(estimates_are_sane),      cmocka_unit_test(stats_add_up),
       cmocka_unit_test(threads_share_a_context), cmocka_unit_test(traces_are_told),
-      cmocka_unit_test(lengths_add_up),
+      cmocka_unit_test(lengths_add_up),          cmocka_unit_test(long_rows_lie_together),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

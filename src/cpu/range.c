@@ -20,9 +20,9 @@ typedef struct range_cores {
   adji_join join;
   adji_lent base;
   adji_range_index index;
-  uint64_t batch;      /* queries; 0: the default */
-  bool stages;         /* results are collected by staging their rows */
-  double staged_pairs; /* about how many there are then */
+  uint64_t batch; /* queries; 0: the default */
+  bool stages;    /* results are collected by staging their rows */
+  double pairs;   /* about how many there are */
   /* Of the pass at work. */
   adji_walker *walkers;
   bool halves; /* each unordered pair is met once, and counts for both its points */
@@ -52,7 +52,7 @@ static void weigh_batches(void *user, uint64_t begin, uint64_t end) {
   const weighing *w = user;
   const uint32_t *starts = w->left->cell_starts;
   if (begin == end) return;
-  uint64_t cell = adji_cell_of(w->left, w->queue->batches[begin].begin);
+  uint64_t cell = adji_cell_of(w->left, w->queue->batches[begin].begin, 0);
   for (uint64_t i = begin; i < end; i++) {
     adji_batch *batch = &w->queue->batches[i];
     for (uint32_t p = batch->begin; p < batch->end;) {
@@ -108,7 +108,10 @@ static adj_status count_group(adji_walker *w, const adji_group *group, adji_tall
     /* Rows are far apart, so the places of the counts to come are fetched ahead. */
     if (c->degrees) __builtin_prefetch(&c->degrees[task->left->ids[task->queries[k] + COUNTS_AHEAD]], 1);
   }
-  adji_count_queries(w, group, counts);
+  if (adji_group_is_alone(w, group))
+    counts[0] += !c->halves;
+  else
+    adji_count_queries(w, group, counts);
   for (uint32_t k = 0; k < task->query_count && drop && !always; k++)
     counts[k] -= belongs_to_itself(join, task->left, task->queries[k]);
   for (uint32_t k = 0; k < task->query_count; k++) {
@@ -146,12 +149,28 @@ static adj_status place_row(adji_walker *w, const adji_row_style *style, uint32_
   return adji_row_place(style, &w->room, slot, row, count, window);
 }
 
+/* Rows are in the order of ids, so consecutive queries write far apart. The places of the next rows are prefetched,
+ * once their offsets have arrived (cpu/walk.c): a few at a time, since more would be dropped. */
+enum { PLACES_AHEAD = 12, MOST_LINES = 8, LINE_IDS = 16 };
+
+static void fetch_places(const adji_window *window, const uint32_t *rows, const uint32_t *queries, uint32_t many) {
+  for (uint32_t k = 0; k < many; k++) {
+    uint64_t row = rows[queries[k] + PLACES_AHEAD];
+    if (!adji_window_has(window, row)) continue;
+    const uint32_t *place = window->ids + (window->offsets[row] - window->offsets[window->first_row]);
+    uint64_t lines = adji_window_length(window, row) / LINE_IDS + 1;
+    for (uint64_t i = 0; i <= lines && i < MOST_LINES; i++)
+      __builtin_prefetch(place + i * LINE_IDS, 1);
+  }
+}
+
 static adj_status fill_queries(adji_walker *w, const adji_row_style *style, const adji_group *group, uint32_t first,
                                uint32_t many, adji_tally *tally) {
   uint32_t found[ADJI_LIST_MAX];
   adj_status status =
       adji_row_room_reserve(&w->room, &w->walk.join->ctx->memory, style, longest_list(&w->walk, group, first, many));
   if (status) return status;
+  fetch_places(w->walk.window, group->task.left->ids, group->task.queries + first, many);
   adji_list_queries(w, style, group, first, many, found);
   for (uint32_t k = 0; k < many && !status; k++)
     status = place_row(w, style, k, group->task.left->ids[group->task.queries[first + k]], found[k], tally);
@@ -240,9 +259,9 @@ static adj_status begin(void *state, adji_run *run, const adji_pass *pass) {
     walk.visit = fill_group;
     walk.sums = adji_row_needs_sums(&c->join.style);
   } else if (c->stages && pass->alone && pass->result) {
-    status = adji_staged_begin(&walk, run, pass, c->staged_pairs, &c->staged);
+    status = adji_staged_begin(&walk, run, pass, c->pairs, &c->staged);
   } else {
-    status = adji_single_begin(&walk, run, pass, &c->single);
+    status = adji_single_begin(&walk, run, pass, c->pairs, &c->single);
   }
   if (!status) status = adji_walkers_open(&walk, &c->walkers);
   if (status) end(c, run);
@@ -511,5 +530,5 @@ void adji_range_set_single(adji_engine *engine, bool single, bool single_count) 
 void adji_range_set_staged(adji_engine *engine, bool stages, double pairs) {
   range_cores *c = engine->workers[0].state;
   c->stages = stages;
-  c->staged_pairs = pairs;
+  c->pairs = pairs;
 }

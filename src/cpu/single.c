@@ -12,11 +12,14 @@
  * devices, or without room on the one, what they found is fetched as rows of their own. These are counted in step 2 and
  * added to the lists in step 4. What a failed device has done is lost, and cores do its queries again.
  *
+ * Ids alone, in few dimensions, on cores alone and with enough memory, go through bins instead: single_bins.c.
+ *
  * A list is a record of 32-bit words: row, length, ids, and the sums when they are wanted.
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/single_bins.h"
 #include "cpu/single_private.h"
 #include "result/offsets.h"
 
@@ -214,7 +217,7 @@ static void prepare_count(single *s) {
   s->degrees = (_Atomic uint32_t *)s->pass->degrees;
 }
 
-adj_status adji_single_begin(adji_walk *walk, adji_run *run, const adji_pass *pass, adji_single **out) {
+adj_status adji_single_begin(adji_walk *walk, adji_run *run, const adji_pass *pass, double pairs, adji_single **out) {
   const adji_join *join = walk->join;
   single *s = calloc(1, sizeof *s);
   if (!s) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
@@ -223,6 +226,8 @@ adj_status adji_single_begin(adji_walk *walk, adji_run *run, const adji_pass *pa
   s->rows = join->left->count;
   *out = s;
   adj_status status = ADJ_OK;
+  if (s->result && pass->alone && adji_single_bins_suits(join, pairs))
+    return adji_single_bins_begin(walk, run, pass, pairs, &s->bins);
   if (s->result)
     status = prepare_result(s, run);
   else
@@ -236,6 +241,7 @@ adj_status adji_single_begin(adji_walk *walk, adji_run *run, const adji_pass *pa
 }
 
 adj_status adji_single_gather(single *s, adji_walker *walkers, adji_run *run, const adji_active *active) {
+  if (s->bins) return adji_single_bins_gather(s->bins, run);
   s->walkers = walkers;
   run->progress_from = run->progress_to;
   adj_status status = adji_single_fetch(s, active, run);
@@ -252,6 +258,7 @@ adj_status adji_single_gather(single *s, adji_walker *walkers, adji_run *run, co
 void adji_single_end(single *s) {
   if (!s) return;
   adji_memory *memory = &s->join->ctx->memory;
+  adji_single_bins_end(s->bins);
   adji_single_free_chunks(s);
   adji_free(memory, s->chunks);
   for (uint32_t i = 0; i < s->part_count; i++)

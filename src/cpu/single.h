@@ -13,11 +13,11 @@
 
 typedef struct adji_single adji_single;
 
-/* Begins a pass that fills pass->result, or else pass->degrees, and says in *walk what its lanes do.
- * Memory, beyond the result: 4 bytes a point and, per pair that was evaluated, 4 bytes (8 or 12 with distances): half
- * of the pairs in a self-join, and all of those that a device found. For degrees alone 4 bytes a point, and 12 with a
- * device. */
-adj_status adji_single_begin(adji_walk *walk, adji_run *run, const adji_pass *pass, adji_single **out);
+/* Begins a pass that fills pass->result, of about `pairs` entries, or else pass->degrees, and says in *walk what its
+ * lanes do. Memory, beyond the result: 4 bytes a point and, per pair that was evaluated, 4 bytes (8 or 12 with
+ * distances): half of the pairs in a self-join, and all of those that a device found. For degrees alone 4 bytes a
+ * point, and 12 with a device. Where there is enough, as single_bins.h says. */
+adj_status adji_single_begin(adji_walk *walk, adji_run *run, const adji_pass *pass, double pairs, adji_single **out);
 /* Puts together what the cores and the devices found, with the lanes' buffers. */
 adj_status adji_single_gather(adji_single *single, adji_walker *walkers, adji_run *run, const adji_active *active);
 void adji_single_end(adji_single *single); /* may be NULL */

@@ -43,8 +43,9 @@ struct adji_single {
   adj_result *result; /* NULL: only the degrees are wanted        */
   adji_part parts[ADJI_MOST_DEVICES];
   uint32_t part_count;
-  bool complete;            /* a device has made the whole result       */
-  adji_single_chunk **todo; /* all chunks, for the parallel dealing */
+  struct adji_single_bins *bins; /* does all of it, if not NULL */
+  bool complete;                 /* a device has made the whole result       */
+  adji_single_chunk **todo;      /* all chunks, for the parallel dealing */
   uint64_t todo_count;
 };
 

@@ -14,45 +14,21 @@
  *
  * Memory is written and read in order but for what is in a cache.
  *
- * A bin is a list of chunks of records: row, length, ids, and distances where they are wanted, in 32-bit words.
+ * A bin (cpu/bins.h) has records: row, length, ids, and distances where they are wanted, in 32-bit words.
  */
 #include "cpu/staged.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct chunk {
-  struct chunk *next;  /* an older one */
-  const uint32_t *end; /* of its records, once there is a newer one */
-  uint32_t words[];
-} chunk;
-
-typedef struct bin {
-  uint32_t *at, *end; /* room for more in the newest chunk */
-  chunk *chunks;      /* the newest first                  */
-  uint64_t entries;
-} bin;
-
-/* Memory that chunks are cut from. */
-typedef struct slab {
-  struct slab *next;
-  uint64_t used, bytes; /* behind this */
-} slab;
-
-typedef struct lane {
-  _Alignas(64) bin *bins; /* no two share a cache line */
-  slab *slabs;            /* the newest first          */
-} lane;
+#include "cpu/bins.h"
 
 struct adji_staged {
   const adji_join *join;
   adj_result *result;
   uint64_t rows;
-  uint32_t shift;          /* bin of a row: row >> shift */
-  uint64_t bin_count;      /* of a lane                  */
   uint32_t distance_words; /* of an entry: 0, 1 or 2     */
-  uint64_t chunk_bytes, slab_bytes;
-  lane *lanes;
+  adji_bins bins;
   uint64_t *begins; /* of each stretch, and of what is behind the last one */
 };
 typedef adji_staged staged;
@@ -60,36 +36,6 @@ typedef adji_staged staged;
 enum { HEADER = 2, LINE_WORDS = 16 };
 
 /* ---- 1. Rows into bins -------------------------------------------------------------------------------- */
-
-/* Bytes of the newest slab of a lane, or of another one. */
-static void *cut(staged *s, lane *l, uint64_t bytes) {
-  slab *from = l->slabs;
-  if (!from || from->bytes - from->used < bytes) {
-    uint64_t size = sizeof *from + bytes > s->slab_bytes ? sizeof *from + bytes : s->slab_bytes;
-    from = adji_alloc(&s->join->ctx->memory, size, 1, "rows");
-    if (!from) return NULL;
-    *from = (slab){.next = l->slabs, .bytes = size - sizeof *from};
-    l->slabs = from;
-  }
-  char *at = (char *)(from + 1) + from->used;
-  from->used += bytes;
-  return at;
-}
-
-static bool add_chunk(staged *s, lane *l, bin *b, uint64_t words) {
-  uint64_t bytes = sizeof(chunk) + words * sizeof(uint32_t);
-  if (bytes < s->chunk_bytes) bytes = s->chunk_bytes;
-  bytes = (bytes + 7) & ~(uint64_t)7;
-  chunk *c = cut(s, l, bytes);
-  if (!c) return false;
-  if (b->chunks) b->chunks->end = b->at;
-  c->next = b->chunks;
-  c->end = NULL;
-  b->chunks = c;
-  b->at = c->words;
-  b->end = (uint32_t *)(void *)((char *)c + bytes);
-  return true;
-}
 
 /* Finishes a row of `found` neighbours in the bin. Returns how many are left. */
 static uint32_t finish_row(const adji_row_style *style, adji_row_room *room, uint32_t slot, uint32_t row,
@@ -109,10 +55,9 @@ static adj_status stage_row(adji_walker *w, const adji_row_style *style, uint32_
                             adji_tally *tally) {
   if (!found) return ADJ_OK;
   staged *s = w->walk.user;
-  lane *l = &s->lanes[w->lane];
-  bin *b = &l->bins[row >> s->shift];
-  uint64_t entry = 1 + (uint64_t)s->distance_words, words = HEADER + found * entry;
-  if ((uint64_t)(b->end - b->at) < words && !add_chunk(s, l, b, words)) return ADJ_E_MEMORY;
+  uint64_t entry = 1 + (uint64_t)s->distance_words;
+  adji_bin *b = adji_bins_reserve(&s->bins, w->lane, row, HEADER + found * entry);
+  if (!b) return ADJ_E_MEMORY;
   uint32_t count = finish_row(style, &w->room, slot, row, found, b->at + HEADER);
   if (!count) return ADJ_OK;
   b->at[0] = row;
@@ -127,9 +72,9 @@ static adj_status stage_row(adji_walker *w, const adji_row_style *style, uint32_
 
 static void fetch_bins(const adji_walker *w, const adji_task *task) {
   const staged *s = w->walk.user;
-  const bin *bins = s->lanes[w->lane].bins;
+  const adji_bin *bins = s->bins.lanes[w->lane].bins;
   for (uint32_t k = 0; k < task->query_count; k++)
-    __builtin_prefetch(&bins[task->left->ids[task->queries[k]] >> s->shift], 1);
+    __builtin_prefetch(&bins[task->left->ids[task->queries[k]] >> s->bins.shift], 1);
 }
 
 static adj_status stage_group(adji_walker *w, const adji_group *group, adji_tally *tally) {
@@ -137,6 +82,7 @@ static adj_status stage_group(adji_walker *w, const adji_group *group, adji_tall
   adji_row_style style = join->style;
   adji_group ordered;
   uint32_t found[ADJI_LIST_MAX];
+  if (style.drop_self && adji_group_is_alone(w, group)) return ADJ_OK;
   adj_status status =
       adji_row_room_reserve(&w->room, &join->ctx->memory, &style, group->near_total + group->inside_total);
   fetch_bins(w, &group->task);
@@ -162,12 +108,12 @@ static adj_status make_room(staged *s, const adji_run *run) {
   adj_result *result = s->result;
   adji_memory *memory = &s->join->ctx->memory;
   uint64_t pairs = 0;
-  for (uint64_t i = 0; i < s->bin_count; i++) {
+  for (uint64_t i = 0; i < s->bins.count; i++) {
     s->begins[i] = pairs;
     for (uint32_t l = 0; l < s->join->ctx->threads; l++)
-      pairs += s->lanes[l].bins[i].entries;
+      pairs += s->bins.lanes[l].bins[i].entries;
   }
-  s->begins[s->bin_count] = result->pairs = pairs;
+  s->begins[s->bins.count] = result->pairs = pairs;
   adj_status status = adji_run_check_pairs(run, pairs);
   if (status) return status;
   result->offsets = adji_alloc_zero(memory, s->rows + 1, sizeof *result->offsets, "row offsets");
@@ -186,9 +132,9 @@ typedef void (*record_fn)(const staged *s, const uint32_t *record);
 static void each_record(const staged *s, uint64_t number, record_fn fn) {
   uint64_t entry = 1 + (uint64_t)s->distance_words;
   for (uint32_t l = 0; l < s->join->ctx->threads; l++) {
-    const bin *b = &s->lanes[l].bins[number];
-    for (const chunk *c = b->chunks; c; c = c->next) {
-      const uint32_t *end = c->end ? c->end : b->at;
+    const adji_bin *b = &s->bins.lanes[l].bins[number];
+    for (const adji_chunk *c = b->chunks; c; c = c->next) {
+      const uint32_t *end = adji_bin_end(b, c);
       for (const uint32_t *record = c->words; record < end; record += HEADER + record[1] * entry)
         fn(s, record);
     }
@@ -208,8 +154,8 @@ static void copy_row(const staged *s, const uint32_t *record) {
 static adj_status place_bin(void *user, uint64_t number, uint32_t lane_number) {
   (void)lane_number;
   const staged *s = user;
-  uint64_t *offsets = s->result->offsets, at = s->begins[number], row = number << s->shift;
-  uint64_t end = (number + 1) << s->shift < s->rows ? (number + 1) << s->shift : s->rows;
+  uint64_t *offsets = s->result->offsets, at = s->begins[number], row = number << s->bins.shift;
+  uint64_t end = (number + 1) << s->bins.shift < s->rows ? (number + 1) << s->bins.shift : s->rows;
   each_record(s, number, note_length);
   for (; row < end; row++) {
     uint64_t length = offsets[row];
@@ -225,7 +171,7 @@ adj_status adji_staged_gather(staged *s, adji_run *run) {
   uint64_t begin = adji_now_ns();
   run->progress_from = run->progress_to;
   adj_status status = make_room(s, run);
-  if (!status) status = adji_loop(s->join->ctx, s->bin_count, place_bin, s);
+  if (!status) status = adji_loop(s->join->ctx, s->bins.count, place_bin, s);
   adji_trace(s->join->ctx, "deal", 0, begin, s->rows);
   return status;
 }
@@ -233,37 +179,20 @@ adj_status adji_staged_gather(staged *s, adji_run *run) {
 /* ---- The pass --------------------------------------------------------------------------------------------- */
 
 /* Stretches of the result of four megabytes, twice the cache of a core, but some for each lane. More bins than these
- * would cost more when they are filled than they save when rows are copied. Chunks are an eighth of what a bin will
- * have, since on average half of the last one is left over. Large ones are not needed: those in use lie close together.
- */
-static void choose_sizes(staged *s, double pairs) {
+ * would cost more when they are filled than they save when rows are copied. */
+static adj_status open_bins(staged *s, double pairs) {
   enum { STRETCH = 4 << 20, BINS_A_LANE = 16, MOST_BINS = 2048, LEAST_BIN = 4096 };
-  enum { LEAST_CHUNK = 512, MOST_CHUNK = 1 << 16, PART = 8 };
-  enum { LEAST_SLAB = 1 << 14, MOST_SLAB = 8 << 20 };
   double lanes = s->join->ctx->threads, entry = 4 * (1 + (double)s->distance_words);
   double bytes = pairs * entry, wanted = bytes / STRETCH, total = bytes + 4 * HEADER * (double)s->rows;
   if (wanted < BINS_A_LANE * lanes) wanted = BINS_A_LANE * lanes;
   if (wanted > MOST_BINS) wanted = MOST_BINS;
   if (wanted > total / lanes / LEAST_BIN) wanted = total / lanes / LEAST_BIN; /* a small result has few */
-  while ((double)(s->rows >> s->shift) > wanted && s->shift < 31)
-    s->shift++;
-  s->bin_count = (s->rows >> s->shift) + 1;
-  double part = total / lanes / PART, piece = part / (double)s->bin_count;
-  s->chunk_bytes = piece < LEAST_CHUNK ? LEAST_CHUNK : piece > MOST_CHUNK ? MOST_CHUNK : (uint64_t)piece;
-  s->slab_bytes = part < LEAST_SLAB ? LEAST_SLAB : part > MOST_SLAB ? MOST_SLAB : (uint64_t)part;
-  if (s->slab_bytes < s->chunk_bytes) s->slab_bytes = s->chunk_bytes;
-}
-
-static adj_status open_lanes(staged *s) {
-  adji_memory *memory = &s->join->ctx->memory;
-  uint32_t threads = s->join->ctx->threads;
-  s->begins = adji_alloc(memory, s->bin_count + 1, sizeof *s->begins, "rows");
-  s->lanes = adji_alloc_zero(memory, threads, sizeof *s->lanes, "rows");
-  for (uint32_t l = 0; s->lanes && l < threads; l++) {
-    s->lanes[l].bins = adji_alloc_zero(memory, s->bin_count, sizeof(bin), "rows");
-    if (!s->lanes[l].bins) return ADJ_E_MEMORY;
-  }
-  return s->begins && s->lanes ? ADJ_OK : ADJ_E_MEMORY;
+  s->bins.ctx = s->join->ctx;
+  while ((double)(s->rows >> s->bins.shift) > wanted && s->bins.shift < 31)
+    s->bins.shift++;
+  s->bins.count = (s->rows >> s->bins.shift) + 1;
+  s->begins = adji_alloc(&s->join->ctx->memory, s->bins.count + 1, sizeof *s->begins, "rows");
+  return s->begins ? adji_bins_open(&s->bins, total) : ADJ_E_MEMORY;
 }
 
 adj_status adji_staged_begin(adji_walk *walk, adji_run *run, const adji_pass *pass, double pairs, adji_staged **out) {
@@ -273,28 +202,18 @@ adj_status adji_staged_begin(adji_walk *walk, adji_run *run, const adji_pass *pa
   *s = (staged){.join = join, .result = pass->result, .rows = join->left->count};
   *out = s;
   if (join->style.distances) s->distance_words = (uint32_t)adji_type_size(join->style.type) / 4;
-  choose_sizes(s, pairs);
   walk->counts = false;
   walk->sums = adji_row_needs_sums(&join->style);
   walk->row_length = s->rows ? (uint64_t)(pairs / (double)s->rows) : 0;
   walk->visit = stage_group;
   walk->user = s;
   run->progress_to = 0.9;
-  return open_lanes(s);
+  return open_bins(s, pairs);
 }
 
 void adji_staged_end(staged *s) {
   if (!s) return;
-  adji_memory *memory = &s->join->ctx->memory;
-  for (uint32_t l = 0; s->lanes && l < s->join->ctx->threads; l++) {
-    while (s->lanes[l].slabs) {
-      slab *old = s->lanes[l].slabs;
-      s->lanes[l].slabs = old->next;
-      adji_free(memory, old);
-    }
-    adji_free(memory, s->lanes[l].bins);
-  }
-  adji_free(memory, s->lanes);
-  adji_free(memory, s->begins);
+  adji_bins_close(&s->bins);
+  adji_free(&s->join->ctx->memory, s->begins);
   free(s);
 }

@@ -31,14 +31,21 @@ static uint64_t most_span(const adji_grid *grid, uint64_t wanted) {
 }
 
 /* Queries of a group, one for each lane of a vector of f32, and how many radii they may be apart, measured on two cores
- * with AVX-512: 8 or 32 queries took up to 50 % longer to count, and 2 instead of 16 radii up to 40 %. */
-enum { GROUP = 16, COUNT_SPAN = 16, LIST_SPAN = 8 };
+ * with AVX-512: 8 or 32 queries took up to 50 % longer to count, and 2 instead of 16 radii up to 40 %. Where points are
+ * sparse, queries that are farther apart form a group too, as long as it has no more than FAR candidates: comparing
+ * these costs less than a group for each query. */
+enum { GROUP = 16, COUNT_SPAN = 16, LIST_SPAN = 8, FAR_SPAN = 4096 };
+enum { FAR_COUNTED = 1024, FAR_LISTED = 512, FEWER_LANES = 4 };
 
 /* In many dimensions candidates cost more than finding them: groups have the queries of one cell. */
 static adji_group_shape shape_of(const adji_walk *walk) {
-  if (walk->join->limits) return (adji_group_shape){1, 1, 0};
-  if (walk->join->left->dim > ADJI_FEW_DIMS) return (adji_group_shape){1, ADJI_GROUP, 0};
-  return (adji_group_shape){GROUP, ADJI_GROUP, most_span(&walk->index->grid, walk->counts ? COUNT_SPAN : LIST_SPAN)};
+  if (walk->join->limits) return (adji_group_shape){.wanted = 1, .most = 1};
+  if (walk->join->left->dim > ADJI_FEW_DIMS) return (adji_group_shape){.wanted = 1, .most = ADJI_GROUP};
+  const adji_grid *grid = &walk->index->grid;
+  adji_group_shape shape = {.wanted = GROUP, .most = ADJI_GROUP, .far_span = most_span(grid, FAR_SPAN)};
+  shape.span = most_span(grid, walk->counts ? COUNT_SPAN : LIST_SPAN);
+  shape.far_candidates = (walk->counts ? FAR_COUNTED : FAR_LISTED) / (walk->index->left->wide ? 1 : FEWER_LANES);
+  return shape;
 }
 
 static adj_status open_walker(adji_walker *w, const adji_walk *walk, uint32_t lane) {
@@ -162,19 +169,14 @@ static adj_status visit_group(adji_walker *w, uint32_t query_count, const adji_r
   return status || !adji_group_is_long(&group) ? status : adji_check_cancel(w->walk.join->ctx);
 }
 
-/* Rows are in the order of ids, so consecutive queries write far apart. The next queries are known: their offsets are
- * prefetched first, and their rows once the offsets have arrived. */
-enum { OFFSETS_AHEAD = 32, PLACES_AHEAD = 12 };
+/* Rows are in the order of ids, so consecutive queries have theirs far apart. The next queries are known: their offsets
+ * are prefetched. */
+enum { OFFSETS_AHEAD = 32 };
 
 static inline void fetch_ahead(const adji_window *window, const uint32_t *rows_at) {
   const uint64_t *offsets = window->offsets + rows_at[OFFSETS_AHEAD];
   __builtin_prefetch(offsets);
   __builtin_prefetch(offsets + 1);
-  uint64_t row = rows_at[PLACES_AHEAD];
-  if (!adji_window_has(window, row)) return;
-  const uint32_t *place = window->ids + (window->offsets[row] - window->offsets[window->first_row]);
-  __builtin_prefetch(place, 1);
-  __builtin_prefetch(place + 16, 1);
 }
 
 static inline bool is_wanted(const adji_window *window, uint64_t row) {
@@ -216,7 +218,7 @@ static uint32_t wanted_from(const adji_walker *w, uint32_t position) {
 
 /* The next stretch: whole vectors of queries of one cell or, if it has too few, queries of consecutive cells of a row
  * that are not too far apart. */
-static void find_stretch(adji_walker *w, uint32_t batch_end, walk_place *at) {
+static void find_stretch(adji_walker *w, uint32_t batch_end, uint64_t span, walk_place *at) {
   const adji_index *left = w->walk.index->left;
   uint32_t wanted = wanted_from(w, at->position), cell_end = left->cell_starts[at->cell + 1];
   uint32_t available = cell_end - at->position;
@@ -225,7 +227,7 @@ static void find_stretch(adji_walker *w, uint32_t batch_end, walk_place *at) {
     at->end = at->position + (available < w->shape.most ? available & ~(wanted - 1) : w->shape.most);
   } else {
     if (at->from > at->row_end || !at->row_end) at->row_end = adji_row_end(&w->neighbours, at->from);
-    uint64_t last = at->row_end - at->from > w->shape.span ? at->from + w->shape.span : at->row_end;
+    uint64_t last = at->row_end - at->from > span ? at->from + span : at->row_end;
     uint64_t cell = adji_last_cell(left, at->cell, (uint64_t)at->position + wanted, last);
     at->to = left->cell_keys[cell];
     at->end = left->cell_starts[cell + 1] - at->position < wanted ? left->cell_starts[cell + 1] : at->position + wanted;
@@ -241,15 +243,21 @@ static void skip_unwanted(const adji_walker *w, uint32_t batch_end, walk_place *
     fetch_ahead(window, rows + at->position);
 }
 
-/* Collects the queries of the next stretch. Returns how many; 0: the batch ends. */
-static uint32_t collect_group(adji_walker *w, uint32_t batch_end, walk_place *at) {
+/* Finds the next stretch, and how many ranges of candidates it has. Returns false where the batch ends. */
+static bool find_group(adji_walker *w, uint32_t batch_end, walk_place *at, uint32_t *ranges) {
   const uint32_t *starts = w->walk.index->left->cell_starts;
   skip_unwanted(w, batch_end, at);
-  if (at->position == batch_end) return 0;
+  if (at->position == batch_end) return false;
   while (starts[at->cell + 1] <= at->position)
     at->cell++;
-  find_stretch(w, batch_end, at);
-  return collect_queries(w, &at->position, at->end);
+  find_stretch(w, batch_end, w->shape.far_span, at);
+  *ranges = adji_neighbours_find(&w->neighbours, at->from, at->to);
+  if (at->to - at->from <= w->shape.span || total_of(w->neighbours.found, *ranges) <= w->shape.far_candidates)
+    return true;
+  find_stretch(w, batch_end, w->shape.span, at);
+  adji_neighbours_shorten(&w->neighbours);
+  *ranges = adji_neighbours_find(&w->neighbours, at->from, at->to);
+  return true;
 }
 
 /* Super-EGO: the whole right set is the candidate range, and the recursion over its boxes joins it with the group of
@@ -269,16 +277,17 @@ static adj_status walk_everything(adji_walker *w, const adji_batch *batch, adji_
 adj_status adji_walk_batch(adji_walker *w, const adji_batch *batch, adji_tally *tally) {
   if (w->walk.index->ego) return walk_everything(w, batch, tally);
   const adji_index *left = w->walk.index->left;
-  walk_place at = {.position = batch->begin, .cell = adji_cell_of(left, batch->begin)};
+  walk_place at = {.position = batch->begin, .cell = adji_cell_of(left, batch->begin, w->last_cell)};
   adji_neighbours_seek(&w->neighbours, left->cell_keys[at.cell]);
   adj_status status = ADJ_OK;
   while (at.position < batch->end && !status) {
-    uint32_t many = collect_group(w, batch->end, &at);
-    if (!many) break;
-    uint32_t count = adji_neighbours_find(&w->neighbours, at.from, at.to);
-    status = visit_group(w, many, w->neighbours.found, count, tally);
+    uint32_t ranges;
+    if (!find_group(w, batch->end, &at, &ranges)) break;
+    uint32_t many = collect_queries(w, &at.position, at.end);
+    status = visit_group(w, many, w->neighbours.found, ranges, tally);
     if (!status && many == ADJI_GROUP) status = adji_check_cancel(w->walk.join->ctx);
   }
+  w->last_cell = at.cell;
   return status;
 }
 

@@ -52,9 +52,10 @@ typedef struct adji_ordered {
 
 /* How many queries a group has. */
 typedef struct adji_group_shape {
-  uint32_t wanted; /* from one cell or, if it has fewer, from several; a power of two */
-  uint32_t most;   /* from one cell */
-  uint64_t span;   /* cells from the first to the last, at most */
+  uint32_t wanted;                   /* from one cell or, if it has fewer, from several; a power of two */
+  uint32_t most;                     /* from one cell */
+  uint64_t span;                     /* cells from the first to the last, at most; or */
+  uint64_t far_span, far_candidates; /* so many, with so many candidates at most */
 } adji_group_shape;
 
 /* The state of one lane, kept for a whole pass. */
@@ -64,6 +65,7 @@ struct adji_walker {
   adji_group_shape shape;
   bool all_wanted; /* every query is visited: asking for each would cost more than visiting a few empty rows */
   adji_neighbours neighbours;
+  uint64_t last_cell; /* where the batch before has ended */
   adji_split split;
   uint64_t split_room;
   void *box;                /* of a group of queries */
@@ -114,6 +116,11 @@ typedef struct adji_panels {
 adji_panels adji_panels_of(const adji_walker *w, const adji_group *group);
 /* Gives the task the ranges of the next panel, or returns false. They are good until the next call. */
 bool adji_panels_next(adji_panels *panels, adji_task *task);
+
+/* Whether the group has one query, and no candidate but that itself: of sparse points that are most of them. */
+static inline bool adji_group_is_alone(const adji_walker *w, const adji_group *group) {
+  return group->task.query_count == 1 && group->near_total + group->inside_total == 1 && w->walk.index->symmetric;
+}
 
 /* Lists the neighbours of queries [first, first + many) of the group, many <= ADJI_LIST_MAX, into w->room, which must
  * be large enough. found receives how many each has. */

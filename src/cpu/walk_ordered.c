@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Copies candidates in the order of their ids: a radix sort of keys that fit the first-level cache, then a gather.
+ * Copies candidates in the order of their ids: a radix sort of keys that fit the cache of a core, then a gather.
  */
 #include <string.h>
 
 #include "cpu/walk.h"
 
-enum { MOST = 4096, LEAST_QUERIES = 4, MANY_QUERIES = 32, LEAST_CANDIDATES = 64, DIGIT = 8, BUCKETS = 1 << DIGIT };
+enum { MOST = 8192, LEAST_QUERIES = 4, MANY_QUERIES = 32, LEAST_CANDIDATES = 64, DIGIT = 8, BUCKETS = 1 << DIGIT };
 enum { SHORT_ROW = 4, SHORT_QUICK_ROW = 32 };
 
 /* Rows of ids alone that are sorted in registers. */

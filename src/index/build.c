@@ -8,33 +8,16 @@
  * took 11 s when cell numbers were computed again after the sort, from points all over the set; 2.3 s with row numbers
  * apart.
  */
-#include "index/build.h"
-
 #include <string.h>
 
 #include "index/boxes.h"
-#include "index/radix_sort.h"
+#include "index/build_private.h"
 #include "index/slab.h"
 
 /* So many bits too many make parts; more are not worth it. */
 enum { MOST_PART_BITS = 6 };
 
-typedef struct build {
-  adj_ctx *ctx;
-  const adji_grid *grid;
-  const adj_dataset *set;
-  adji_index *index;
-  const adji_order_options *options;
-  adji_sorted sorted;
-  uint64_t count;        /* of items: points and images */
-  uint32_t id_bits;      /* of an item, below the cell number; 0: row numbers are apart */
-  uint32_t low_bits;     /* of a cell number, in an item */
-  uint64_t parts;        /* by the other bits */
-  uint64_t *part_starts; /* parts + 1 entries */
-  uint64_t *slice_parts; /* per slice: points of each part; then where they go */
-  uint64_t slices;
-  uint64_t *slice_cells; /* per slice: cells (or images) that begin in it; then the number of its first one */
-} build;
+typedef adji_build build;
 
 /* ---- Cell numbers ---------------------------------------------------------------------------- */
 
@@ -51,22 +34,37 @@ static inline uint64_t item_of(const build *b, uint64_t row, uint64_t key) {
   return key << b->id_bits | (b->id_bits ? row : 0); /* the leading bits are shifted out where there are parts */
 }
 
-/* Of consecutive rows. The common case is slabs of equal width: constants of the axes are in registers then. */
-#define NUMBER_ROWS(T)                                                                        \
-  static void number_rows_##T(const build *b, uint64_t begin, uint64_t end, uint64_t *keys) { \
-    const adji_grid *grid = b->grid;                                                          \
-    const adj_dataset *set = b->set;                                                          \
-    uint32_t axes = grid->axis_count;                                                         \
-    for (uint64_t i = begin; i < end; i++) {                                                  \
-      const char *row = set->data + i * set->row_stride;                                      \
-      uint64_t key = 0;                                                                       \
-      for (uint32_t a = 0; a < axes; a++) {                                                   \
-        const adji_axis *axis = &grid->axes[a];                                               \
-        double x = (double)*(const T *)(row + axis->dim * set->column_stride);                \
-        key += axis->stride * adji_equal_slab(x, axis->low, axis->inverse, axis->slabs);      \
-      }                                                                                       \
-      keys[i - begin] = key;                                                                  \
-    }                                                                                         \
+/* Of consecutive rows, along axes with slabs of equal width. Constants of the axes are in registers. */
+#define NUMBER_ROWS(T)                                                                                            \
+  static inline __attribute__((always_inline)) void number_rows_##T(const build *b, uint64_t begin, uint64_t end, \
+                                                                    uint64_t *keys, const uint32_t axes) {        \
+    const adji_grid *grid = b->grid;                                                                              \
+    uint64_t row_stride = b->set->row_stride, place[ADJI_MAX_AXES], stride[ADJI_MAX_AXES], slabs[ADJI_MAX_AXES];  \
+    double low[ADJI_MAX_AXES], inverse[ADJI_MAX_AXES];                                                            \
+    for (uint32_t a = 0; a < axes; a++) {                                                                         \
+      const adji_axis *axis = &grid->axes[a];                                                                     \
+      place[a] = axis->dim * b->set->column_stride;                                                               \
+      stride[a] = axis->stride;                                                                                   \
+      slabs[a] = axis->slabs;                                                                                     \
+      low[a] = axis->low;                                                                                         \
+      inverse[a] = axis->inverse;                                                                                 \
+    }                                                                                                             \
+    const char *row = b->set->data + begin * row_stride;                                                          \
+    for (uint64_t i = 0; i < end - begin; i++, row += row_stride) {                                               \
+      uint64_t key = 0;                                                                                           \
+      for (uint32_t a = 0; a < axes; a++)                                                                         \
+        key += stride[a] * adji_equal_slab((double)*(const T *)(row + place[a]), low[a], inverse[a], slabs[a]);   \
+      keys[i] = key;                                                                                              \
+    }                                                                                                             \
+  }                                                                                                               \
+                                                                                                                  \
+  static void number_regular_##T(const build *b, uint64_t begin, uint64_t end, uint64_t *keys) {                  \
+    if (b->grid->axis_count == 2)                                                                                 \
+      number_rows_##T(b, begin, end, keys, 2);                                                                    \
+    else if (b->grid->axis_count == 3)                                                                            \
+      number_rows_##T(b, begin, end, keys, 3);                                                                    \
+    else                                                                                                          \
+      number_rows_##T(b, begin, end, keys, b->grid->axis_count);                                                  \
   }
 NUMBER_ROWS(float)
 NUMBER_ROWS(double)
@@ -78,18 +76,15 @@ static bool regular(const adji_grid *grid) {
   return true;
 }
 
-/* Cell numbers of rows from `begin` on, a block at a time. Returns the end of the block. */
-enum { KEY_BLOCK = 256 };
-
-static uint64_t number_block(const build *b, uint64_t begin, uint64_t end, uint64_t *keys) {
-  if (end - begin > KEY_BLOCK) end = begin + KEY_BLOCK;
+uint64_t adji_number_block(const build *b, uint64_t begin, uint64_t end, uint64_t *keys) {
+  if (end - begin > ADJI_KEY_BLOCK) end = begin + ADJI_KEY_BLOCK;
   if (!regular(b->grid)) {
     for (uint64_t i = begin; i < end; i++)
       keys[i - begin] = cell_number(b->grid, b->set, i);
   } else if (b->set->type == ADJ_F64) {
-    number_rows_double(b, begin, end, keys);
+    number_regular_double(b, begin, end, keys);
   } else {
-    number_rows_float(b, begin, end, keys);
+    number_regular_float(b, begin, end, keys);
   }
   return end;
 }
@@ -98,10 +93,10 @@ static uint64_t number_block(const build *b, uint64_t begin, uint64_t end, uint6
 static adj_status number_slice(void *user, uint64_t slice, uint32_t lane) {
   (void)lane;
   const build *b = user;
-  uint64_t begin, end, next, keys[KEY_BLOCK];
+  uint64_t begin, end, next, keys[ADJI_KEY_BLOCK];
   adji_slice(b->set->count, b->slices, slice, &begin, &end);
   for (; begin < end; begin = next) {
-    next = number_block(b, begin, end, keys);
+    next = adji_number_block(b, begin, end, keys);
     for (uint64_t i = begin; i < next; i++)
       b->sorted.items[i] = item_of(b, i, keys[i - begin]);
     for (uint64_t i = begin; i < next && b->sorted.ids; i++)
@@ -114,10 +109,10 @@ static adj_status number_slice(void *user, uint64_t slice, uint32_t lane) {
 static adj_status count_parts(void *user, uint64_t slice, uint32_t lane) {
   (void)lane;
   const build *b = user;
-  uint64_t begin, end, next, keys[KEY_BLOCK], *counts = b->slice_parts + slice * b->parts;
+  uint64_t begin, end, next, keys[ADJI_KEY_BLOCK], *counts = b->slice_parts + slice * b->parts;
   adji_slice(b->set->count, b->slices, slice, &begin, &end);
   for (; begin < end; begin = next) {
-    next = number_block(b, begin, end, keys);
+    next = adji_number_block(b, begin, end, keys);
     for (uint64_t i = begin; i < next; i++)
       counts[keys[i - begin] >> b->low_bits]++;
   }
@@ -128,7 +123,7 @@ static adj_status count_parts(void *user, uint64_t slice, uint32_t lane) {
 static adj_status place_parts(void *user, uint64_t slice, uint32_t lane) {
   (void)lane;
   const build *b = user;
-  uint64_t begin, end, next, keys[KEY_BLOCK], places[1 << MOST_PART_BITS] = {0}, ends[1 << MOST_PART_BITS] = {0};
+  uint64_t begin, end, next, keys[ADJI_KEY_BLOCK], places[1 << MOST_PART_BITS] = {0}, ends[1 << MOST_PART_BITS] = {0};
   for (uint64_t part = 0; part < b->parts; part++) {
     const uint64_t *at = b->slice_parts + slice * b->parts + part;
     places[part] = *at;
@@ -136,7 +131,7 @@ static adj_status place_parts(void *user, uint64_t slice, uint32_t lane) {
   }
   adji_slice(b->set->count, b->slices, slice, &begin, &end);
   for (; begin < end; begin = next) {
-    next = number_block(b, begin, end, keys);
+    next = adji_number_block(b, begin, end, keys);
     for (uint64_t i = begin; i < next; i++) {
       uint64_t part = keys[i - begin] >> b->low_bits;
       if (places[part] == ends[part]) return adji_points_changed();
@@ -380,26 +375,38 @@ static adj_status write_cells(void *user, uint64_t slice, uint32_t lane) {
   return ADJ_OK;
 }
 
-static adj_status find_cells(build *b) {
+adj_status adji_build_ids(const build *b) {
+  adji_view *view = &b->index->view;
+  view->ids = adji_alloc(&b->ctx->memory, b->count + ADJI_PAD, sizeof *view->ids, "ids of the index");
+  if (!view->ids) return ADJ_E_MEMORY;
+  memset((uint32_t *)view->ids + b->count, 0, ADJI_PAD * sizeof *view->ids);
+  return ADJ_OK;
+}
+
+adj_status adji_build_cells(const build *b, uint64_t cells) {
   adji_index *index = b->index;
-  uint64_t count = b->count;
-  adj_status status = adji_loop(b->ctx, b->slices, count_cells, b);
-  if (status) return status;
-  uint64_t total = index->cell_count = add_up(b);
-  index->cell_keys = adji_alloc(&b->ctx->memory, total + ADJI_CELL_PAD, sizeof *index->cell_keys, "cells");
-  index->cell_starts = adji_alloc(&b->ctx->memory, total + ADJI_CELL_PAD, sizeof *index->cell_starts, "cells");
-  index->view.ids = b->sorted.ids;
-  b->sorted.ids = NULL;
-  if (!index->view.ids)
-    index->view.ids = adji_alloc(&b->ctx->memory, count + ADJI_PAD, sizeof *index->view.ids, "ids of the index");
-  if (!index->cell_keys || !index->cell_starts || !index->view.ids) return ADJ_E_MEMORY;
-  memset((uint32_t *)index->view.ids + count, 0, ADJI_PAD * sizeof *index->view.ids);
-  status = adji_loop(b->ctx, b->slices, write_cells, b);
+  index->cell_count = cells;
+  index->cell_keys = adji_alloc(&b->ctx->memory, cells + ADJI_CELL_PAD, sizeof *index->cell_keys, "cells");
+  index->cell_starts = adji_alloc(&b->ctx->memory, cells + ADJI_CELL_PAD, sizeof *index->cell_starts, "cells");
+  if (!index->cell_keys || !index->cell_starts) return ADJ_E_MEMORY;
   for (int i = 0; i < ADJI_CELL_PAD; i++) {
-    index->cell_keys[total + i] = UINT64_MAX;
-    index->cell_starts[total + i] = (uint32_t)count;
+    index->cell_keys[cells + i] = UINT64_MAX;
+    index->cell_starts[cells + i] = (uint32_t)b->count;
   }
-  return status;
+  return ADJ_OK;
+}
+
+static adj_status find_cells(build *b) {
+  adj_status status = adji_loop(b->ctx, b->slices, count_cells, b);
+  if (!status) status = adji_build_cells(b, add_up(b));
+  if (status) return status;
+  b->index->view.ids = b->sorted.ids;
+  b->sorted.ids = NULL;
+  if (!b->index->view.ids)
+    status = adji_build_ids(b);
+  else
+    memset((uint32_t *)b->index->view.ids + b->count, 0, ADJI_PAD * sizeof(uint32_t));
+  return status ? status : adji_loop(b->ctx, b->slices, write_cells, b);
 }
 
 /* ---- Coordinates ----------------------------------------------------------------------------- */
@@ -434,34 +441,62 @@ enum { GATHER_AHEAD = 24, GATHER_BLOCK = 256 };
 GATHER(float)
 GATHER(double)
 
-static adj_status gather_slice(void *user, uint64_t slice, uint32_t lane) {
-  (void)lane;
-  const build *b = user;
-  uint64_t begin, end;
-  adji_slice(b->count, b->slices, slice, &begin, &end);
+static bool gather_range(const build *b, uint64_t begin, uint64_t end) {
   bool finite = true;
   for (uint64_t first = begin; first < end; first += GATHER_BLOCK) {
     uint64_t last = first + GATHER_BLOCK < end ? first + GATHER_BLOCK : end;
     finite &= b->set->type == ADJ_F64 ? gather_double(b, first, last) : gather_float(b, first, last);
   }
-  return finite ? ADJ_OK : adji_points_changed();
+  return finite;
+}
+
+static adj_status gather_slice(void *user, uint64_t slice, uint32_t lane) {
+  (void)lane;
+  const build *b = user;
+  uint64_t begin, end;
+  adji_slice(b->count, b->slices, slice, &begin, &end);
+  return gather_range(b, begin, end) ? ADJ_OK : adji_points_changed();
 }
 
 /* The columns of the dimensions lie an odd number of cache lines apart. Otherwise the same position of many dimensions
  * would fall into one set of the cache. */
-static adj_status gather_points(build *b) {
+adj_status adji_build_coords(const build *b) {
   adji_view *view = &b->index->view;
   size_t size = adji_type_size(b->set->type);
   uint64_t line = 64 / size;
   view->dim = b->set->dim;
   view->count = (uint32_t)b->count;
   view->stride = (((b->count + ADJI_PAD) / line + 1) | 1) * line;
-  char *coords = adji_alloc(&b->ctx->memory, adji_mul(view->stride, view->dim), size, "points of the index");
-  if (!coords) return ADJ_E_MEMORY;
-  view->coords = coords;
-  for (uint32_t j = 0; j < view->dim; j++) /* vectors read this slack; its values never count */
-    memset(coords + (j * view->stride + view->count) * size, 0, (view->stride - view->count) * size);
+  view->coords = adji_alloc(&b->ctx->memory, adji_mul(view->stride, view->dim), size, "points of the index");
+  return view->coords ? ADJ_OK : ADJ_E_MEMORY;
+}
+
+/* Vectors read it; its values never count. */
+void adji_clear_slack(const build *b) {
+  const adji_view *view = &b->index->view;
+  size_t size = adji_type_size(b->set->type);
+  for (uint32_t j = 0; j < view->dim; j++)
+    memset((char *)view->coords + (j * view->stride + view->count) * size, 0, (view->stride - view->count) * size);
+}
+
+static adj_status gather_points(build *b) {
+  adj_status status = adji_build_coords(b);
+  if (status) return status;
+  adji_clear_slack(b);
   return adji_loop(b->ctx, b->slices, gather_slice, b);
+}
+
+/* Those of long cells, whose order has changed since. */
+static adj_status gather_again(void *user, uint64_t slice, uint32_t lane) {
+  (void)lane;
+  const build *b = user;
+  const uint32_t *starts = b->index->cell_starts;
+  uint64_t begin, end;
+  bool finite = true;
+  adji_slice(b->index->cell_count, b->slices, slice, &begin, &end);
+  for (uint64_t c = begin; c < end; c++)
+    if (starts[c + 1] - starts[c] >= ADJI_LONG_CELL) finite &= gather_range(b, starts[c], starts[c + 1]);
+  return finite ? ADJ_OK : adji_points_changed();
 }
 
 /* ---- Build ----------------------------------------------------------------------------------- */
@@ -494,11 +529,10 @@ static adj_status measure_cells(const build *b) {
   return status;
 }
 
-static adj_status build_steps(build *b) {
+/* Row numbers are sorted, then coordinates are gathered. */
+static adj_status sort_and_gather(build *b) {
   adj_ctx *ctx = b->ctx;
   uint64_t begin = adji_now_ns();
-  b->slice_cells = adji_alloc(&ctx->memory, b->slices, sizeof *b->slice_cells, "cells");
-  if (!b->slice_cells) return ADJ_E_MEMORY;
   adj_status status = sort_points(b);
   adji_trace(ctx, "sort", 0, begin, b->count);
   adji_free(&ctx->memory, b->sorted.spare);
@@ -516,11 +550,26 @@ static adj_status build_steps(build *b) {
   return status;
 }
 
+static adj_status build_steps(build *b) {
+  adj_ctx *ctx = b->ctx;
+  bool done;
+  uint64_t begin = adji_now_ns();
+  b->slice_cells = adji_alloc(&ctx->memory, b->slices, sizeof *b->slice_cells, "cells");
+  if (!b->slice_cells) return ADJ_E_MEMORY;
+  adj_status status = adji_build_buckets(b, &done);
+  if (!status && !done) return sort_and_gather(b);
+  adji_trace(ctx, "sort", 0, begin, b->count);
+  if (!status) status = measure_cells(b);
+  if (status || !b->options->boxes || b->index->largest_cell < ADJI_LONG_CELL) return status;
+  status = adji_block_order(ctx, b->set, b->index);
+  return status ? status : adji_loop(ctx, b->slices, gather_again, b);
+}
+
 adj_status adji_index_build(adj_ctx *ctx, const adji_grid *grid, const adj_dataset *set,
                             const adji_order_options *options, adji_index *out) {
   *out = (adji_index){.ctx = ctx, .set = set, .wide = !strcmp(ctx->isa, "avx512")};
   uint64_t count = set->count;
-  build b = {.ctx = ctx, .grid = grid, .set = set, .index = out, .slices = slices_for(ctx, count)};
+  build b = {.ctx = ctx, .grid = grid, .set = set, .index = out, .count = count, .slices = slices_for(ctx, count)};
   b.options = options;
   uint64_t part_starts[(1 << MOST_PART_BITS) + 1] = {0};
   b.id_bits = count > 1 ? 64 - (uint32_t)__builtin_clzll(count - 1) : 1;

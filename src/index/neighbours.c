@@ -39,7 +39,7 @@ adj_status adji_neighbours_init(adji_neighbours *n, const adji_grid *grid, const
   n->row = grid->axis_count > 1 ? grid->axes[grid->axis_count - 2].stride : 0;
   adji_memory *memory = &right->ctx->memory;
   n->offsets = adji_alloc(memory, room, sizeof *n->offsets, "neighbour cells");
-  n->first = adji_alloc(memory, room, sizeof *n->first, "neighbour cells");
+  n->first = adji_alloc_zero(memory, room, sizeof *n->first, "neighbour cells");
   n->last = adji_alloc(memory, room, sizeof *n->last, "neighbour cells");
   n->found = adji_alloc(memory, room, sizeof *n->found, "neighbour cells");
   if (!n->offsets || !n->first || !n->last || !n->found) {
@@ -134,34 +134,26 @@ static uint32_t find_plain(adji_neighbours *n, uint64_t from, uint64_t to) {
 
 /* Eight cell numbers are compared at once; the count of those that are too small is how far a cursor moves. The plain
  * loop spends its time on mispredicted branches; here hardly a branch depends on the data. */
-AVX512 static inline uint32_t count_below(__m512i eight, uint64_t key) {
-  return (uint32_t)__builtin_popcount(_mm512_cmplt_epu64_mask(eight, _mm512_set1_epi64((long long)key)));
+AVX512 static inline uint32_t below_of_eight(const uint64_t *keys, __m512i key) {
+  return _mm512_cmplt_epu64_mask(_mm512_loadu_si512(keys), key);
 }
 
+/* Groups move a cursor by up to as many cells as they have queries. */
 AVX512 static inline uint32_t advance_avx512(const uint64_t *keys, uint32_t at, uint64_t count, uint64_t key) {
-  for (int i = 0; i < 2; i++, at += KEYS_AT_ONCE) {
-    uint32_t below = count_below(_mm512_loadu_si512(keys + at), key);
-    if (below < KEYS_AT_ONCE) return at + below;
-  }
-  return advance_far(keys, at, count, key);
+  __m512i wanted = _mm512_set1_epi64((long long)key);
+  uint32_t below = below_of_eight(keys + at, wanted) | below_of_eight(keys + at + KEYS_AT_ONCE, wanted) << KEYS_AT_ONCE;
+  if (__builtin_expect(below != 0xffff, 1)) return at + (uint32_t)__builtin_popcount(below);
+  return advance_far(keys, at + 2 * KEYS_AT_ONCE, count, key);
 }
 
-/* The cells that a range begins and ends with are mostly among the same eight; where cells are narrow, the end is not
- * far from that of the group before. */
 AVX512 static uint32_t find_avx512(adji_neighbours *n, uint64_t from, uint64_t to) {
   const uint64_t *keys = n->right->cell_keys;
   const uint32_t *starts = n->right->cell_starts;
   uint64_t cells = n->right->cell_count;
   uint32_t many = 0;
   for (uint32_t o = 0; o < n->offset_count; o++) {
-    uint32_t at = n->first[o];
-    uint64_t end = end_key(n, to, o), begin = first_key(n, from, o);
-    __m512i eight = _mm512_loadu_si512(keys + at);
-    uint32_t first = count_below(eight, begin), last = count_below(eight, end);
-    first = first < KEYS_AT_ONCE ? at + first : advance_avx512(keys, at + KEYS_AT_ONCE, cells, begin);
-    last = last < KEYS_AT_ONCE ? at + last : advance_avx512(keys, later(first, n->last[o]), cells, end);
-    n->first[o] = first;
-    n->last[o] = last;
+    uint32_t first = n->first[o] = advance_avx512(keys, n->first[o], cells, first_key(n, from, o));
+    uint32_t last = n->last[o] = advance_avx512(keys, n->last[o], cells, end_key(n, to, o));
     n->found[many] = (adji_range){starts[first], starts[last]};
     many += first != last;
   }
@@ -190,8 +182,14 @@ uint64_t adji_last_cell(const adji_index *index, uint64_t cell, uint64_t positio
   return cell;
 }
 
-uint64_t adji_cell_of(const adji_index *index, uint32_t position) {
-  uint64_t low = 0, high = index->cell_count;
+uint64_t adji_cell_of(const adji_index *index, uint32_t position, uint64_t near) {
+  uint64_t cells = index->cell_count, low = near < cells && index->cell_starts[near] <= position ? near : 0;
+  uint64_t high = low + 1;
+  for (uint64_t step = 2; high < cells && index->cell_starts[high] <= position; step *= 2) {
+    low = high;
+    high += step;
+  }
+  if (high > cells) high = cells;
   while (high - low > 1) {
     uint64_t middle = low + (high - low) / 2;
     if (index->cell_starts[middle] <= position)
@@ -202,9 +200,17 @@ uint64_t adji_cell_of(const adji_index *index, uint32_t position) {
   return low;
 }
 
+/* From where a cursor is, which the last batch has left there: batches of a sample are not far apart, and what they
+ * read is then in the cache. */
+static uint32_t search_from(const uint64_t *keys, uint32_t at, uint64_t count, uint64_t key) {
+  if (at >= count || keys[at] >= key) return search_cell(keys, 0, at < count ? at : count, key);
+  return advance_far(keys, at, count, key);
+}
+
 void adji_neighbours_seek(adji_neighbours *n, uint64_t key) {
   for (uint32_t o = 0; o < n->offset_count; o++)
-    n->first[o] = n->last[o] = search_cell(n->right->cell_keys, 0, n->right->cell_count, first_key(n, key, o));
+    n->first[o] = n->last[o] =
+        search_from(n->right->cell_keys, n->first[o], n->right->cell_count, first_key(n, key, o));
   n->found_from = n->found_to = UINT64_MAX;
 }
 
@@ -221,4 +227,9 @@ uint32_t adji_neighbours_find(adji_neighbours *n, uint64_t from, uint64_t to) {
   n->found_from = from;
   n->found_to = to;
   return n->found_count;
+}
+
+void adji_neighbours_shorten(adji_neighbours *n) {
+  memcpy(n->last, n->first, n->offset_count * sizeof *n->last);
+  n->found_from = n->found_to = UINT64_MAX;
 }

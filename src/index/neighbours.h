@@ -36,8 +36,8 @@ void adji_neighbours_clear(adji_neighbours *n);
  * The one at `cell` itself counts as such. */
 uint64_t adji_last_cell(const adji_index *index, uint64_t cell, uint64_t position, uint64_t key);
 
-/* The cell that holds a position. */
-uint64_t adji_cell_of(const adji_index *index, uint32_t position);
+/* The cell that holds a position. Found sooner if it is not far behind the cell `near`. */
+uint64_t adji_cell_of(const adji_index *index, uint32_t position, uint64_t near);
 
 /* Starts a batch. The next adji_neighbours_find() is for cell number key or a later one. */
 void adji_neighbours_seek(adji_neighbours *n, uint64_t key);
@@ -50,5 +50,8 @@ static inline uint64_t adji_row_end(const adji_neighbours *n, uint64_t key) {
 /* Writes the non-empty candidate ranges of the cells from number `from` to number `to`, in one row, to n->found and
  * returns how many there are. Between two seeks, `from` must not descend. */
 uint32_t adji_neighbours_find(adji_neighbours *n, uint64_t from, uint64_t to);
+
+/* The next adji_neighbours_find() may be for cells up to a lower number than the last one. */
+void adji_neighbours_shorten(adji_neighbours *n);
 
 #endif

@@ -79,7 +79,7 @@ static double lanes_factor(const adji_chooser *c) {
  * in a cell, the fewer groups there are. In sparse sets, in clusters and on surfaces a third axis excludes few
  * candidates. Powers cost more than any look-up. */
 static uint32_t choose_two_or_three(const adji_chooser *c) {
-  static const double FULL = 8;
+  static const double FULL = 16;
   const adji_costs *costs = &c->ctx->costs;
   double candidates[ADJI_MAX_AXES + 1];
   if (adji_plain_step(c->ask->measure->step) == ADJI_STEP_LP) return 3;

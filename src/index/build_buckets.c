@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Building an index in few dimensions: points are moved with their coordinates, twice.
+ *
+ *   1. Cell numbers, and how many points of each slice of rows are in each bucket: the leading bits of a cell number.
+ *   2. Records of the points (row, the other bits, coordinates) to their buckets.
+ *   3. Each bucket, which fits a cache, into the order of its cells; ids and coordinates are written to their places.
+ *   4. The cells of all buckets, one after the other.
+ *
+ * So memory is read and written in order but for what is in a cache. Sorting row numbers and gathering the coordinates
+ * of each from anywhere took half as long again.
+ */
+#include <string.h>
+
+#include "data/dataset.h"
+#include "index/build_private.h"
+
+enum { RECORD_HEADER = 2, MOST_ROW_BYTES = 24 }; /* of a record: row number, low bits; then the coordinates */
+enum { BUCKET_POINTS = 1024, MOST_BUCKET_BITS = 11, MORE_BUCKET_BITS = 12, MANY_POINTS = 1 << 22 };
+enum { SMALL_BUCKET = 2048, SMALL_DIGIT = 9, MOST_DIGIT = 11, MOST_PASSES = 4 };
+enum { LARGE_BUCKET = 1 << 15 };
+
+typedef struct buckets {
+  adji_build *b;
+  uint32_t shift;   /* bucket of a cell number: key >> shift */
+  uint64_t count;   /* of buckets */
+  uint32_t *places; /* per slice, one per bucket: how many points; then where the next one goes */
+  uint32_t *starts; /* of buckets, and the number of points */
+  uint32_t *cells;  /* of each bucket; then how many are in the buckets before */
+  uint64_t *keys;   /* of rows, where coordinates will be */
+  uint32_t *records;
+  uint32_t words;    /* of a record */
+  uint32_t largest;  /* bucket */
+  uint64_t *scratch; /* per lane: twice largest items, and as many cells */
+} buckets;
+
+/* ---- 1. Cell numbers ---------------------------------------------------------------------------- */
+
+static adj_status number_slice(void *user, uint64_t slice, uint32_t lane) {
+  (void)lane;
+  const buckets *k = user;
+  uint32_t *counts = k->places + slice * k->count;
+  uint64_t begin, end, next;
+  adji_slice(k->b->count, k->b->slices, slice, &begin, &end);
+  for (; begin < end; begin = next) {
+    next = adji_number_block(k->b, begin, end, k->keys + begin);
+    for (uint64_t i = begin; i < next; i++)
+      counts[k->keys[i] >> k->shift]++;
+  }
+  return ADJ_OK;
+}
+
+/* Counts become places. */
+static void place_buckets(buckets *k) {
+  uint32_t at = 0;
+  for (uint64_t i = 0; i < k->count; i++) {
+    k->starts[i] = at;
+    for (uint64_t slice = 0; slice < k->b->slices; slice++) {
+      uint32_t *place = &k->places[slice * k->count + i], many = *place;
+      *place = at;
+      at += many;
+    }
+    if (at - k->starts[i] > k->largest) k->largest = at - k->starts[i];
+  }
+  k->starts[k->count] = at;
+}
+
+/* ---- 2. Records to buckets ------------------------------------------------------------------------ */
+
+static inline __attribute__((always_inline)) void move_rows(const buckets *k, uint64_t begin, uint64_t end,
+                                                            uint32_t *places, const size_t bytes) {
+  const adj_dataset *set = k->b->set;
+  uint64_t mask = (UINT64_C(1) << k->shift) - 1;
+  for (uint64_t i = begin; i < end; i++) {
+    uint64_t key = k->keys[i];
+    uint32_t *to = k->records + (uint64_t)places[key >> k->shift]++ * (RECORD_HEADER + bytes / 4);
+    to[0] = (uint32_t)i;
+    to[1] = (uint32_t)(key & mask);
+    memcpy(to + RECORD_HEADER, set->data + i * set->row_stride, bytes);
+  }
+}
+
+static adj_status move_slice(void *user, uint64_t slice, uint32_t lane) {
+  (void)lane;
+  const buckets *k = user;
+  uint32_t *places = k->places + slice * k->count;
+  uint64_t begin, end;
+  adji_slice(k->b->count, k->b->slices, slice, &begin, &end);
+  switch ((k->words - RECORD_HEADER) * 4) {
+#define ROWS_OF(bytes)                       \
+  case bytes:                                \
+    move_rows(k, begin, end, places, bytes); \
+    break;
+    ROWS_OF(8)
+    ROWS_OF(12)
+    ROWS_OF(16)
+    ROWS_OF(20)
+    ROWS_OF(24)
+#undef ROWS_OF
+    default:
+      break;
+  }
+  return ADJ_OK;
+}
+
+/* ---- 3. Buckets into order -------------------------------------------------------------------------- */
+
+typedef struct digits {
+  uint32_t passes, bits;
+  uint32_t places[MOST_PASSES][1 << MOST_DIGIT];
+} digits;
+
+/* Where each digit of one pass goes. */
+static void count_digits(const buckets *k, const uint32_t *records, uint32_t count, uint32_t shift, uint32_t bits,
+                         uint32_t *places) {
+  const uint32_t mask = (1u << bits) - 1;
+  const uint64_t words = k->words, end = count * words;
+  memset(places, 0, sizeof *places << bits);
+  for (uint64_t i = 1; i < end; i += words)
+    places[records[i] >> shift & mask]++;
+  for (uint32_t v = 0, at = 0; v <= mask; v++) {
+    uint32_t many = places[v];
+    places[v] = at;
+    at += many;
+  }
+}
+
+static void choose_digits(const buckets *k, const uint32_t *records, uint32_t count, digits *d) {
+  uint32_t most = count < SMALL_BUCKET ? SMALL_DIGIT : MOST_DIGIT;
+  d->passes = k->shift ? (k->shift + most - 1) / most : 1;
+  d->bits = (k->shift + d->passes - 1) / d->passes;
+  for (uint32_t p = 0; p < d->passes; p++)
+    count_digits(k, records, count, p * d->bits, d->bits, d->places[p]);
+}
+
+/* Items in the order of the bucket: low bits above the number of a record. The first pass makes them. */
+static const uint64_t *sort_items(const buckets *k, const uint32_t *records, uint32_t count, digits *d,
+                                  uint64_t *items) {
+  uint64_t *from = items, *to = items + k->largest;
+  const uint32_t bits = d->bits, mask = (1u << bits) - 1;
+  const uint64_t words = k->words;
+  for (uint32_t i = 0; i < count; i++) {
+    uint32_t low = records[i * words + 1];
+    from[d->places[0][low & mask]++] = (uint64_t)low << 32 | i;
+  }
+  for (uint32_t p = 1; p < d->passes; p++) {
+    uint32_t *places = d->places[p];
+    for (uint32_t i = 0; i < count; i++) {
+      uint64_t item = from[i];
+      to[places[item >> (32 + p * bits) & mask]++] = item;
+    }
+    uint64_t *exchange = from;
+    from = to;
+    to = exchange;
+  }
+  return from;
+}
+
+/* Writes ids and coordinates to their places, and the low bits and begins of cells to `cells`. Returns how many cells
+ * there are. There is no branch for cells: every point writes its cell. */
+#define WRITE_POINTS(T)                                                                                \
+  static inline __attribute__((always_inline))                                                         \
+  uint32_t write_points_##T(const buckets *k, const uint32_t *records, uint32_t begin, uint32_t count, \
+                            const uint64_t *items, uint32_t *cells, const uint32_t dim) {              \
+    const adji_view *view = &k->b->index->view;                                                        \
+    uint32_t *ids = (uint32_t *)view->ids + begin;                                                     \
+    T *coords = (T *)view->coords + begin;                                                             \
+    const uint64_t words = RECORD_HEADER + dim * sizeof(T) / 4, stride = view->stride;                 \
+    uint32_t at = 0, before = (uint32_t)(items[0] >> 32), start = begin;                               \
+    for (uint32_t i = 0; i < count; i++) {                                                             \
+      uint32_t low = (uint32_t)(items[i] >> 32);                                                       \
+      const uint32_t *record = records + (uint32_t)items[i] * words;                                   \
+      bool is_new = low != before;                                                                     \
+      start = is_new ? begin + i : start;                                                              \
+      at += is_new;                                                                                    \
+      cells[2 * at] = before = low;                                                                    \
+      cells[2 * at + 1] = start;                                                                       \
+      ids[i] = record[0];                                                                              \
+      for (uint32_t j = 0; j < dim; j++)                                                               \
+        memcpy(&coords[j * stride + i], record + RECORD_HEADER + j * sizeof(T) / 4, sizeof(T));        \
+    }                                                                                                  \
+    return at + 1;                                                                                     \
+  }                                                                                                    \
+                                                                                                       \
+  /* Kernels rely on finite coordinates: a point must be at distance 0 of itself. */                   \
+  static bool finite_##T(const adji_view *view, uint32_t begin, uint32_t count) {                      \
+    int odd = 0;                                                                                       \
+    for (uint32_t j = 0; j < view->dim; j++) {                                                         \
+      const T *x = (const T *)view->coords + j * view->stride + begin;                                 \
+      for (uint32_t i = 0; i < count; i++)                                                             \
+        odd |= !adji_is_finite(x[i]);                                                                  \
+    }                                                                                                  \
+    return !odd;                                                                                       \
+  }
+WRITE_POINTS(float)
+WRITE_POINTS(double)
+
+static uint32_t write_bucket(const buckets *k, const uint32_t *records, uint32_t begin, uint32_t count,
+                             const uint64_t *items, uint32_t *cells) {
+  switch (k->b->set->dim + (k->b->set->type == ADJ_F64 ? 16 : 0)) {
+#define DIMS(number, T, dims) \
+  case number:                \
+    return write_points_##T(k, records, begin, count, items, cells, dims);
+    DIMS(2, float, 2)
+    DIMS(3, float, 3)
+    DIMS(4, float, 4)
+    DIMS(5, float, 5)
+    DIMS(6, float, 6)
+    DIMS(17, double, 1)
+    DIMS(18, double, 2)
+    DIMS(19, double, 3)
+#undef DIMS
+    default:
+      return 0;
+  }
+}
+
+/* The cells take the place of the first records. */
+static adj_status order_bucket(void *user, uint64_t number, uint32_t lane) {
+  const buckets *k = user;
+  const adji_view *view = &k->b->index->view;
+  uint32_t begin = k->starts[number], count = k->starts[number + 1] - begin;
+  uint32_t *records = k->records + (uint64_t)begin * k->words;
+  uint64_t *items = k->scratch + lane * (3 * (uint64_t)k->largest);
+  uint32_t *cells = (uint32_t *)(items + 2 * (uint64_t)k->largest);
+  digits d;
+  if (!count) return ADJ_OK;
+  choose_digits(k, records, count, &d);
+  k->cells[number] = write_bucket(k, records, begin, count, sort_items(k, records, count, &d, items), cells);
+  memcpy(records, cells, 2 * (uint64_t)k->cells[number] * sizeof *cells);
+  bool finite = k->b->set->type == ADJ_F64 ? finite_double(view, begin, count) : finite_float(view, begin, count);
+  return finite ? ADJ_OK : adji_points_changed();
+}
+
+/* ---- 4. Cells ----------------------------------------------------------------------------------------- */
+
+static adj_status write_cells(void *user, uint64_t number, uint32_t lane) {
+  (void)lane;
+  const buckets *k = user;
+  const uint32_t *from = k->records + (uint64_t)k->starts[number] * k->words;
+  uint64_t leading = number << k->shift;
+  for (uint32_t to = k->cells[number]; to < k->cells[number + 1]; to++, from += 2) {
+    k->b->index->cell_keys[to] = leading | from[0];
+    k->b->index->cell_starts[to] = from[1];
+  }
+  return ADJ_OK;
+}
+
+static adj_status make_cells(const buckets *k) {
+  uint32_t total = 0;
+  for (uint64_t i = 0; i <= k->count; i++) {
+    uint32_t many = k->cells[i];
+    k->cells[i] = total;
+    total += many;
+  }
+  adj_status status = adji_build_cells(k->b, total);
+  return status ? status : adji_loop(k->b->ctx, k->count, write_cells, (void *)k);
+}
+
+/* ---- All of it -------------------------------------------------------------------------------------- */
+
+static bool suits(const buckets *k) {
+  const adj_dataset *set = k->b->set;
+  size_t size = adji_type_size(set->type), bytes = set->dim * size;
+  return !k->b->options->images && k->count > 1 && k->shift <= 32 && set->column_stride == size && bytes >= 8 &&
+         bytes <= MOST_ROW_BYTES;
+}
+
+/* A bucket that has most points would keep one thread busy while the others wait. */
+static bool are_even(const buckets *k) {
+  return k->largest <= LARGE_BUCKET || k->largest < k->b->count / (2 * (uint64_t)k->b->ctx->threads);
+}
+
+static adj_status number_points(buckets *k) {
+  adji_memory *memory = &k->b->ctx->memory;
+  k->places = adji_alloc_zero(memory, k->b->slices * k->count, sizeof *k->places, "buckets");
+  k->starts = adji_alloc(memory, k->count + 1, sizeof *k->starts, "buckets");
+  k->cells = adji_alloc_zero(memory, k->count + 1, sizeof *k->cells, "buckets");
+  if (!k->places || !k->starts || !k->cells) return ADJ_E_MEMORY;
+  adj_status status = adji_build_coords(k->b);
+  k->keys = (uint64_t *)(void *)k->b->index->view.coords;
+  if (!status) status = adji_loop(k->b->ctx, k->b->slices, number_slice, k);
+  if (!status) place_buckets(k);
+  return status;
+}
+
+static adj_status order_points(buckets *k) {
+  adji_build *b = k->b;
+  adji_memory *memory = &b->ctx->memory;
+  k->records = adji_alloc(memory, adji_mul(b->count, k->words), sizeof *k->records, "records of points");
+  k->scratch = adji_alloc(memory, 3 * (uint64_t)k->largest * b->ctx->threads, sizeof *k->scratch, "buckets");
+  if (!k->records || !k->scratch) return ADJ_E_MEMORY;
+  adj_status status = adji_loop(b->ctx, b->slices, move_slice, k);
+  if (!status) adji_clear_slack(b); /* keys were there */
+  if (!status) status = adji_build_ids(b);
+  if (!status) status = adji_loop(b->ctx, k->count, order_bucket, k);
+  return status ? status : make_cells(k);
+}
+
+adj_status adji_build_buckets(adji_build *b, bool *done) {
+  uint32_t most = b->count < MANY_POINTS ? MOST_BUCKET_BITS : MORE_BUCKET_BITS, bits = 0;
+  while (bits < most && bits < b->grid->key_bits && b->count >> bits > BUCKET_POINTS)
+    bits++;
+  buckets k = {.b = b, .shift = b->grid->key_bits - bits, .count = UINT64_C(1) << bits};
+  k.words = RECORD_HEADER + (uint32_t)(b->set->dim * adji_type_size(b->set->type) / 4);
+  *done = suits(&k);
+  if (!*done) return ADJ_OK;
+  adj_status status = number_points(&k);
+  *done = status || are_even(&k);
+  if (!status && *done) status = order_points(&k);
+  void *blocks[] = {k.places, k.starts, k.cells, k.records, k.scratch};
+  for (int i = 0; i < 5; i++)
+    adji_free(&b->ctx->memory, blocks[i]);
+  if (*done) return status;
+  adji_free(&b->ctx->memory, (void *)b->index->view.coords);
+  b->index->view.coords = NULL;
+  return status;
+}
