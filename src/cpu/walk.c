@@ -252,7 +252,7 @@ static bool find_group(adji_walker *w, uint32_t batch_end, walk_place *at, uint3
     at->cell++;
   find_stretch(w, batch_end, w->shape.far_span, at);
   *ranges = adji_neighbours_find(&w->neighbours, at->from, at->to);
-  if (at->to - at->from <= w->shape.span || total_of(w->neighbours.found, *ranges) <= w->shape.far_candidates)
+  if (at->to - at->from <= w->shape.span || adji_total_of(w->neighbours.found, *ranges) <= w->shape.far_candidates)
     return true;
   find_stretch(w, batch_end, w->shape.span, at);
   adji_neighbours_shorten(&w->neighbours);
