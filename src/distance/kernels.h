@@ -74,8 +74,8 @@ typedef struct adji_rows_task {
 
 /* The kernels of one instruction set and type, by step. */
 typedef struct adji_typed_kernels {
-  adji_count_fn count[ADJI_STEPS];
-  adji_list_fn list[ADJI_STEPS];
+  const adji_count_fn *count;
+  const adji_list_fn *list;
   adji_tree_kernels tree[ADJI_STEPS]; /* none for inner products */
   /* sums[i] receives the sum of row list[i]. A sum above the limit may be abandoned early, but never below the limit.
    */
@@ -111,6 +111,11 @@ extern const adji_kernels adji_kernels_avx2;
 extern const adji_kernels adji_kernels_avx512;
 /* In files of their own, as they take long to compile. */
 extern const adji_typed_kernels adji_kernels_f64_avx2, adji_kernels_f64_avx512;
+/* Those for range joins, in files of their own because they take long to compile. */
+extern const adji_count_fn adji_counts_f32_avx2[ADJI_STEPS], adji_counts_f64_avx2[ADJI_STEPS],
+    adji_counts_f32_avx512[ADJI_STEPS], adji_counts_f64_avx512[ADJI_STEPS];
+extern const adji_list_fn adji_lists_f32_avx2[ADJI_STEPS], adji_lists_f64_avx2[ADJI_STEPS],
+    adji_lists_f32_avx512[ADJI_STEPS], adji_lists_f64_avx512[ADJI_STEPS];
 #elif defined(__aarch64__)
 extern const adji_kernels adji_kernels_neon;
 #endif

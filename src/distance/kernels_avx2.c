@@ -27,12 +27,15 @@ static inline void load_four_f32(const float *const *row, uint32_t j, __m256 *c)
 #define LANES 8
 #define V_(op) _mm256_##op##_ps
 #define LIST_HEADER "distance/knn_list_avx2.h"
+#define RANGE_NAME(what) adji_##what##_f32_avx2
 #include "distance/kernels_type.h"
 
+#ifndef RANGE_PART
 const adji_kernels adji_kernels_avx2 = {"avx2",
                                         {&kernels_f32, &adji_kernels_f64_avx2},
                                         adji_sort_ids_portable,
                                         false,
                                         adji_place_ids_portable,
                                         adji_stream_row_portable};
+#endif
 #endif

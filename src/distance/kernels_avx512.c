@@ -4,9 +4,7 @@
  */
 #if defined(__x86_64__)
 #include "distance/kernels.h"
-#include "distance/kernels_sort_avx512.h"
 #include "distance/kernels_x86.h"
-#include "distance/stream_row.h"
 
 /* Quarter q of the vector: four coordinates of row first + 4 * q. */
 static inline __m512 four_rows(const float *const *row, uint32_t first, uint32_t j) {
@@ -38,7 +36,12 @@ static inline void load_four_f32(const float *const *row, uint32_t j, __m512 *c)
 #define IDS_LOAD(p) _mm512_loadu_si512(p)
 #define IDS_STORE(p, v) _mm512_storeu_si512(p, v)
 #define LIST_HEADER "distance/knn_list_avx512.h"
+#define RANGE_NAME(what) adji_##what##_f32_avx512
 #include "distance/kernels_type.h"
+
+#ifndef RANGE_PART
+#include "distance/kernels_sort_avx512.h"
+#include "distance/stream_row.h"
 
 /* Copies up to 60 bytes. An empty masked store writes nothing but is slow on fresh memory. */
 static inline void copy_few(char *to, const char *from, uint64_t bytes) {
@@ -58,4 +61,5 @@ static void stream_row_avx512(void *row, const void *from, uint64_t bytes) {
 
 const adji_kernels adji_kernels_avx512 = {
     "avx512", {&kernels_f32, &adji_kernels_f64_avx512}, sort_ids_avx512, true, place_ids_avx512, stream_row_avx512};
+#endif
 #endif

@@ -26,5 +26,6 @@ static inline void load_four_f64(const double *const *row, uint32_t j, __m256d *
 #define V_(op) _mm256_##op##_pd
 #define TABLE const adji_typed_kernels adji_kernels_f64_avx2
 #define LIST_HEADER "distance/knn_list_f64_x86.h"
+#define RANGE_NAME(what) adji_##what##_f64_avx2
 #include "distance/kernels_type.h"
 #endif

@@ -38,5 +38,6 @@ static inline void load_four_f64(const double *const *row, uint32_t j, __m512d *
 #define IDS_STORE(p, v) _mm256_storeu_si256((__m256i *)(void *)(p), v)
 #define TABLE const adji_typed_kernels adji_kernels_f64_avx512
 #define LIST_HEADER "distance/knn_list_f64_x86.h"
+#define RANGE_NAME(what) adji_##what##_f64_avx512
 #include "distance/kernels_type.h"
 #endif

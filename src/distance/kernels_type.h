@@ -23,6 +23,8 @@
  *   LOAD_FOUR(row, j, c)  coordinates j .. j + 3 of LANES rows: c[i] holds coordinate j + i of each
  *   LIST_HEADER           a file with neighbour lists in place of knn_list.h
  *   TABLE                 the declaration of the table of kernels
+ *   RANGE_NAME(what)      the name of the tables `counts` and `lists` of range kernels, which have a file of their own:
+ *                         that file defines RANGE_PART, includes the other and has nothing else
  *   and what knn_body.h has for k = 1
  */
 #include <math.h>
@@ -105,9 +107,23 @@ ADJI_INLINE VEC TYPED(power)(VEC x, const adji_power *p) {
   return power;
 }
 
+#if defined(RANGE_PART) || !defined(RANGE_NAME)
+#ifdef RANGE_PART
+#define RANGE_TABLE const
+#else
+#define RANGE_TABLE static const
+#define RANGE_NAME(what) TYPED(what)
+#endif
 #define BODY "distance/kernels_body.h"
 #include "distance/steps.h"
 #undef BODY
+#define COUNT_(name, NAME) [ADJI_STEP_##NAME] = PASTE(count_##name, TYPE),
+#define LIST_(name, NAME) [ADJI_STEP_##NAME] = PASTE(list_##name, TYPE),
+RANGE_TABLE adji_count_fn RANGE_NAME(counts)[ADJI_STEPS] = {ADJI_STEP_LIST(COUNT_)};
+RANGE_TABLE adji_list_fn RANGE_NAME(lists)[ADJI_STEPS] = {ADJI_STEP_LIST(LIST_)};
+#endif
+
+#ifndef RANGE_PART
 #include LIST_HEADER
 #define BODY "distance/knn_body.h"
 #include "distance/steps.h"
@@ -141,20 +157,20 @@ static void TYPED(add_leaves)(adji_leaves *leaves, uint32_t dim, uint32_t mask, 
   }
 }
 
-#define COUNT_(name, NAME) [ADJI_STEP_##NAME] = PASTE(count_##name, TYPE),
-#define LIST_(name, NAME) [ADJI_STEP_##NAME] = PASTE(list_##name, TYPE),
 #define TREE_(name, NAME)                                                                                        \
   [ADJI_STEP_##NAME] = {PASTE(knn_##name, TYPE), PASTE(list_leaves_##name, TYPE), PASTE(list_tree_##name, TYPE), \
                         PASTE(list_near_##name, TYPE), PASTE(box_bounds_##name, TYPE)},
-TABLE = {.count = {ADJI_STEP_LIST(COUNT_)},
-         .list = {ADJI_STEP_LIST(LIST_)},
+TABLE = {.count = RANGE_NAME(counts),
+         .list = RANGE_NAME(lists),
          .tree = {ADJI_GROWING_STEP_LIST(TREE_)},
          .rows = TYPED(sums_of_list),
          .add_leaves = TYPED(add_leaves),
          .knn_tree = PASTE(knn_tree_l2, TYPE),
          .knn_select = PASTE(knn_select_l2, TYPE),
          .locate = PASTE(locate_l2, TYPE)};
+#endif
 
+#undef RANGE_NAME
 #undef T
 #undef TYPE
 #undef VEC

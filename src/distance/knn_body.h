@@ -197,7 +197,7 @@ ADJI_INLINE void FN(knn_dim)(adji_knn_task *task, const uint32_t dim, const uint
       FN(knn_query)(task, q, dim, size, wide);          \
     return;                                             \
   }
-  LIST_WIDTHS(CASE)
+  STEP_WIDTHS(CASE)
 #undef CASE
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Lists of the best neighbours so far, in memory: for every instruction set and type without a better one. The kNN
- * kernels (knn_body.h) use these, with `wide` a constant of LIST_WIDTHS:
+ * kernels (knn_body.h) use these, with `wide` a constant of LIST_WIDTHS, or of LIST_FEW_WIDTHS for steps other than L2:
  *
  *   TYPED(list)                             an open list
  *   TYPED(list_room)                        memory for candidates that are pending
@@ -19,6 +19,7 @@
  * T, TYPE, VEC, LANES and the V_ macros must be defined.
  */
 #define LIST_WIDTHS(X) X(1)
+#define LIST_FEW_WIDTHS(X) X(1)
 #define LIST_WIDEST 1
 #define LIST_TREE_WIDTHS(X) X(1)
 #define LIST_TREE_WIDEST 1

@@ -6,6 +6,7 @@
  * The bits of a sum are above the id in a key. Sums are at most infinity, 0x7f800000: as a double this is finite.
  */
 #define LIST_WIDTHS(X) X(1) X(2) X(4) X(8)
+#define LIST_FEW_WIDTHS(X) X(1) X(8)
 #define LIST_WIDEST 8
 #define LIST_TREE_WIDTHS(X) X(1) X(2)
 #define LIST_TREE_WIDEST 2

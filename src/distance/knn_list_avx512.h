@@ -4,6 +4,7 @@
  * in ascending order. Keys past the k-th, which pad its vector, are kept in order too.
  */
 #define LIST_WIDTHS(X) X(1) X(2) X(4) X(8)
+#define LIST_FEW_WIDTHS(X) X(1) X(4) X(8)
 #define LIST_WIDEST 8
 #define LIST_TREE_WIDTHS(X) X(1) X(2)
 #define LIST_TREE_WIDEST 2

@@ -14,6 +14,7 @@
  * is closed its entries are put in exact order.
  */
 #define LIST_WIDTHS(X) X(1) X(2) X(4) X(8)
+#define LIST_FEW_WIDTHS(X) X(1) X(8)
 #define LIST_WIDEST 8
 #define LIST_TREE_WIDTHS(X) X(1) X(2)
 #define LIST_TREE_WIDEST 2

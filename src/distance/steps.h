@@ -10,6 +10,7 @@
  *   PERIODIC                  1: coordinates wrap round a box
  *   MONOTONE                  1: terms never decrease when points are farther apart; 0: only up to a slack
  *   FIXED_DIMENSIONS(X)       dimensions worth an instance of their own, at most MOST_FIXED
+ *   STEP_WIDTHS(X)            widths of neighbour lists worth an instance of their own (knn_list.h)
  *
  * It needs the instruction set's vectors and the functions of kernels_type.h. The body undefines STEP_NAME and STEP.
  */
@@ -26,12 +27,15 @@
 #else
 #define FIXED_DIMENSIONS(X) X(1) X(2) X(3) X(4) X(5) X(6)
 #endif
+#define STEP_WIDTHS LIST_WIDTHS
 #define STEP_NAME l2
 #define STEP(s, x, c, measure, j) TYPED(square)(s, V_SUB(x, c))
 #include BODY
 
 /* Fewer for the other steps: every instance is compiled for each type and instruction set. */
 #undef FIXED_DIMENSIONS
+#undef STEP_WIDTHS
+#define STEP_WIDTHS LIST_FEW_WIDTHS
 #ifdef ADJOIN_FEW_INSTANCES
 #define FIXED_DIMENSIONS(X)
 #else
@@ -82,6 +86,7 @@
 #define STEP(s, x, c, measure, j) V_FMA(x, c, s)
 #include BODY
 #undef FIXED_DIMENSIONS
+#undef STEP_WIDTHS
 #undef FINISH
 #undef GROWS
 #undef PERIODIC
