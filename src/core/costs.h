@@ -109,15 +109,12 @@
   X(device_search, 6.3)                                                                                                \
   X(device_search_dim, 1.56)                                                                                           \
   X(device_search_k_power, 0.9)                                                                                        \
-  /* Brute force for kNN on an H200: to begin; a pair in a matrix, what it takes more for each of k, and for each      \
-   * dimension; a pair and each dimension through tensor cores. 8,192 queries with 1 M points took 20 and 2.2 ms in 8  \
-   * dimensions, 94 and 7 in 128; f64 twice that; with k = 1,000, 100,000 points in 10 took 50 ms in a matrix. What    \
-   * other metrics take of a dimension: L1 and Linf, inner products, Lp with a small whole p and with any other.       \
-   * 10,000 points in 384 dimensions took 1.8 ms by L2 and L1, 1.1 by inner product, 34 with p = 3, 179 with p = 2.5.  \
-   */                                                                                                                  \
+  /* Brute force for kNN on an H200: to begin; a pair and each dimension of it in a matrix, and through tensor cores.  \
+   * 8,192 queries with 1 M points took 20 and 2.2 ms in 8 dimensions, 94 and 7 in 128; f64 twice that. What other     \
+   * metrics take of a dimension: L1 and Linf, inner products, Lp with a small whole p and with any other. 10,000      \
+   * points in 384 dimensions took 1.8 ms by L2 and L1, 1.1 by inner product, 34 with p = 3 and 179 with p = 2.5. */   \
   X(device_brute_s, 0.0003)                                                                                            \
   X(device_matrix_ns, 0.0017)                                                                                          \
-  X(device_matrix_k_ns, 0.0000025)                                                                                     \
   X(device_matrix_dim_ns, 0.000077)                                                                                    \
   X(device_matrix_l1, 1.1)                                                                                             \
   X(device_matrix_dot, 0.7)                                                                                            \

@@ -15,8 +15,8 @@ typedef struct adji_order_options {
 /* Sorts the points of set into grid order. Time: O(n) passes. Memory, images counting as points: 4 bytes per point for
  * ids, the size of the points, 12 bytes per cell; during the build, before there are cells, 8 bytes and the size of the
  * points more for rows of 8 to 24 bytes (build_buckets.c), and 24 bytes for each point of the largest bucket and
- * thread. For others 16 bytes per point, but no coordinates yet, or 20 if cell and row numbers have more than 70 bits
- * together. */
+ * thread. For others, and where the limit does not allow that, 16 bytes per point, but no coordinates yet, or 20 if
+ * cell and row numbers have more than 70 bits together. */
 adj_status adji_index_build(adj_ctx *ctx, const adji_grid *grid, const adj_dataset *set,
                             const adji_order_options *options, adji_index *out);
 void adji_index_clear(adji_index *index);

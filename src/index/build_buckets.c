@@ -259,14 +259,22 @@ static adj_status make_cells(const buckets *k) {
 
 /* ---- All of it -------------------------------------------------------------------------------------- */
 
+/* Bytes at once: coordinates, ids, records; the largest bucket that are_even() allows, for each thread; counts. */
+static uint64_t most_bytes(const buckets *k) {
+  uint64_t point = 4 * (uint64_t)k->words + k->b->set->dim * (uint64_t)adji_type_size(k->b->set->type) + 4;
+  uint64_t threads = k->b->ctx->threads, largest = k->b->count < LARGE_BUCKET ? k->b->count : LARGE_BUCKET;
+  if (largest < k->b->count / (2 * threads)) largest = k->b->count / (2 * threads);
+  return k->b->count * point + 3 * sizeof *k->scratch * largest * threads + 4 * k->count * (k->b->slices + 2);
+}
+
 static bool suits(const buckets *k) {
   const adj_dataset *set = k->b->set;
   size_t size = adji_type_size(set->type), bytes = set->dim * size;
   return !k->b->options->images && k->count > 1 && k->shift <= 32 && set->column_stride == size && bytes >= 8 &&
-         bytes <= MOST_ROW_BYTES;
+         bytes <= MOST_ROW_BYTES && adji_fits(&k->b->ctx->memory, most_bytes(k));
 }
 
-/* A bucket that has most points would keep one thread busy while the others wait. */
+/* A bucket that has most points would keep one thread busy while the others wait, and take more memory than planned. */
 static bool are_even(const buckets *k) {
   return k->largest <= LARGE_BUCKET || k->largest < k->b->count / (2 * (uint64_t)k->b->ctx->threads);
 }

@@ -158,7 +158,7 @@ double adji_device_brute_seconds(const adji_join *join, bool tensor) {
   double queries = (double)join->left->count, points = (double)join->right->count, dim = join->left->dim;
   double size = (double)adji_type_size(join->left->type);
   double pair_ns = tensor ? costs->device_tensor_ns + costs->device_tensor_dim_ns * dim
-                          : costs->device_matrix_ns + costs->device_matrix_k_ns * join->k +
+                          : costs->device_matrix_ns +
                                 costs->device_matrix_dim_ns * dim * adji_device_step_factor(costs, join->style.measure);
   double bytes = (points + (join->self_join ? 0 : queries)) * dim * size + queries * join->k * (4 + size);
   return costs->device_brute_s + queries * points * pair_ns * 1e-9 * size / 4 + bytes / costs->copy_rate;

@@ -21,6 +21,15 @@ static adj_status refuse_codes(const char *why) {
 enum { FEW_CODED = 512 };
 static const double MOST_PASSING = 0.04;
 
+/* Whether there is room for an index with codes: the points of the index, the codes, and the right points row by row
+ * (index/codes.h); and as much again for what a run needs. */
+static bool codes_fit(const adj_plan *plan) {
+  const adj_dataset *right = plan->join.right;
+  uint64_t row = right->dim * (uint64_t)adji_type_size(right->type), codes = right->dim + UINT64_C(8);
+  uint64_t left = plan->join.self_join ? 0 : plan->join.left->count;
+  return adji_fits(&plan->ctx->memory, 2 * (right->count * (2 * row + codes) + left * (row + codes)));
+}
+
 /* Whether codes can be the prefilter, and are likely to drop most candidates. */
 static adj_status choose_codes(adj_plan *plan, adji_code_scale *out) {
   bool wanted = plan->tuning.prefilter == ADJI_PREFILTER_CODES, *useful = &plan->question.codes;
@@ -33,7 +42,7 @@ static adj_status choose_codes(adj_plan *plan, adji_code_scale *out) {
   if (cannot || plan->choice.algorithm == ADJI_ALGORITHM_BRUTE || plan->tuning.prefilter == ADJI_PREFILTER_OFF ||
       (!wanted && dim < ADJI_CODE_MIN_DIM))
     return ADJ_OK;
-  if (!wanted && plan->join.left->count < FEW_CODED) return ADJ_OK;
+  if (!wanted && (plan->join.left->count < FEW_CODED || !codes_fit(plan))) return ADJ_OK;
   adj_status status = adji_code_scale_init(plan->ctx, plan->join.right, plan->join.limit, out, useful);
   if (!status && *useful && !wanted) *useful = adji_code_share(out, plan->join.left, plan->join.right) < MOST_PASSING;
   if (!*useful) adji_code_scale_clear(out);

@@ -123,8 +123,7 @@ static bool probe_pays(const adji_gpu_brute *b, const adji_brute_job *probe, dou
   const adji_costs *costs = &b->join.ctx->costs;
   double pairs = static_cast<double>(probe->queries) * static_cast<double>(probe->right_count);
   double size = static_cast<double>(adji_type_size(probe->type));
-  double pair_ns = costs->device_matrix_ns + costs->device_matrix_k_ns * probe->k;
-  pair_ns = (pair_ns + costs->device_matrix_dim_ns * probe->dim) * size / 4;
+  double pair_ns = (costs->device_matrix_ns + costs->device_matrix_dim_ns * probe->dim) * size / 4;
   return seconds < 1.2 * pairs * pair_ns * 1e-9;
 }
 
