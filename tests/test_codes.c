@@ -99,7 +99,8 @@ static void close_scene(scene *s) {
 }
 
 static int code_at(const scene *s, uint32_t position, uint32_t j) {
-  return s->codes.bytes[((uint64_t)(position / 16) * s->codes.groups + j / 4) * 64 + position % 16 * 4 + j % 4];
+  return s->codes
+      .bytes[((uint64_t)(position / 16) * s->codes.groups + j / 4) * 64 + (uint64_t)(position % 16) * 4 + j % 4];
 }
 
 static int64_t apart(const scene *s, uint32_t a, uint32_t b) {
@@ -138,7 +139,7 @@ static void check_kernels(const scene *s, const adji_prefilter_codes *filter, ui
                                     .range = range,
                                     .first_block = range.begin / 16 / 2,
                                     .row_bytes = row_bytes};
-  tile.rows = (const char *)s->codes.rows + tile.first_block * 16 * row_bytes;
+  tile.rows = (const char *)s->codes.rows + (uint64_t)tile.first_block * 16 * row_bytes;
   adji_refine_task refine = {.rows = tile.rows, .dim = s->dim, .limit = s->limit};
   for (uint32_t k = 0; k < ADJI_LIST_MAX; k++) {
     queries[k] = (uint32_t)(next() * POINTS);

@@ -200,7 +200,7 @@ static void lists_hold_the_nearest(void **state) {
   static candidates c;
   uint64_t random = 88172645463325252;
   for (uint32_t i = 0; adj_isa_name(i); i++) {
-    for (uint32_t round = 0; round < 2 * PATTERNS * MANY(COUNTS) * MANY(KS); round++) {
+    for (uint32_t round = 0; round < (size_t)2 * PATTERNS * MANY(COUNTS) * MANY(KS); round++) {
       adj_type type = round % 2 ? ADJ_F64 : ADJ_F32;
       int pattern = (int)(round / 2 % PATTERNS);
       uint32_t count = COUNTS[round / 2 / PATTERNS % MANY(COUNTS)], k = KS[round / 2 / PATTERNS / MANY(COUNTS)];

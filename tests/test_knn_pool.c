@@ -65,7 +65,7 @@ static void check_pick(const adji_pool_kernels *kernels, uint32_t count, uint32_
   static uint32_t ids[STRIDE], counts[1];
   static float sums[STRIDE];
   entry entries[STRIDE];
-  uint64_t state = (uint64_t)count * 1000 + k * 10 + (uint32_t)pattern + 1;
+  uint64_t state = (uint64_t)count * 1000 + (uint64_t)k * 10 + (uint32_t)pattern + 1;
   uint32_t kept = 0, own = with_own ? 7 * (count / 2) : ADJ_NO_ID;
   for (uint32_t i = 0; i < STRIDE; i++) { /* what is past the last must not be found */
     ids[i] = i < count ? 7 * i : 5;

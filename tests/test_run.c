@@ -62,9 +62,9 @@ static void long_rows_lie_together(void **state) {
   (void)state;
   enum { ROWS = 100000, LONG = 4000 };
   adj_ctx *ctx = context_of(2, NULL);
-  float *x = malloc(ROWS * 2 * sizeof *x);
+  float *x = malloc((size_t)ROWS * 2 * sizeof *x);
   assert_non_null(x);
-  for (int i = 0; i < ROWS; i++) {
+  for (size_t i = 0; i < ROWS; i++) {
     x[2 * i] = i < LONG ? 0.5f : 1 + (float)i;
     x[2 * i + 1] = 0.5f;
   }

@@ -19,7 +19,7 @@ bool adji_single_bins_suits(const adji_join *join, double pairs);
 adj_status adji_single_bins_begin(adji_walk *walk, adji_run *run, const adji_pass *pass, double pairs,
                                   adji_single_bins **out);
 /* Makes the rows. */
-adj_status adji_single_bins_gather(adji_single_bins *bins, adji_run *run);
-void adji_single_bins_end(adji_single_bins *bins); /* may be NULL */
+adj_status adji_single_bins_gather(adji_single_bins *m, adji_run *run);
+void adji_single_bins_end(adji_single_bins *m); /* may be NULL */
 
 #endif

@@ -138,18 +138,22 @@ ADJI_INLINE void list_start_f64(list_f64 *list, list_room_f64 *room, const adji_
   list->bound = V_SET1(list->reach);
 }
 
-/* Entries are exchanged where keys did not tell them apart, or places did. */
-ADJI_INLINE void list_close_f64(list_f64 *list, const uint32_t wide) {
+/* What becomes of a list when it is closed. */
+typedef struct list_end_f64 {
   double keys[64];
-#pragma GCC unroll 8
-  for (uint32_t i = 0; i < wide; i++) {
-    _mm256_storeu_pd(keys + (uint64_t)8 * i, list->keys[i].low);
-    _mm256_storeu_pd(keys + (uint64_t)8 * i + 4, list->keys[i].high);
-  }
-  uint32_t room = 8 * wide - 4 * list->unused, found = 0;
-  for (; found < room; found++) {
+  const double *sums;
+  const uint32_t *ids;
+  adji_near_f64 *home;
+  double limit;
+  uint32_t k, first, room; /* keys from `first` on, up to `room` of them */
+} list_end_f64;
+
+/* Entries are exchanged where keys did not tell them apart, or places did. */
+static __attribute__((noinline)) void list_write_f64(const list_end_f64 *list) {
+  uint32_t found = 0;
+  for (; found < list->room; found++) {
     uint64_t key;
-    memcpy(&key, keys + (uint64_t)4 * list->unused + found, sizeof key);
+    memcpy(&key, list->keys + list->first + found, sizeof key);
     if (key == UINT64_C(0x7ff0000000000000)) break;
     uint32_t place = key % LIST_LOG, i = found;
     adji_near_f64 near = {list->sums[place], list->ids[place]};
@@ -161,6 +165,23 @@ ADJI_INLINE void list_close_f64(list_f64 *list, const uint32_t wide) {
   }
   for (; found < list->k; found++)
     list->home[found] = (adji_near_f64){list->limit, ADJ_NO_ID};
+}
+
+ADJI_INLINE void list_close_f64(list_f64 *list, const uint32_t wide) {
+  list_end_f64 end;
+#pragma GCC unroll 8
+  for (uint32_t i = 0; i < wide; i++) {
+    _mm256_storeu_pd(end.keys + (uint64_t)8 * i, list->keys[i].low);
+    _mm256_storeu_pd(end.keys + (uint64_t)8 * i + 4, list->keys[i].high);
+  }
+  end.sums = list->sums;
+  end.ids = list->ids;
+  end.home = list->home;
+  end.limit = list->limit;
+  end.k = list->k;
+  end.first = 4 * list->unused;
+  end.room = 8 * wide - 4 * list->unused;
+  list_write_f64(&end);
 }
 
 ADJI_INLINE VEC list_last_f64(const list_f64 *list, const uint32_t wide) {
@@ -207,11 +228,16 @@ ADJI_INLINE bool list_tied_f64(const list_f64 *list, const uint32_t wide) {
   return _mm256_movemask_pd(_mm256_cmp_pd(list->dropped, list_largest_f64(list, wide), _CMP_LE_OQ));
 }
 
+/* The list made anew from all candidates in the log. Seldom needed: the list itself stays in registers. */
+static __attribute__((noinline)) list_f64 list_made_anew(list_f64 list, uint32_t wide) {
+  list_from_log_f64(&list, list_sort_log(list.room, list.count, list.k), wide);
+  return list;
+}
+
 /* Flushes the first 16 pending candidates. */
 ADJI_INLINE void list_flush_f64(list_f64 *list, const uint32_t wide) {
   uint32_t pending = list->count - list->flushed, at = list->flushed;
   if (!pending) return;
-  list_room_f64 *room = list->room;
   if (pending <= 4) {
     for (uint32_t i = 0; i < pending; i++) {
       __m256d key = _mm256_broadcastsd_pd(_mm256_castpd256_pd128(list_keys_f64(list, at + i)));
@@ -228,7 +254,7 @@ ADJI_INLINE void list_flush_f64(list_f64 *list, const uint32_t wide) {
     list_update_bound_f64(list, wide);
     return;
   }
-  list_from_log_f64(list, list_sort_log(room, list->count, list->k), wide);
+  *list = list_made_anew(*list, wide);
 }
 
 /* The keys of four candidates, without the own one. */

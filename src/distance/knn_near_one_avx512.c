@@ -64,7 +64,7 @@ ADJI_INLINE __mmask16 before(__m512 s, __m512i id, const lanes *q) {
 ADJI_INLINE uint32_t near_leaves(const adji_tree_level *leaves, uint64_t node, const lanes *q, const uint32_t dim) {
   const float *at = (const float *)leaves->bounds + node * ADJI_FAN * 2 * dim;
   __m512 s = _mm512_setzero_ps();
-  for (uint32_t j = 0; j < dim; j++, at += 2 * ADJI_FAN) {
+  for (uint32_t j = 0; j < dim; j++, at += (size_t)2 * ADJI_FAN) {
     __m512 under = _mm512_sub_ps(_mm512_set1_ps(q->low[j]), _mm512_loadu_ps(at + ADJI_FAN));
     __m512 over = _mm512_sub_ps(_mm512_loadu_ps(at), _mm512_set1_ps(q->high[j]));
     __m512 gap = _mm512_max_ps(_mm512_max_ps(under, over), _mm512_setzero_ps());
@@ -79,7 +79,7 @@ ADJI_INLINE uint32_t near_leaves(const adji_tree_level *leaves, uint64_t node, c
 ADJI_INLINE bool is_near(const adji_tree_level *leaves, uint64_t leaf, const lanes *q, const uint32_t dim) {
   const float *at = (const float *)leaves->bounds + leaf / ADJI_FAN * ADJI_FAN * 2 * dim + leaf % ADJI_FAN;
   __m512 s = _mm512_setzero_ps();
-  for (uint32_t j = 0; j < dim; j++, at += 2 * ADJI_FAN) {
+  for (uint32_t j = 0; j < dim; j++, at += (size_t)2 * ADJI_FAN) {
     __m512 inside = _mm512_min_ps(_mm512_max_ps(q->x[j], _mm512_set1_ps(at[0])), _mm512_set1_ps(at[ADJI_FAN]));
     __m512 t = _mm512_sub_ps(q->x[j], inside);
     s = _mm512_fmadd_ps(t, t, s);
@@ -153,7 +153,7 @@ ADJI_INLINE void search(adji_knn_task *task, const adji_tree_level *leaves, cons
     lanes q;
     open_lanes(task, first, many, &q, dim);
     for (uint32_t i = 0; i < task->leaves->count; i++)
-      task->candidates += many * ADJI_LEAF * search_node(task, leaves, task->leaves->number[i], &q, dim);
+      task->candidates += (uint64_t)many * ADJI_LEAF * search_node(task, leaves, task->leaves->number[i], &q, dim);
     close_lanes(task, first, many, &q);
   }
 }

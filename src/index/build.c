@@ -123,7 +123,8 @@ static adj_status count_parts(void *user, uint64_t slice, uint32_t lane) {
 static adj_status place_parts(void *user, uint64_t slice, uint32_t lane) {
   (void)lane;
   const build *b = user;
-  uint64_t begin, end, next, keys[ADJI_KEY_BLOCK], places[1 << MOST_PART_BITS] = {0}, ends[1 << MOST_PART_BITS] = {0};
+  uint64_t begin, end, next, keys[ADJI_KEY_BLOCK] = {0}, places[1 << MOST_PART_BITS] = {0},
+                             ends[1 << MOST_PART_BITS] = {0};
   for (uint64_t part = 0; part < b->parts; part++) {
     const uint64_t *at = b->slice_parts + slice * b->parts + part;
     places[part] = *at;

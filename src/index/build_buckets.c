@@ -173,8 +173,8 @@ static const uint64_t *sort_items(const buckets *k, const uint32_t *records, uin
       bool is_new = low != before;                                                                     \
       start = is_new ? begin + i : start;                                                              \
       at += is_new;                                                                                    \
-      cells[2 * at] = before = low;                                                                    \
-      cells[2 * at + 1] = start;                                                                       \
+      cells[2 * (size_t)at] = before = low;                                                            \
+      cells[2 * (size_t)at + 1] = start;                                                               \
       ids[i] = record[0];                                                                              \
       for (uint32_t j = 0; j < dim; j++)                                                               \
         memcpy(&coords[j * stride + i], record + RECORD_HEADER + j * sizeof(T) / 4, sizeof(T));        \

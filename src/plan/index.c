@@ -409,7 +409,8 @@ void adji_index_make_room(adj_index *index, uint64_t bytes) {
 
 /* What a grid takes while it is built, about: more with images of points, or codes. */
 static uint64_t room_of_grid(const adj_dataset *points) {
-  return points->count * (2 * points->dim * (uint64_t)adji_type_size(points->type) + points->dim + 4 + 16 + 12);
+  uint64_t dim = points->dim, row = dim * adji_type_size(points->type);
+  return points->count * (2 * row + dim + 4 + 16 + 12);
 }
 
 static void add_grid(adj_index *index, adji_kept_grid *grid, adji_lent *out) {
