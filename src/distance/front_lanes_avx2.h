@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * AVX2 cannot compress a vector. A permutation from a table moves the set lanes of a mask to the front. Computing it by
- * pdep and pext takes longer, and hundreds of cycles on CPUs that have these in microcode.
+ * pdep and pext would take hundreds of cycles on CPUs that have these in microcode.
  */
 #ifndef ADJI_FRONT_LANES_AVX2_H
 #define ADJI_FRONT_LANES_AVX2_H
