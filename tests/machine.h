@@ -27,6 +27,7 @@ typedef struct machine {
   int context_count;
   tuning_use uses[2][MOST_TUNINGS]; /* of range joins and of kNN joins */
   uint64_t compared, refused, wrong;
+  bool some; /* only a part of the cases: a tuning may meet none that it suits */
 } machine;
 
 static inline void machine_start(machine *m) {
@@ -111,8 +112,8 @@ static inline bool is_absent(const char *tuning, bool nearest) {
   return absent;
 }
 
-/* No tuning may be refused by every case, and at most a third of all joins. Random joins are few with a sanitizer: it
- * takes more than a few refusals to tell. */
+/* No tuning may be refused by every case of the whole list, and at most a third of all joins. Random joins are few with
+ * a sanitizer: it takes more than a few refusals to tell. */
 static inline void check_refusals(const machine *m) {
   enum { ENOUGH = 5 };
   int unused = 0;
@@ -128,7 +129,7 @@ static inline void check_refusals(const machine *m) {
   print_message("%llu joins compared, %llu refused, %llu wrong\n", (unsigned long long)m->compared,
                 (unsigned long long)m->refused, (unsigned long long)m->wrong);
   assert_int_equal(m->wrong, 0);
-  assert_int_equal(unused, 0);
+  assert_true(!unused || m->some);
   assert_true(m->compared > 0 && m->refused <= ENOUGH + m->compared / 2);
 }
 
