@@ -7,24 +7,8 @@
 #include <stdlib.h>
 
 #include "check.h"
+#include "entries.h"
 #include "result/kbest.h"
-
-typedef struct entry {
-  double sum;
-  uint32_t id;
-} entry;
-
-static int by_sum_then_id(const void *x, const void *y) {
-  const entry *a = x, *b = y;
-  if (a->sum != b->sum) return a->sum < b->sum ? -1 : 1;
-  return a->id < b->id ? -1 : a->id > b->id;
-}
-
-static uint64_t random_of(uint64_t *state) {
-  *state ^= *state << 13;
-  *state ^= *state >> 7;
-  return *state ^= *state << 17;
-}
 
 enum { MOST = 5000, PATTERNS = 9 };
 

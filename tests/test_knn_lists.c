@@ -10,26 +10,10 @@
 
 #include "check.h"
 #include "distance/kernels.h"
+#include "entries.h"
 #include "index/tree_split.h"
 
 enum { MOST = 1200, PATTERNS = 8, BATCH = 64 * ADJI_LEAF };
-
-typedef struct entry {
-  double sum;
-  uint32_t id;
-} entry;
-
-static int by_sum_then_id(const void *x, const void *y) {
-  const entry *a = x, *b = y;
-  if (a->sum != b->sum) return a->sum < b->sum ? -1 : 1;
-  return a->id < b->id ? -1 : a->id > b->id;
-}
-
-static uint64_t random_of(uint64_t *state) {
-  *state ^= *state << 13;
-  *state ^= *state >> 7;
-  return *state ^= *state << 17;
-}
 
 /* The i-th of count sums, exact in the type. f64 lists compare sums without their last bits first: patterns 1 to 3
  * differ in these only. */

@@ -8,6 +8,7 @@
 
 #include "check.h"
 #include "distance/knn_pool.h"
+#include "entries.h"
 
 enum {
   LEAVES = 24,
@@ -16,23 +17,6 @@ enum {
   MOST = ADJI_PICK_MOST,
   STRIDE = MOST + 2 * ADJI_BOX_LANES
 };
-
-typedef struct entry {
-  float sum;
-  uint32_t id;
-} entry;
-
-static int by_sum_then_id(const void *x, const void *y) {
-  const entry *a = x, *b = y;
-  if (a->sum != b->sum) return a->sum < b->sum ? -1 : 1;
-  return a->id < b->id ? -1 : a->id > b->id;
-}
-
-static uint64_t random_of(uint64_t *state) {
-  *state ^= *state << 13;
-  *state ^= *state >> 7;
-  return *state ^= *state << 17;
-}
 
 static const adji_pool_kernels *kernels_here(void) {
   for (uint32_t i = 0; adj_isa_name(i); i++)
@@ -70,7 +54,7 @@ static void check_pick(const adji_pool_kernels *kernels, uint32_t count, uint32_
   for (uint32_t i = 0; i < STRIDE; i++) { /* what is past the last must not be found */
     ids[i] = i < count ? 7 * i : 5;
     sums[i] = i < count ? sum_of(pattern, &state) : 0;
-    if (i < count && ids[i] != own) entries[kept++] = (entry){sums[i], ids[i]};
+    if (i < count && ids[i] != own) entries[kept++] = (entry){(double)sums[i], ids[i]};
   }
   if (kept < k) return;
   qsort(entries, kept, sizeof *entries, by_sum_then_id);
@@ -87,9 +71,9 @@ static void check_pick(const adji_pool_kernels *kernels, uint32_t count, uint32_
   }
   for (uint32_t i = 0; i < k; i++) {
     assert_int_equal(found[i], entries[i].id);
-    assert_true(values[i] == (to.roots ? sqrtf(entries[i].sum) : entries[i].sum));
+    assert_true(values[i] == (to.roots ? sqrtf((float)entries[i].sum) : (float)entries[i].sum));
   }
-  assert_true(to.last == (double)entries[k - 1].sum);
+  assert_true(to.last == entries[k - 1].sum);
   assert_true(found[k] == 77 && values[k] == 77);
 }
 

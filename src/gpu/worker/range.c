@@ -431,13 +431,13 @@ uint64_t adji_gpu_range_worker_cells(const adji_worker *worker) {
   return adji_gpu_range_cells(((const range_device *)worker->state)->range);
 }
 
-/* A sample does not keep a device busy: on an H200 about 600 queries a multiprocessor do, and fewer take as long. Where
- * a lane of a warp has a query of its own, in few dimensions, a sample fills two lanes of 32; that takes as long as if
- * all were filled, which would meet twice as many candidates. In more dimensions a warp of a sample has two queries
- * instead of 32, which look up cells for themselves: two of five parts of the time of a whole warp. These are the
- * queries that take as long as a sample on 132 multiprocessors. */
+/* A sample of 4,096 queries does not keep a device busy: on an H200 about 600 queries a multiprocessor do, and fewer
+ * take as long. In few dimensions a lane of a warp has a query of its own, and a sample fills two lanes of 32. That
+ * takes as long as if all were filled, which would meet twice as many candidates. In more dimensions a warp of a sample
+ * has two queries instead of 32, which look up cells for themselves: two of five parts of the time of a whole warp. So
+ * a sample takes as long as these parts of the queries that keep the device busy. */
 enum { LANE_DIM = 3, LANE_QUERIES = 8, BUSY_QUERIES = 606, BLOCK_QUERIES = 128 };
-static const double SAMPLED_IN_FEW = 40000. / 80000, SAMPLED = 10240. / 80000;
+static const double SAMPLED_IN_FEW = 0.5, SAMPLED = 0.128;
 
 /* By how much a sample overstates what all queries take. */
 static double sample_excess(const range_device *d) {
