@@ -24,6 +24,8 @@ static const option help[] = {{OPTION_HEADING, 0, NULL, NULL, 0, "Other"},
                               {OPTION_FLAG, 0, "calibrate", NULL, offsetof(join_request, calibrate),
                                "measure the costs that the planner uses on this machine,\n"
                                "in about ten seconds, and keep them in a file"},
+                              {OPTION_FLAG, 0, "systems", NULL, offsetof(join_request, systems),
+                               "list the published systems that --system of a join\nnames"},
                               {OPTION_FLAG, 'h', "help", NULL, 0, "print this help"},
                               {OPTION_END, 0, NULL, NULL, 0, NULL}};
 static const option *const tables[] = {input, join_input_options + 1, help, NULL};
@@ -86,6 +88,29 @@ static void print_machine(const adj_ctx *ctx) {
          adj_ctx_costs(ctx) ? adj_ctx_costs(ctx) : "built in (--calibrate measures those of this machine)");
   printf("built with      %s\n", *features ? features : "no optional parts");
   print_devices();
+}
+
+/* ---- Systems ---------------------------------------------------------------------------------- */
+
+static void print_backends(uint32_t set) {
+  static const char *const names[] = {
+      [ADJ_BACKEND_CPU] = "cpu", [ADJ_BACKEND_GPU] = "gpu", [ADJ_BACKEND_HYBRID] = "hybrid"};
+  for (uint32_t b = ADJ_BACKEND_CPU; b <= ADJ_BACKEND_HYBRID; b++)
+    if (set >> b & 1) printf(" %s", names[b]);
+}
+
+static void print_systems(void) {
+  adj_system system;
+  adj_system_init(&system, sizeof system);
+  for (uint32_t i = 0; !adj_system_describe(i, &system); i++) {
+    printf("%s%s: %s\n", i ? "\n" : "", system.name, system.summary);
+    printf("  paper         %s, section %s\n", system.paper, system.sections);
+    printf("  use           adjoin %s --system %s; backend", system.kind == ADJ_KNN ? "knn" : "range", system.name);
+    print_backends(system.backends);
+    printf("\n  settings      --algorithm %s%s%s\n", system.algorithm, system.tuning ? " --tuning " : "",
+           system.tuning ? system.tuning : "");
+    if (system.differences) printf("  differences   %s\n", system.differences);
+  }
 }
 
 /* ---- A file ----------------------------------------------------------------------------------- */
@@ -185,6 +210,10 @@ static int run(const subcommand *command, int argc, char **argv) {
   int many = options_parse(command, &request, argc, argv, &path, 1);
   if (many == PARSE_HELP) return EXIT_DONE;
   if (many == PARSE_WRONG) return EXIT_USAGE;
+  if (request.systems) {
+    print_systems();
+    return EXIT_DONE;
+  }
   adj_ctx *ctx = NULL;
   adj_dataset *points = NULL;
   adj_ctx_options settings;
@@ -216,6 +245,7 @@ const subcommand command_info = {
     "[FILE] [options]",
     "  adjoin info                                      cores, instruction sets, memory, GPUs\n"
     "  adjoin info --calibrate                          measure this machine for the planner\n"
+    "  adjoin info --systems                            the papers' systems, for --system of a join\n"
     "  adjoin info points.csv --columns x,y,z           number of points, type, range of each column\n",
     tables,
     run,

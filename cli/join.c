@@ -111,6 +111,7 @@ static adj_status create_plan(join_job *job) {
                (request->one_way ? ADJ_ONE_WAY : 0u);
   spec.algorithm = request->algorithm;
   spec.tuning = request->tuning;
+  spec.system = request->system;
   double *box = NULL;
   if (request->box) {
     spec.box_count = join_box_lengths(request->box, NULL);

@@ -58,6 +58,8 @@ const option join_run_options[] = {
      "instruction set: scalar, avx2, avx512 or neon.\nDefault: the best that the CPU has"},
     {OPTION_TEXT, 0, "algorithm", "NAME", FIELD(algorithm),
      "range, count: auto, kdtree, grid, ego or brute. knn:\nauto, kdtree or brute, and grid on a GPU"},
+    {OPTION_TEXT, 0, "system", "NAME", FIELD(system),
+     "a published system, as its paper describes it, such\nas lbjoin; \"adjoin info --systems\" lists them"},
     {OPTION_TEXT, 0, "tuning", "LIST", FIELD(tuning), "settings for measurements, NAME=VALUE,...; see\ntuning.md"},
     {OPTION_END, 0, NULL, NULL, 0, NULL}};
 

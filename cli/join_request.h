@@ -36,9 +36,9 @@ typedef struct join_request {
   /* how */
   int backend; /* 1 + adj_backend */
   uint64_t threads, memory, device_memory;
-  const char *isa, *devices, *algorithm, *tuning;
+  const char *isa, *devices, *algorithm, *tuning, *system;
   /* reports */
-  bool explain, dry_run, progress, no_progress, quiet, calibrate;
+  bool explain, dry_run, progress, no_progress, quiet, calibrate, systems;
   const char *stats, *trace;
 } join_request;
 

@@ -36,6 +36,7 @@ static const argument arguments[] = {{"algorithm", "--algorithm"},
                                      {"radius", "--radius"},
                                      {"shape", "--shape"},
                                      {"sphere_radius", "--sphere"},
+                                     {"system", "--system"},
                                      {"tuning", "--tuning"},
                                      {"type", "--type"}};
 

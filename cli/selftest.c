@@ -321,8 +321,13 @@ static void run_cell(const table *t, column *col, uint32_t lane_number, const jo
     if (setup_is_left_out(col->backend, nearest, a, number / 2)) continue; /* f32 and f64 have the same */
     test_setup chosen;
     setup_choose(col->backend, nearest, a, number, &chosen);
-    join_setup setup = {col->backend,     chosen.algorithm, chosen.tuning, (adj_order)(turn % 3),
-                        turn / 2 % 2 > 0, chosen.kept,      false};
+    join_setup setup = {.backend = col->backend,
+                        .algorithm = chosen.algorithm,
+                        .tuning = chosen.tuning,
+                        .system = chosen.system,
+                        .order = (adj_order)(turn % 3),
+                        .distances = turn / 2 % 2 > 0,
+                        .kept = chosen.kept};
     join_verdict verdict =
         chosen.radii ? compare_radii(col->lanes[lane_number], c, answer, &setup, out)
                      : compare_case(col->lanes[lane_number], c, answer, &setup, out->message, sizeof out->message);

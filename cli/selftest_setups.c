@@ -68,13 +68,13 @@ static const named_setup NEAREST_SETUPS[] = {
     {"brute", "test.skip=on,device_rows=300"},
     {"brute", "prefilter=gemm"},
     {"brute", "prefilter=off"},
-    {"brute", "prefilter=off,test.distance=naive,test.select=sort"},
-    {"brute", "prefilter=off,test.distance=tiled,test.select=radix,device_rows=77"},
-    {"brute", "prefilter=off,test.distance=register,test.select=bits,device_chunk=130"},
-    {"brute", "prefilter=off,test.select=short,device_chunk=1000"},
-    {"brute", "prefilter=off,test.select=bound"},
-    {"brute", "prefilter=off,test.select=bitonic"},
-    {"brute", "prefilter=off,test.select=sample,device_chunk=1000"},
+    {"brute", "prefilter=off,paper.distance=naive,paper.select=sort"},
+    {"brute", "prefilter=off,paper.distance=tiled,paper.select=radix,device_rows=77"},
+    {"brute", "prefilter=off,paper.distance=register,paper.select=bits,device_chunk=130"},
+    {"brute", "prefilter=off,paper.select=short,device_chunk=1000"},
+    {"brute", "prefilter=off,paper.select=bound"},
+    {"brute", "prefilter=off,paper.select=bitonic"},
+    {"brute", "prefilter=off,paper.select=sample,device_chunk=1000"},
     {"brute", "device_chunk=90,device_rows=40"},
     {"grid", NULL},
     {"grid", "paper.point_threads=1,device_rows=300"},
@@ -125,6 +125,19 @@ static int kept_count(adj_backend backend, bool nearest) {
   return backend != ADJ_BACKEND_GPU ? 0 : nearest ? KEPT_NEAREST : ALL;
 }
 
+/* The systems of the papers, of which a backend has some. Counts those before number `wanted`, and gives its name. */
+static int system_count(adj_backend backend, bool nearest, int wanted, const char **name) {
+  adj_system system;
+  adj_system_init(&system, sizeof system);
+  int count = 0;
+  for (uint32_t i = 0; !adj_system_describe(i, &system); i++) {
+    if ((system.kind == ADJ_KNN) != nearest || !(system.backends >> backend & 1)) continue;
+    if (count == wanted) *name = system.name;
+    count++;
+  }
+  return count;
+}
+
 /* The kernels of the papers (docs/tuning.md): combination number n of access, order and threads, of which there are 54,
  * with the switches in turns, in small and large batches. Where each pair of cells is met once, every batch evaluates
  * all queries, so there must not be too many batches. */
@@ -160,12 +173,16 @@ static int plain_count(adj_backend backend, bool nearest) {
 }
 
 int setup_count(adj_backend backend, bool nearest) {
-  return plain_count(backend, nearest) + kept_count(backend, nearest);
+  return plain_count(backend, nearest) + kept_count(backend, nearest) + system_count(backend, nearest, -1, NULL);
 }
 
 void setup_choose(adj_backend backend, bool nearest, int a, uint32_t number, test_setup *out) {
   *out = (test_setup){0};
-  int kept = a - plain_count(backend, nearest);
+  int kept = a - plain_count(backend, nearest), system = kept - kept_count(backend, nearest);
+  if (system >= 0) {
+    system_count(backend, nearest, system, &out->system);
+    return;
+  }
   if (kept >= 0) {
     *out = KEPT_SETUPS[kept];
     return;
@@ -199,6 +216,7 @@ void setup_name(const test_setup *setup, char *message, size_t capacity) {
   if (setup->kept || setup->radii)
     used += (size_t)snprintf(message + used, capacity - used, " (%s%s)", setup->kept ? "kept" : "",
                              setup->radii ? " radii" : "");
+  if (setup->system && used < capacity) snprintf(message + used, capacity - used, " (%s)", setup->system);
   if ((!setup->algorithm && !setup->tuning) || used >= capacity) return;
   snprintf(message + used, capacity - used, " (%s%s%s)", setup->algorithm ? setup->algorithm : "",
            setup->algorithm && setup->tuning ? ", " : "", setup->tuning ? setup->tuning : "");

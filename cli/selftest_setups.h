@@ -10,10 +10,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { MOST_SETUPS = 48 };
+enum { MOST_SETUPS = 72 };
 
 typedef struct test_setup {
   const char *algorithm, *tuning; /* NULL: chosen by the planner */
+  const char *system;             /* NULL: none */
   bool kept;                      /* asked of an index that is kept */
   bool radii;                     /* with a radius for each left point */
   char text[256];                 /* of a tuning that is composed */
@@ -29,7 +30,7 @@ void setup_choose(adj_backend backend, bool nearest, int a, uint32_t number, tes
  * range joins. */
 bool setup_is_left_out(adj_backend backend, bool nearest, int a, uint32_t number);
 
-/* Appends " (algorithm, tuning)" to a message. */
+/* Appends " (algorithm, tuning)", or the system, to a message. */
 void setup_name(const test_setup *setup, char *message, size_t capacity);
 
 #endif

@@ -470,9 +470,31 @@ typedef struct adj_join_spec {
    * L1 and Linf, and what is computed from these, without a box; AUTO and HYBRID leave them to cores. Copied. */
   const double *radii;
   uint64_t radius_count; /* the number of left points; 0: no radii */
+  /* NULL, or a published system by name: see adj_system_describe. Its settings hold unless tuning has others. Never
+   * changes the result. */
+  const char *system;
 } adj_join_spec;
 
 ADJ_API void adj_join_spec_init(adj_join_spec *spec, size_t struct_size);
+
+/* A published system: a configuration that joins as its paper describes. */
+typedef struct adj_system {
+  uint32_t struct_size;
+  adj_join_kind kind;    /* of the joins that it does                                                 */
+  const char *name;      /* for adj_join_spec.system                                                  */
+  const char *summary;   /* what it is, in a line                                                     */
+  const char *paper;     /* authors and title                                                         */
+  const char *sections;  /* of the paper, that describe it                                            */
+  const char *algorithm; /* and settings, as in adj_join_spec; tuning may be NULL                     */
+  const char *tuning;
+  const char *differences; /* from the paper, in words; NULL: none that we know of                    */
+  uint32_t backends;       /* bit 1 << backend: it runs there; by default on the first of cpu, gpu, hybrid */
+  uint32_t reserved;
+} adj_system;
+
+ADJ_API void adj_system_init(adj_system *system, size_t struct_size);
+/* System number i, counted from 0. ADJ_E_ARGUMENT: there are fewer. The strings are constant. */
+ADJ_API adj_status adj_system_describe(uint32_t i, adj_system *out);
 
 /* Decides how to join, and builds the index. right NULL or equal to left: a self-join. The datasets must
  * outlive the plan; spec and its strings need not.

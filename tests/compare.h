@@ -12,7 +12,7 @@
 typedef struct join_setup {
   adj_backend backend;
   const char *algorithm; /* as in adj_join_spec, as tuning */
-  const char *tuning;
+  const char *tuning, *system;
   adj_order order;
   bool distances;
   bool kept;            /* on an index that has answered other questions; tuning is not used */

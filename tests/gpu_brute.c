@@ -87,8 +87,8 @@ static const char *const TUNINGS[] = {NULL,
                                       "prefilter=gemm",
                                       "prefilter=gemm,device_chunk=700",
                                       "prefilter=off",
-                                      "prefilter=off,test.distance=naive",
-                                      "prefilter=off,test.distance=tiled",
+                                      "prefilter=off,paper.distance=naive",
+                                      "prefilter=off,paper.distance=tiled",
                                       "prefilter=off,device_chunk=700",
                                       "device_chunk=333"};
 

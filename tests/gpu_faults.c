@@ -316,7 +316,7 @@ int main(void) {
   check_grid_faults(ctx, gpu, 6, 40);
   check_faults(ctx, gpu, 3, 0, 8, ADJ_ORDER_DISTANCE, "prefilter=off");
   check_faults(ctx, gpu, 9, 0, 40, ADJ_ORDER_DISTANCE, "prefilter=off,device_chunk=1100,device_rows=1600");
-  check_faults(ctx, gpu, 20, 0, 2500, ADJ_ORDER_DISTANCE, "prefilter=off,test.select=radix");
+  check_faults(ctx, gpu, 20, 0, 2500, ADJ_ORDER_DISTANCE, "prefilter=off,paper.select=radix");
   check_faults(ctx, gpu, 20, 0, 16, ADJ_ORDER_DISTANCE, "prefilter=tensor");
   check_gemm_faults(ctx, gpu);
   check_for_good(ctx, gpu, 2, 0.02, 0, NULL);

@@ -101,24 +101,24 @@ static void settings_have_names(void **user) {
                     {"sort", ADJI_SELECT_SORT}};
   for (size_t i = 0; i < sizeof selections / sizeof *selections; i++) {
     char text[64];
-    snprintf(text, sizeof text, "prefilter=%s,test.select=%s", i % 2 ? "off" : "gemm", selections[i].name);
+    snprintf(text, sizeof text, "prefilter=%s,paper.select=%s", i % 2 ? "off" : "gemm", selections[i].name);
     must(adji_tuning_parse(text, &t));
     assert_int_equal(t.select, selections[i].algorithm);
   }
-  must(adji_tuning_parse("prefilter=off,test.distance=naive", &t));
+  must(adji_tuning_parse("prefilter=off,paper.distance=naive", &t));
   assert_int_equal(t.distance, ADJI_DISTANCE_NAIVE);
-  must(adji_tuning_parse("prefilter=off,test.distance=tiled", &t));
+  must(adji_tuning_parse("prefilter=off,paper.distance=tiled", &t));
   assert_int_equal(t.distance, ADJI_DISTANCE_TILED);
-  must(adji_tuning_parse("prefilter=off,test.distance=register", &t));
+  must(adji_tuning_parse("prefilter=off,paper.distance=register", &t));
   assert_int_equal(t.distance, ADJI_DISTANCE_REGISTER);
-  must_fail(ADJ_E_ARGUMENT, "test.distance= is for prefilter=off", adji_tuning_parse("test.distance=naive", &t));
-  must_fail(ADJ_E_ARGUMENT, "test.select= is for prefilter=off and prefilter=gemm",
-            adji_tuning_parse("prefilter=tensor,test.select=sort", &t));
+  must_fail(ADJ_E_ARGUMENT, "paper.distance= is for prefilter=off", adji_tuning_parse("paper.distance=naive", &t));
+  must_fail(ADJ_E_ARGUMENT, "paper.select= is for prefilter=off and prefilter=gemm",
+            adji_tuning_parse("prefilter=tensor,paper.select=sort", &t));
   must(adji_tuning_parse("prefilter=tensor,test.skip=on", &t));
   must(adji_tuning_parse("prefilter=gemm,test.skip=off", &t));
   must_fail(ADJ_E_ARGUMENT, "test.skip=on is for prefilter=tensor",
             adji_tuning_parse("prefilter=gemm,test.skip=on", &t));
-  must_fail(ADJ_E_ARGUMENT, "naive, tiled and register", adji_tuning_parse("test.distance=gemm", &t));
+  must_fail(ADJ_E_ARGUMENT, "naive, tiled and register", adji_tuning_parse("paper.distance=gemm", &t));
 }
 
 int main(void) {

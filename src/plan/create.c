@@ -74,7 +74,7 @@ static adj_status ask(adj_index *index, const request *r, const adj_dataset *lef
   bool before = adji_work_alone(plan->choice.alone);
   adj_status status = adji_describe_join(plan);
   if (!status) adji_warn_radius(plan);
-  plan->spec.algorithm = plan->spec.tuning = NULL; /* the caller's, who need not keep them */
+  plan->spec.algorithm = plan->spec.tuning = plan->spec.system = NULL; /* the caller's, who need not keep them */
   plan->spec.box = plan->spec.radii = NULL;
   if (!status) status = planners[r->spec.kind][backend](plan, r->scope.algorithm);
   if (!status) status = adji_engine_prepare(&plan->engine);

@@ -69,7 +69,7 @@ static adj_status check(cuda_join *j, const adji_cuda_call *call) {
   if (!status) status = adji_check_request(&plan->spec, &j->left->set, &j->right->set, &plan->tuning, &scope);
   if (!status) status = check_no_host(&plan->tuning, call->kind);
   j->algorithm = scope.algorithm;
-  plan->spec.algorithm = plan->spec.tuning = NULL;
+  plan->spec.algorithm = plan->spec.tuning = plan->spec.system = NULL;
   return status;
 }
 

@@ -140,7 +140,7 @@ static adj_index *new_index(adj_ctx *ctx, const adj_join_spec *spec, const adj_d
 
 /* They are the caller's, who need not keep them. */
 static void forget_pointers(adj_index *index) {
-  index->spec.algorithm = index->spec.tuning = NULL;
+  index->spec.algorithm = index->spec.tuning = index->spec.system = NULL;
   index->spec.box = NULL;
   index->spec.radii = NULL;
 }

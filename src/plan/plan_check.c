@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "plan/plan.h"
+#include "plan/systems.h"
 
 static adj_status check_kind(const adj_join_spec *spec) {
   if (spec->kind != ADJ_RANGE && spec->kind != ADJ_KNN)
@@ -153,9 +154,12 @@ static adj_status check_spec(const adj_join_spec *spec, const adj_dataset *left,
 
 adj_status adji_check_request(adj_join_spec *spec, const adj_dataset *left, const adj_dataset *right,
                               adji_tuning *tuning, adji_tuning_scope *scope) {
+  const adji_system *system = NULL;
   adj_status status = check_spec(spec, left, right, &scope->algorithm);
+  if (!status) status = adji_system_find(spec->system, &system);
+  if (!status) status = adji_system_fit(system, spec, &scope->algorithm);
   if (!status) status = check_algorithm_on(spec->kind, spec->backend, scope->algorithm);
-  if (!status) status = adji_tuning_parse(spec->tuning, tuning);
+  if (!status) status = adji_system_tuning(system, left->dim, spec->tuning, tuning);
   scope->kind = spec->kind;
   scope->metric = spec->metric;
   scope->backend = spec->backend;

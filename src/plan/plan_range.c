@@ -114,7 +114,7 @@ enum { POINTS_A_QUERY = 8 };
 
 static bool prefers_tree(const adj_plan *plan) {
   const adji_join *join = &plan->join;
-  if (plan->tuning.given || !adji_tree_is_useful(&plan->measure, join->right->dim)) return false;
+  if (adji_tuning_any(&plan->tuning) || !adji_tree_is_useful(&plan->measure, join->right->dim)) return false;
   if (join->limits) return true;
   return plan->index->kept && join->left->count < join->right->count / POINTS_A_QUERY;
 }
@@ -372,7 +372,7 @@ static adj_status wants_tree(const adj_plan *plan, adji_algorithm algorithm, boo
   if ((asked || join->limits) && plan->tuning.device_chunk)
     return adji_fail(ADJ_E_UNSUPPORTED, "tuning: device_chunk= is for range joins through a grid");
   bool few = plan->index->kept && join->left->count < join->right->count / POINTS_A_QUERY;
-  *tree = asked || join->limits || (!algorithm && can && few && !plan->tuning.given);
+  *tree = asked || join->limits || (!algorithm && can && few && !adji_tuning_any(&plan->tuning));
   return ADJ_OK;
 }
 

@@ -64,7 +64,7 @@ static const struct setting {
 #undef SETTING
 };
 enum { SETTINGS = sizeof settings / sizeof *settings };
-_Static_assert(SETTINGS <= 64, "a bit for each");
+_Static_assert(SETTINGS <= 128, "a bit for each");
 
 /* Each prefilter is for some joins; every join can do without. */
 static const struct {
@@ -158,9 +158,9 @@ static adj_status parse_item(const char *item, size_t length, adji_tuning *out) 
   const char *equals = memchr(item, '=', length);
   const struct setting *s = equals ? find(item, (size_t)(equals - item)) : NULL;
   if (!s) return refuse_unknown(item, length);
-  uint64_t bit = UINT64_C(1) << (s - settings);
-  if (out->given & bit) return refuse(item, length, "was given before");
-  out->given |= bit;
+  int i = (int)(s - settings);
+  if (adji_tuning_is_given(out, i)) return refuse(item, length, "was given before");
+  out->given[i / 64] |= UINT64_C(1) << i % 64;
   if (s->type == NAME) return set_name(s, item, length, equals + 1, out);
   return set_number(s, item, length, equals + 1, out);
 }
@@ -215,11 +215,11 @@ static adj_status check_kernels(const adji_tuning *t) {
   if (t->mirrored == ADJI_ON && t->prefilter == ADJI_PREFILTER_TENSOR)
     return adji_fail(ADJ_E_ARGUMENT, "tuning: test.mirrored=on compares without prefilter=tensor");
   if (t->distance && t->prefilter != ADJI_PREFILTER_OFF)
-    return adji_fail(ADJ_E_ARGUMENT, "tuning: test.distance= is for prefilter=off only");
+    return adji_fail(ADJ_E_ARGUMENT, "tuning: paper.distance= is for prefilter=off only");
   if (t->skip == ADJI_ON && ((t->prefilter && t->prefilter != ADJI_PREFILTER_TENSOR) || t->distance || t->select))
     return adji_fail(ADJ_E_ARGUMENT, "tuning: test.skip=on is for prefilter=tensor only");
   if (t->select && t->prefilter != ADJI_PREFILTER_OFF && t->prefilter != ADJI_PREFILTER_GEMM)
-    return adji_fail(ADJ_E_ARGUMENT, "tuning: test.select= is for prefilter=off and prefilter=gemm only");
+    return adji_fail(ADJ_E_ARGUMENT, "tuning: paper.select= is for prefilter=off and prefilter=gemm only");
   return ADJ_OK;
 }
 
@@ -232,15 +232,29 @@ static adj_status check_together(const adji_tuning *t) {
   return status ? status : check_sizes(t);
 }
 
-adj_status adji_tuning_parse(const char *text, adji_tuning *out) {
-  *out = (adji_tuning){0};
+static adj_status parse_items(const char *text, adji_tuning *out) {
   while (text && *text) {
     size_t length = strcspn(text, ",");
     adj_status status = parse_item(text, length, out);
     if (status) return status;
     text += length + (text[length] == ',');
   }
-  return check_together(out);
+  return ADJ_OK;
+}
+
+adj_status adji_tuning_parse_over(const char *defaults, const char *text, adji_tuning *out) {
+  *out = (adji_tuning){0};
+  adj_status status = parse_items(defaults, out);
+  uint64_t given[2] = {out->given[0], out->given[1]};
+  out->given[0] = out->given[1] = 0;
+  if (!status) status = parse_items(text, out);
+  out->given[0] |= given[0];
+  out->given[1] |= given[1];
+  return status ? status : check_together(out);
+}
+
+adj_status adji_tuning_parse(const char *text, adji_tuning *out) {
+  return adji_tuning_parse_over(NULL, text, out);
 }
 
 /* ---- The join they are for ------------------------------------------------------------------------------- */
@@ -254,7 +268,8 @@ static scope scope_of(const struct setting *s, const adji_tuning *t, adj_join_ki
 
 const char *adji_tuning_not_for(const adji_tuning *t, adj_join_kind kind, adj_backend backend) {
   for (int i = 0; i < SETTINGS; i++)
-    if (t->given >> i & 1 && !(scope_of(&settings[i], t, kind).backends & ADJI_BIT(backend))) return settings[i].name;
+    if (adji_tuning_is_given(t, i) && !(scope_of(&settings[i], t, kind).backends & ADJI_BIT(backend)))
+      return settings[i].name;
   return NULL;
 }
 
@@ -309,7 +324,7 @@ adj_status adji_tuning_fit(const adji_tuning *t, adji_tuning_scope *to) {
   if (to->metric == ADJ_DOT) left.algorithms &= BRUTE;
   adj_status status = ADJ_OK;
   for (int i = 0; i < SETTINGS && !status; i++)
-    if (t->given >> i & 1) status = fit_one(&settings[i], t, to, &left);
+    if (adji_tuning_is_given(t, i)) status = fit_one(&settings[i], t, to, &left);
   if (status) return status;
   bool access = adji_access_by_point((adji_access)t->access);
   if (t->point_threads && to->kind == ADJ_RANGE && !access)

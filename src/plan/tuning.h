@@ -69,19 +69,30 @@ typedef enum adji_share_by { ADJI_SHARE_RATES = 1, ADJI_SHARE_FIXED = 2 } adji_s
   X(uint64_t, NUMBER, budget, "test.budget", 1, 1e9, NULL, 0, 0, DEVICE, TREES)                      \
   X(uint64_t, NAME, pick, "test.pick", 0, 0, switches, 0, 0, GPU, KDTREE)                            \
   X(uint64_t, NAME, skip, "test.skip", 0, 0, switches, 0, 0, GPU, BRUTE)                             \
-  X(uint64_t, NAME, distance, "test.distance", 0, 0, distances, 0, 0, GPU, BRUTE)                    \
-  X(uint64_t, NAME, select, "test.select", 0, 0, selections, 0, 0, GPU, BRUTE)
+  X(uint64_t, NAME, distance, "paper.distance", 0, 0, distances, 0, 0, GPU, BRUTE)                   \
+  X(uint64_t, NAME, select, "paper.select", 0, 0, selections, 0, 0, GPU, BRUTE)
 
 /* 0 means: the planner decides. */
 typedef struct adji_tuning {
-  uint64_t given; /* bit i: the i-th setting of the table was given */
+  uint64_t given[2]; /* bit i: the i-th setting of the table was given */
 #define ADJI_SETTING_MEMBER(type, kind, member, ...) type member;
   ADJI_SETTINGS(ADJI_SETTING_MEMBER)
 #undef ADJI_SETTING_MEMBER
 } adji_tuning;
 
-/* text may be NULL. Refuses unknown settings and values, and settings that contradict each other. */
+/* text may be NULL. Refuses unknown settings and values, and settings that contradict each other. The second: settings
+ * of text override those of defaults. */
 adj_status adji_tuning_parse(const char *text, adji_tuning *out);
+adj_status adji_tuning_parse_over(const char *defaults, const char *text, adji_tuning *out);
+
+static inline bool adji_tuning_is_given(const adji_tuning *t, int i) {
+  return t->given[i / 64] >> i % 64 & 1;
+}
+
+/* Whether any setting was. */
+static inline bool adji_tuning_any(const adji_tuning *t) {
+  return t->given[0] || t->given[1];
+}
 
 /* What settings must fit: the join that is asked for. */
 typedef struct adji_tuning_scope {
