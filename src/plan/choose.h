@@ -109,9 +109,16 @@ adj_status adji_check_tensor(const adji_range_question *q);
 adj_status adji_choose_tensor(const adji_range_question *q, const double *values, uint64_t sample,
                               adji_halves_plan *out);
 double adji_tensor_cost(const adji_costs *costs, const adji_halves_plan *tensor);
-/* The part of sampled pairs that passes it, and what such a pair costs. */
-double adji_tensor_passing(const adji_range_question *q, const adji_halves_plan *tensor, const double *values,
-                           uint64_t sample);
+/* Sampled pairs that pass it. */
+typedef struct adji_tensor_passing {
+  double part;   /* of all pairs */
+  double uneven; /* 1: all queries have as many; n: one in n has all */
+  double
+      together; /* two points that pass with the same query would pass with each other: the part of which that holds */
+} adji_tensor_passing;
+adji_tensor_passing adji_tensor_passing_of(const adji_range_question *q, const adji_halves_plan *tensor,
+                                           const double *values, uint64_t sample);
+/* What a pair that passes costs. */
 double adji_tensor_passed_cost(const adji_costs *costs, uint32_t dim);
 
 /* The kernels of the papers, where settings ask for them. ADJ_E_UNSUPPORTED for joins that they cannot do. */
