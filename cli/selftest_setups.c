@@ -94,10 +94,12 @@ static const named_setup HYBRID_SETUPS[] = {
     {"grid", "share=fixed,paper.n_large=0.9,paper.n_cwin=0.1,paper.epsilon=0.5,batch=16,device_rows=77"},
     {"grid", "share=rates,paper.epsilon=3"}};
 
-/* The same for range joins: lists of many queries and of few pairs, the prefilter of tensor cores, and single
- * evaluation. */
+/* The same for range joins: with SEGO-New on the cores; lists of many queries and of few pairs, the prefilter of tensor
+ * cores, and single evaluation. */
 static const char *const HYBRID_RANGE_TUNINGS[] = {
     NULL,
+    "share=rates,batch=16,paper.dual=on",
+    "share=fixed,paper.n_large=0.5,batch=16,device_batch=4000,paper.dual=on,paper.leaf=5",
     "share=rates,batch=16",
     "share=fixed,batch=16,device_batch=4000",
     "share=fixed,paper.n_large=1,paper.n_cwin=0.001,paper.n_small=1",

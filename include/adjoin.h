@@ -596,6 +596,10 @@ typedef struct adj_stats {
   /* Of these, with points in tree order: tiles of 256 candidates, counted for every 32 queries, and how many of them
    * were near enough to be looked at. */
   uint64_t prefilter_tiles, prefilter_tiles_scanned;
+  /* Parts of index_s in range joins by recursion over pairs of sequences ("super-ego", "sego-new"); 0 elsewhere. */
+  double ego_reorder_s;  /* the order of dimensions, and cells       */
+  double ego_sort_s;     /* EGO-sort: points into epsilon grid order */
+  double ego_workload_s; /* queries by their number of candidates    */
 } adj_stats;
 
 ADJ_API void adj_stats_init(adj_stats *stats, size_t struct_size);

@@ -35,6 +35,9 @@ static void values_are_in_range(void **state) {
             adji_tuning_parse("prefilter=tea", &t));
   must_fail(ADJ_E_ARGUMENT, "is none of 16, 32 and 64", adji_tuning_parse("test.leaf=20", &t));
   must_fail(ADJ_E_ARGUMENT, "is neither rates nor fixed", adji_tuning_parse("share=half", &t));
+  must_fail(ADJ_E_ARGUMENT, "is neither qsort nor parallel", adji_tuning_parse("paper.sort=heap", &t));
+  must_fail(ADJ_E_ARGUMENT, "is neither producer nor queue", adji_tuning_parse("paper.threads=4", &t));
+  must_fail(ADJ_E_ARGUMENT, "is no whole number from 1 to 65536", adji_tuning_parse("paper.leaf=0", &t));
 }
 
 static void contradictions_are_refused(void **state) {
@@ -51,7 +54,13 @@ static void contradictions_are_refused(void **state) {
             adji_tuning_parse("paper.access=full,test.slices=2", &t));
   must_fail(ADJ_E_ARGUMENT, "test.mirrored=on compares without",
             adji_tuning_parse("test.mirrored=on,prefilter=tensor", &t));
+  must_fail(ADJ_E_ARGUMENT, "paper.threads= is for paper.dual=on only",
+            adji_tuning_parse("paper.dual=off,paper.threads=queue", &t));
+  must_fail(ADJ_E_ARGUMENT, "staged=on is not for paper.dual=on", adji_tuning_parse("paper.dual=on,staged=on", &t));
+  must_fail(ADJ_E_ARGUMENT, "batch=5: paper.threads=producer has no batches",
+            adji_tuning_parse("paper.dual=on,batch=5,paper.threads=producer", &t));
   must(adji_tuning_parse("cell=1,fine=3,single=off,test.tile_hits=on", &t));
+  must(adji_tuning_parse("paper.dual=on,paper.threads=queue,batch=5,single=off,cell=2", &t));
 }
 
 /* ---- The join ------------------------------------------------------------------------------------------- */

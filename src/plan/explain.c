@@ -69,7 +69,8 @@ static void say_what(text *t, const adj_plan *plan) {
 /* What the cores search in a range join, if they take part in it. */
 static const adji_range_index *index_of_cores(const adj_plan *plan) {
   bool cores = plan->choice.backend == ADJ_BACKEND_CPU || plan->choice.backend == ADJ_BACKEND_HYBRID;
-  bool grid = plan->spec.kind == ADJ_RANGE && plan->choice.algorithm != ADJI_ALGORITHM_KDTREE;
+  bool grid = plan->spec.kind == ADJ_RANGE && plan->choice.algorithm != ADJI_ALGORITHM_KDTREE &&
+              !adji_plan_is_dual(plan);
   return cores && grid ? adji_range_index_of(&plan->engine) : NULL;
 }
 
@@ -173,6 +174,9 @@ static void say_happened(text *t, const adj_plan *plan) {
     say(t, "  the estimate of the pairs was off by %+.1f %%\n", 100 * (plan->estimated_pairs / (double)s->pairs - 1));
   say(t, "  seconds: plan %.4f, index %.4f, join %.4f; peak memory %s, imbalance of the threads %.1f %%\n", s->plan_s,
       s->index_s, s->join_s, adji_bytes_text((double)s->peak_bytes, bytes), 100 * s->imbalance);
+  if (s->ego_sort_s > 0)
+    say(t, "  EGO: dimensions reordered in %.4f s, points sorted in %.4f s, queries by workload in %.4f s\n",
+        s->ego_reorder_s, s->ego_sort_s, s->ego_workload_s);
   say_device(t, s);
   say_grid(t, s);
   say_prefilter(t, s);

@@ -50,8 +50,8 @@ static bool device_shares_single(const adj_plan *plan, const adji_gpu_worker_opt
 /* The cores have an index and an estimate. One device makes the rows of what they find; several leave that to the
  * cores. */
 static bool shares_single(const adj_plan *plan, const adji_gpu_worker_options *options) {
-  if (!device_shares_single(plan, options) || !adji_range_index_of(&plan->engine)->symmetric ||
-      plan->choice.algorithm != ADJI_ALGORITHM_GRID)
+  if (!device_shares_single(plan, options) || plan->choice.algorithm != ADJI_ALGORITHM_GRID ||
+      !adji_range_index_of(&plan->engine)->symmetric)
     return false;
   double pairs = plan->estimated_pairs, candidates = plan->estimated_candidates;
   return plan->choice.single ||
@@ -169,7 +169,7 @@ static adj_status share(adj_plan *plan, adji_pending_devices *all, bool single) 
   plan->choice.backend = ADJ_BACKEND_HYBRID;
   plan->choice.single = single;
   plan->choice.staged = false;
-  adji_range_set_single(&plan->engine, single, single);
+  if (!adji_plan_is_dual(plan)) adji_range_set_single(&plan->engine, single, single);
   snprintf(plan->choice.reason, sizeof plan->choice.reason, "cores and %u GPU%s have %s, and share queries %s", count,
            count == 1 ? "" : "s",
            single ? "the same order, in which the first of two points finds the other" : "an index each",

@@ -23,6 +23,8 @@ struct adji_system {
   "Gallet and Gowanlock, Load Imbalance Mitigation Optimizations for GPU-Accelerated Similarity Joins"
 #define HEGJOIN_PAPER "Gallet and Gowanlock, HEGJoin: Heterogeneous CPU-GPU Epsilon Grids"
 
+#define SUPER_EGO_PAPER "Kalashnikov, Super-EGO: Fast Multi-Dimensional Similarity Join"
+
 static const adji_system systems[] = {
     {.about = {.name = "lbjoin",
                .kind = ADJ_RANGE,
@@ -35,6 +37,30 @@ static const adji_system systems[] = {
      .algorithm = ADJI_ALGORITHM_GRID,
      .metrics = BY(L2) | BY(L1) | BY(LINF),
      .indexed = 6},
+    {.about = {.name = "super-ego",
+               .kind = ADJ_RANGE,
+               .paper = SUPER_EGO_PAPER,
+               .sections = "HEGJoin 3.2",
+               .summary =
+                   "range join on cores: EGO-sort by qsort, recursion over pairs of sequences that threads share",
+               .backends = ON(CPU),
+               .tuning = "paper.dual=on,paper.reorder=on,paper.sort=qsort,paper.threads=producer,paper.leaf=32",
+               .differences = "any type, not only f32; cells allow for rounding; pairs are counted, then written"},
+     .algorithm = ADJI_ALGORITHM_EGO,
+     .metrics = BY(L2) | BY(L1) | BY(LINF)},
+    {.about = {.name = "sego-new",
+               .kind = ADJ_RANGE,
+               .paper = HEGJOIN_PAPER,
+               .sections = "4.4",
+               .summary = "range join on cores: parallel EGO-sort, queries by workload in batches of 1,024, EGO-Join",
+               .backends = ON(CPU),
+               .tuning =
+                   "paper.dual=on,paper.reorder=on,paper.sort=parallel,paper.threads=queue,paper.leaf=32,batch=1024",
+               .differences =
+                   "any type, not only f64; a radix sort instead of Boost's sample_sort; workload from cells "
+                   "of up to six dimensions; pairs are counted, then written"},
+     .algorithm = ADJI_ALGORITHM_EGO,
+     .metrics = BY(L2) | BY(L1) | BY(LINF)},
 };
 enum { SYSTEMS = sizeof systems / sizeof *systems };
 

@@ -48,6 +48,8 @@ static const char *const orders[] = {"none", "sortbywl", "workqueue", NULL};
 static const char *const powers[] = {"1", "2", "4", "8", "16", "32", NULL};
 static const char *const leaves[] = {"16", "32", "64", NULL};
 static const char *const distances[] = {"naive", "tiled", "register", NULL};
+static const char *const ego_sorts[] = {"qsort", "parallel", NULL};
+static const char *const ego_threads[] = {"producer", "queue", NULL};
 static const char *const selections[] = {"short", "bound", "bits", "bitonic", "radix", "sample", "sort", NULL};
 
 static const struct setting {
@@ -223,12 +225,30 @@ static adj_status check_kernels(const adji_tuning *t) {
   return ADJ_OK;
 }
 
+/* The recursion over pairs of sequences has settings of its own, and compares all candidates as they are. */
+static adj_status check_dual(const adji_tuning *t) {
+  bool dual = t->dual == ADJI_ON;
+  const char *without = t->ego_leaf ? "leaf" : t->ego_sort ? "sort" : t->ego_threads ? "threads" : NULL;
+  if (without && !dual) return adji_fail(ADJ_E_ARGUMENT, "tuning: paper.%s= is for paper.dual=on only", without);
+  const char *with = t->single == ADJI_ON                   ? "single=on"
+                     : t->staged == ADJI_ON                 ? "staged=on"
+                     : t->prefilter == ADJI_PREFILTER_CODES ? "prefilter=codes"
+                     : t->fine > 1                          ? "fine="
+                                                            : NULL;
+  if (with && dual) return adji_fail(ADJ_E_ARGUMENT, "tuning: %s is not for paper.dual=on", with);
+  if (t->batch && t->ego_threads == ADJI_EGO_PRODUCER)
+    return adji_fail(ADJ_E_ARGUMENT, "tuning: batch=%llu: paper.threads=producer has no batches of queries",
+                     (unsigned long long)t->batch);
+  return ADJ_OK;
+}
+
 static adj_status check_together(const adji_tuning *t) {
   if (t->cell > 1 && (t->fine > 1 || t->narrow > 1))
     return adji_fail(ADJ_E_ARGUMENT, "tuning: cell=%g: with %s= cells are a radius wide", t->cell,
                      t->fine > 1 ? "fine" : "test.narrow");
   adj_status status = check_access(t);
   if (!status) status = check_kernels(t);
+  if (!status) status = check_dual(t);
   return status ? status : check_sizes(t);
 }
 
@@ -329,6 +349,10 @@ adj_status adji_tuning_fit(const adji_tuning *t, adji_tuning_scope *to) {
   bool access = adji_access_by_point((adji_access)t->access);
   if (t->point_threads && to->kind == ADJ_RANGE && !access)
     return adji_fail(ADJ_E_ARGUMENT, "tuning: paper.point_threads= is for paper.access=full, unicomp and lid-unicomp");
+  if (t->ego_threads == ADJI_EGO_PRODUCER) left.backends &= CPU;
+  if (!left.backends)
+    return adji_fail(ADJ_E_UNSUPPORTED, "tuning: paper.threads=producer is for the backend cpu, not %s",
+                     adji_backend_name(to->backend));
   to->backends = left.backends;
   if (!to->backend && !(left.backends & CPU))
     to->backend = left.backends & HYBRID ? ADJ_BACKEND_HYBRID : ADJ_BACKEND_GPU;

@@ -13,6 +13,10 @@ typedef enum adji_switch { ADJI_AUTO = 0, ADJI_ON = 1, ADJI_OFF = 2 } adji_switc
 /* How cores and a GPU share a join. */
 typedef enum adji_share_by { ADJI_SHARE_RATES = 1, ADJI_SHARE_FIXED = 2 } adji_share_by;
 
+/* The recursion over pairs of sequences: who sorts, and how threads share the join. */
+typedef enum adji_ego_sorter { ADJI_EGO_QSORT = 1, ADJI_EGO_PARALLEL = 2 } adji_ego_sorter;
+typedef enum adji_ego_threading { ADJI_EGO_PRODUCER = 1, ADJI_EGO_QUEUE = 2 } adji_ego_threading;
+
 /* Every setting: type, kind, member, name, least and most value, names, and the joins it is for. docs/tuning.md says
  * what each does.
  *
@@ -70,7 +74,11 @@ typedef enum adji_share_by { ADJI_SHARE_RATES = 1, ADJI_SHARE_FIXED = 2 } adji_s
   X(uint64_t, NAME, pick, "test.pick", 0, 0, switches, 0, 0, GPU, KDTREE)                            \
   X(uint64_t, NAME, skip, "test.skip", 0, 0, switches, 0, 0, GPU, BRUTE)                             \
   X(uint64_t, NAME, distance, "paper.distance", 0, 0, distances, 0, 0, GPU, BRUTE)                   \
-  X(uint64_t, NAME, select, "paper.select", 0, 0, selections, 0, 0, GPU, BRUTE)
+  X(uint64_t, NAME, select, "paper.select", 0, 0, selections, 0, 0, GPU, BRUTE)                      \
+  X(uint64_t, NAME, dual, "paper.dual", 0, 0, switches, CORES, EGO, 0, 0)                            \
+  X(uint64_t, NUMBER, ego_leaf, "paper.leaf", 1, 65536, NULL, CORES, EGO, 0, 0)                      \
+  X(uint64_t, NAME, ego_sort, "paper.sort", 0, 0, ego_sorts, CORES, EGO, 0, 0)                       \
+  X(uint64_t, NAME, ego_threads, "paper.threads", 0, 0, ego_threads, CORES, EGO, 0, 0)
 
 /* 0 means: the planner decides. */
 typedef struct adji_tuning {
