@@ -139,8 +139,7 @@ static int system_count(adj_backend backend, bool nearest, int wanted, const cha
 }
 
 /* The kernels of the papers (docs/tuning.md): combination number n of access, order and threads, of which there are 54,
- * with the switches in turns, in small and large batches. Where each pair of cells is met once, every batch evaluates
- * all queries, so there must not be too many batches. */
+ * with the switches in turns, in small and large batches on one stream and several. */
 static const char *point_tuning(uint32_t n, char *text, size_t capacity) {
   static const char *const accesses[] = {"full", "unicomp", "lid-unicomp"};
   static const char *const orders[] = {"none", "sortbywl", "workqueue"};
@@ -150,8 +149,8 @@ static const char *point_tuning(uint32_t n, char *text, size_t capacity) {
            orders[n / 3 % 3], 1u << threads, round % 2 ? ",paper.shortc=on" : "",
            round / 2 % 2 ? ",paper.sortidu=on" : "", reorders[round / 4 % 3],
            n % 2   ? ""
-           : n % 3 ? ",device_batch=60000"
-                   : ",device_batch=4000");
+           : n % 3 ? ",paper.batch_size=500,paper.sample_part=0.05"
+                   : ",device_batch=40000,paper.streams=1");
   return text;
 }
 

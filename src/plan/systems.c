@@ -31,7 +31,7 @@ static const adji_system systems[] = {
                .summary = "range join on a GPU: 8 threads a point, each pair of cells once, heaviest points first",
                .backends = ON(GPU),
                .tuning = "paper.access=lid-unicomp,paper.order=workqueue,paper.point_threads=8",
-               .differences = "the index is built on the GPU; pairs are counted, then written"},
+               .differences = "the index is built on the GPU; pairs are counted, then found again in batches"},
      .algorithm = ADJI_ALGORITHM_GRID,
      .metrics = BY(L2) | BY(L1) | BY(LINF),
      .indexed = 6},

@@ -186,6 +186,9 @@ static adj_status check_access(const adji_tuning *t) {
                         : t->point_threads && t->access ? "point_threads"
                         : t->shortc                     ? "shortc"
                         : t->sortidu                    ? "sortidu"
+                        : t->paper_streams              ? "streams"
+                        : t->batch_size                 ? "batch_size"
+                        : t->sample_part > 0            ? "sample_part"
                                                         : NULL;
   if (without && !by_point)
     return adji_fail(ADJ_E_ARGUMENT, "tuning: paper.%s= is for paper.access=full, unicomp and lid-unicomp only",
@@ -197,6 +200,7 @@ static adj_status check_access(const adji_tuning *t) {
                      : t->query_hits == ADJI_ON              ? "test.query_hits=on"
                      : t->narrow > 1                         ? "test.narrow="
                      : t->slices > 1                         ? "test.slices="
+                     : t->streams                            ? "test.streams="
                                                              : NULL;
   if (with && by_point) return adji_fail(ADJ_E_ARGUMENT, "tuning: %s is for paper.access=tiles only", with);
   if (t->access == ADJI_ACCESS_UNICOMP && t->fine > 1)

@@ -40,6 +40,9 @@ typedef enum adji_share_by { ADJI_SHARE_RATES = 1, ADJI_SHARE_FIXED = 2 } adji_s
   X(uint64_t, NAME, reorder, "paper.reorder", 0, 0, switches, PLANNED, GRID | EGO, 0, 0)             \
   X(uint64_t, NAME, shortc, "paper.shortc", 0, 0, switches, GPU, GRID, 0, 0)                         \
   X(uint64_t, NAME, sortidu, "paper.sortidu", 0, 0, switches, GPU, GRID, 0, 0)                       \
+  X(uint64_t, NUMBER, paper_streams, "paper.streams", 1, 8, NULL, GPU, GRID, 0, 0)                   \
+  X(uint64_t, NUMBER, batch_size, "paper.batch_size", 1, 1e9, NULL, GPU, GRID, 0, 0)                 \
+  X(double, FACTOR, sample_part, "paper.sample_part", 1e-9, 1, NULL, GPU, GRID, 0, 0)                \
   X(double, FACTOR, n_large, "paper.n_large", 1e-9, 1, NULL, HYBRID, ANY, HYBRID, TREES)             \
   X(double, FACTOR, n_cwin, "paper.n_cwin", 1e-9, 1, NULL, HYBRID, ANY, HYBRID, TREES)               \
   X(double, FACTOR, n_small, "paper.n_small", 1e-9, 1, NULL, HYBRID, ANY, HYBRID, TREES)             \

@@ -66,6 +66,7 @@ adj_status adji_gpu_range_open(adji_gpu *gpu, const adji_gpu_range_options *opti
   if (!r) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
   r->gpu = gpu;
   r->checks_left = options->checks_left;
+  r->points = options->points;
   r->single = options->single;
   r->whole = options->tile_hit_candidates > 0 || options->query_hits;
   r->single_pairs = options->single_pairs;
@@ -186,6 +187,7 @@ static adj_status add_up(adji_software_range *r) {
   uint64_t *offsets = r->offsets.at;
   offsets[0] = 0;
   r->counted = (adji_gpu_counted){.candidates = r->found.candidates};
+  if (adji_access_by_point(r->points.access)) r->counted.slots = 2 * r->counted.candidates;
   for (uint64_t i = 0; i < r->rows; i++) {
     offsets[i + 1] = offsets[i] + degrees[i];
     if (degrees[i] > r->counted.longest) r->counted.longest = degrees[i];

@@ -18,11 +18,15 @@
  *   3. compare    the lanes of a group take the candidates of the range in turn
  *   4. account    lanes add up what they counted
  *
- * While counting, the lanes of a warp stay converged from visit to visit. The slots of a warp, the comparisons it could
- * have made without waiting lanes, are then 32 times the largest number of comparisons of a lane, summed over the
- * visits.
+ * The lanes of a warp meet at every visit. The slots of a warp, the comparisons it could have made without waiting
+ * lanes, are then 32 times the largest number of comparisons of a lane, summed over the visits. Counts and batches
+ * report them.
  *
- * Filling: an atomic counter per row gives an entry its place. It is written only if the row has room.
+ * Filling rows: an atomic counter per row gives an entry its place. It is written only if the row has room.
+ *
+ * Filling a batch: one atomic counter gives entries, (row, id), their places one behind the other, as in the papers.
+ * The lanes that found something at the same time take places together. Entries beyond the room are counted, and not
+ * written.
  *
  * Limits: latency of scattered reads, and lanes that wait for the longest of their warp; sorted queries reduce the
  * latter.
@@ -54,6 +58,7 @@ struct points {
   unsigned long long *head;         /* of the queue, or NULL */
   uint32_t *cursors;                /* filling: entries so far of row first_row + i */
   uint64_t first_row, end_row;
+  adji_point_batch batch; /* rows NULL: queries are all of the launch, and entries go to their rows */
 };
 
 /* ---- Metrics --------------------------------------------------------------------------------- */
@@ -164,10 +169,29 @@ __device__ __forceinline__ T point_sum(const points<T> &job, const own<T, DIM> &
   return is_dot<W>(t) ? adji_gpu_finish<ADJI_STEP_DOT>(s) : s;
 }
 
+/* Appends an entry to those of the batch. The lanes that happen to be here together take their places at once. */
+template <class W, class T>
+__device__ __forceinline__ void append_entry(const points<T> &job, uint32_t row, uint32_t id, T s) {
+  uint32_t here = __activemask(), lane = threadIdx.x % ADJI_WARP, leader = __ffs(static_cast<int>(here)) - 1;
+  unsigned long long first = 0;
+  if (lane == leader)
+    first = atomicAdd(job.batch.answers + ADJI_ANSWER_CACHE, static_cast<unsigned long long>(__popc(here)));
+  first = __shfl_sync(here, first, static_cast<int>(leader));
+  uint64_t at = first + __popc(here & ((1u << lane) - 1));
+  if (at >= job.batch.room) return;
+  job.batch.rows[at] = row;
+  job.common.ids[at] = id;
+  if (W::SUMS) job.common.sums[at] = s;
+}
+
 /* Writes an entry of a row, if the row is being filled and has room. */
 template <class W, class T>
 __device__ __forceinline__ void put_entry(const points<T> &job, uint32_t row, uint32_t id, T s) {
   if (row < job.first_row || row >= job.end_row) return;
+  if (job.batch.rows) {
+    append_entry<W>(job, row, id, s);
+    return;
+  }
   uint32_t entry = atomicAdd(job.cursors + (row - job.first_row), 1u);
   uint64_t begin = job.common.offsets[row], end = job.common.offsets[row + UINT64_C(1)];
   if (entry >= end - begin) return;
@@ -206,7 +230,7 @@ __device__ __forceinline__ void visit_all(const points<T> &job, const own<T, DIM
     if (active) r = range_of_visit(job, mine.cell_row, mine.cell, odd, visit, &both);
     if (job.sortidu && r.count) r = narrow<W>(job, mine.position, r);
     uint32_t turns = r.count > member ? ((r.count - member - 1) >> job.thread_bits) + 1 : 0;
-    if (!W::FILL) {
+    if (!W::FILL || job.batch.rows) {
       sum->candidates += turns;
       sum->turns += __reduce_max_sync(ALL_LANES, turns);
     }
@@ -214,6 +238,12 @@ __device__ __forceinline__ void visit_all(const points<T> &job, const own<T, DIM
     for (uint32_t remaining = turns; remaining; remaining--, position += threads)
       meet_candidate<W>(job, mine, position, both, sum);
   }
+}
+
+/* Step 4: comparisons and slots. */
+__device__ __forceinline__ void account_effort(unsigned long long *spread, const tally &sum, uint32_t lane) {
+  adji_answer_add(spread + ADJI_SPREAD, sum.candidates, lane);
+  adji_answer_add(spread + 4 * ADJI_SPREAD, sum.turns, lane);
 }
 
 /* Step 4, counting: rows and totals. The query itself is among its candidates once and is subtracted here. */
@@ -230,8 +260,7 @@ __device__ __forceinline__ void account_count(const points<T> &job, const own<T,
   if (first && t.degrees && !adji_access_mirrors(job.access)) t.degrees[mine.row] = found;
   if (first && t.degrees && adji_access_mirrors(job.access) && found) atomicAdd(t.degrees + mine.row, found);
   adji_answer_add(t.spread_answers, (first ? found : 0) + sum.mirrored, lane);
-  adji_answer_add(t.spread_answers + ADJI_SPREAD, sum.candidates, lane);
-  adji_answer_add(t.spread_answers + 4 * ADJI_SPREAD, sum.turns, lane);
+  account_effort(t.spread_answers, sum, lane);
 }
 
 template <class W>
@@ -245,12 +274,13 @@ __global__ void __launch_bounds__(POINT_BLOCK, 4) join_points(const points<typen
     first = __shfl_sync(ALL_LANES, taken, 0);
   }
   uint64_t query = first + (lane >> job.thread_bits);
-  bool active = query < job.common.query_count;
+  bool active = query < job.batch.count;
   if (!__any_sync(ALL_LANES, active)) return;
-  own<T, W::DIM> mine = open_query<W>(job.common, query, active);
+  own<T, W::DIM> mine = open_query<W>(job.common, job.batch.first + query * job.batch.step, active);
   tally sum = {0, 0, 0, 0};
   visit_all<W>(job, mine, active, lane, &sum);
   if (!W::FILL) account_count<W>(job, mine, active, lane, sum);
+  if (W::FILL && job.batch.rows) account_effort(job.batch.answers + ADJI_ANSWER_SPREAD, sum, lane);
 }
 
 /* ---- Launching ------------------------------------------------------------------------------- */
@@ -258,6 +288,7 @@ __global__ void __launch_bounds__(POINT_BLOCK, 4) join_points(const points<typen
 template <class T>
 points<T> make_points(adji_gpu *gpu, const adji_per_point *state, const adji_tiles_job *job) {
   const adji_point_options *options = &state->options;
+  adji_point_batch whole = {0, 1, job->query_count, NULL, NULL, 0, NULL};
   points<T> p = {};
   p.common = with_types<T>(job);
   p.common.exact = true; /* no cell is visited twice */
@@ -279,14 +310,15 @@ points<T> make_points(adji_gpu *gpu, const adji_per_point *state, const adji_til
   p.cursors = adji_at<uint32_t>(state->cursors);
   p.first_row = job->first_row;
   p.end_row = job->end_row;
+  p.batch = whole;
   return p;
 }
 
 template <class W>
-adj_status launch_points(adji_gpu *gpu, const points<typename W::T> &job) {
+adj_status launch_points(adji_gpu *gpu, cudaStream_t stream, const points<typename W::T> &job) {
   uint64_t queries = POINT_BLOCK >> job.thread_bits; /* per block */
-  uint32_t blocks = static_cast<uint32_t>((job.common.query_count + queries - 1) / queries);
-  join_points<W><<<blocks, POINT_BLOCK, 0, gpu->compute>>>(job);
+  uint32_t blocks = static_cast<uint32_t>((job.batch.count + queries - 1) / queries);
+  join_points<W><<<blocks, POINT_BLOCK, 0, stream>>>(job);
   ADJI_LAUNCHED(gpu, "join_points");
   return ADJ_OK;
 }
@@ -417,24 +449,23 @@ static adj_status clear_cursors(adji_gpu *gpu, adji_per_point *state, const adji
 }
 
 template <class T, int STEP, int DIM>
-static adj_status launch_instance(adji_gpu *gpu, const points<T> &job) {
-  if (!job.common.ids) return launch_points<what<T, STEP, DIM, COUNT, EVERYWHERE>>(gpu, job);
-  if (!job.common.sums) return launch_points<what<T, STEP, DIM, IDS, EVERYWHERE>>(gpu, job);
-  return launch_points<what<T, STEP, DIM, IDS_AND_SUMS, EVERYWHERE>>(gpu, job);
+static adj_status launch_instance(adji_gpu *gpu, cudaStream_t stream, const points<T> &job) {
+  if (!job.common.ids) return launch_points<what<T, STEP, DIM, COUNT, EVERYWHERE>>(gpu, stream, job);
+  if (!job.common.sums) return launch_points<what<T, STEP, DIM, IDS, EVERYWHERE>>(gpu, stream, job);
+  return launch_points<what<T, STEP, DIM, IDS_AND_SUMS, EVERYWHERE>>(gpu, stream, job);
 }
 
 /* L2 in f32 has instances for the papers' dimensions. Abandoning sums (SHORTC) uses the one for any dimension. */
 template <class T>
-static adj_status launch(adji_gpu *gpu, const adji_per_point *state, const adji_tiles_job *job) {
-  points<T> typed = make_points<T>(gpu, state, job);
-  if (job->measure->step != ADJI_STEP_L2) return launch_instance<T, RARE_STEP, 0>(gpu, typed);
+static adj_status launch(adji_gpu *gpu, cudaStream_t stream, const adji_tiles_job *job, const points<T> &typed) {
+  if (job->measure->step != ADJI_STEP_L2) return launch_instance<T, RARE_STEP, 0>(gpu, stream, typed);
   if constexpr (sizeof(T) == 4) {
     uint32_t dim = typed.shortc ? 0 : job->dim;
-    if (dim == 2) return launch_instance<T, ADJI_STEP_L2, 2>(gpu, typed);
-    if (dim == 3) return launch_instance<T, ADJI_STEP_L2, 3>(gpu, typed);
-    if (dim == 6) return launch_instance<T, ADJI_STEP_L2, 6>(gpu, typed);
+    if (dim == 2) return launch_instance<T, ADJI_STEP_L2, 2>(gpu, stream, typed);
+    if (dim == 3) return launch_instance<T, ADJI_STEP_L2, 3>(gpu, stream, typed);
+    if (dim == 6) return launch_instance<T, ADJI_STEP_L2, 6>(gpu, stream, typed);
   }
-  return launch_instance<T, ADJI_STEP_L2, 0>(gpu, typed);
+  return launch_instance<T, ADJI_STEP_L2, 0>(gpu, stream, typed);
 }
 
 adj_status adji_per_point_run(adji_gpu *gpu, adji_per_point *state, const adji_tiles_job *job) {
@@ -447,8 +478,29 @@ adj_status adji_per_point_run(adji_gpu *gpu, adji_per_point *state, const adji_t
   if (status) return status;
   adji_tiles_job mine = *job;
   if (!mine.queries) mine.queries = adji_at<uint32_t>(state->order); /* NULL: index order */
-  status = mine.type == ADJ_F64 ? launch<double>(gpu, state, &mine) : launch<float>(gpu, state, &mine);
+  status = mine.type == ADJ_F64 ? launch(gpu, gpu->compute, &mine, make_points<double>(gpu, state, &mine))
+                                : launch(gpu, gpu->compute, &mine, make_points<float>(gpu, state, &mine));
   return status ? status : account_rows(gpu, state, &mine);
+}
+
+/* ---- Batches ---------------------------------------------------------------------------------- */
+
+template <class T>
+static adj_status launch_batch(adji_gpu *gpu, cudaStream_t stream, const adji_per_point *state,
+                               const adji_tiles_job *job, const adji_point_batch *batch) {
+  points<T> typed = make_points<T>(gpu, state, job);
+  typed.batch = *batch;
+  if (typed.head) typed.head = batch->answers + ADJI_ANSWER_HEAD;
+  return launch(gpu, stream, job, typed);
+}
+
+adj_status adji_per_point_batch(adji_gpu *gpu, cudaStream_t stream, const adji_per_point *state,
+                                const adji_tiles_job *job, const adji_point_batch *batch) {
+  if (!batch->count || !job->right->count) return ADJ_OK;
+  adji_tiles_job mine = *job;
+  mine.ids = batch->ids;
+  return mine.type == ADJ_F64 ? launch_batch<double>(gpu, stream, state, &mine, batch)
+                              : launch_batch<float>(gpu, stream, state, &mine, batch);
 }
 
 void adji_per_point_clear(adji_gpu *gpu, adji_per_point *state) {

@@ -29,9 +29,11 @@ typedef struct range_device {
   uint64_t batch_bytes, slots, slices; /* as in the options                 */
   bool has_order;                      /* of the cores, from the beginning  */
   bool by_point;                       /* which counts all queries at once  */
-  bool by_tensor;                      /* through tensor cores              */
-  uint32_t blocks;                     /* at most; 0: as many as fit        */
-  double candidates;                   /* estimated; 0: not known           */
+  adji_point_options paper;            /* then                              */
+  adji_batch_options batches;
+  bool by_tensor;    /* through tensor cores              */
+  uint32_t blocks;   /* at most; 0: as many as fit        */
+  double candidates; /* estimated; 0: not known           */
   adji_lists lists;
   const adji_pass *pass;
   adji_run *run;
@@ -124,6 +126,7 @@ static adj_status count_alone(range_device *d, adji_run *run) {
   }
   run->redone += d->found.redone;
   run->device.slots += d->found.slots;
+  if (d->found.slots) run->device.compared += d->found.candidates;
   if (!d->pass->degrees) return ADJ_OK;
   return adji_download(d->gpu, adji_gpu_range_degrees(d->range), d->join.left->count * sizeof(uint32_t),
                        d->pass->degrees, &run->device);
@@ -133,9 +136,16 @@ static adji_ordered_fill ordered_fill(const range_device *d) {
   return (adji_ordered_fill){d->gpu, d->range, &d->join.style, d->batch_bytes, d->slots, d->found.longest};
 }
 
+static adj_status fill_batched(range_device *d, adji_run *run, const adji_window *window) {
+  adji_batched_fill fill = {d->gpu,         d->range,   &d->join.style, d->paper.access,
+                            d->paper.order, d->batches, d->batch_bytes, d->found.longest};
+  return adji_batched_fill_window(&fill, run, window);
+}
+
 static adj_status fill_alone(range_device *d, adji_run *run) {
   adji_ordered_fill fill = ordered_fill(d);
   const adji_window *window = d->pass->window;
+  if (d->by_point) return fill_batched(d, run, window);
   adj_status status = adji_ordered_fill_window(&fill, run, window, &d->prefetched);
   if (status == ADJ_E_DEVICE_MEMORY && adji_gpu_range_forget(d->range)) { /* there is room if pairs are found again */
     run->redone++;
@@ -167,6 +177,7 @@ static adj_status offsets(void *state, adji_run *run, uint64_t *to) {
 static void prefetch(void *state, adji_run *run, const adji_window *window) {
   range_device *d = state;
   adji_ordered_fill fill = ordered_fill(d);
+  if (d->by_point) return;
   adji_gpu_lock(d->gpu);
   adji_ordered_prefetch(&fill, run, window, &d->prefetched);
   adji_gpu_unlock(d->gpu);
@@ -366,7 +377,9 @@ adj_status adji_gpu_range_worker_create(const adji_gpu_worker_options *options, 
   d->batch_bytes = options->batch_bytes;
   d->slots = options->slots;
   d->slices = options->slices;
-  d->by_point = adji_access_by_point(options->range.points.access);
+  d->paper = options->range.points;
+  d->by_point = adji_access_by_point(d->paper.access);
+  d->batches = options->batches;
   d->by_tensor = options->range.tensor && options->range.tensor->use;
   d->blocks = options->range.blocks;
   const adji_gpu_lender *lender = options->range.lender;

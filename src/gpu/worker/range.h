@@ -5,6 +5,7 @@
 #ifndef ADJI_GPU_WORKER_RANGE_H
 #define ADJI_GPU_WORKER_RANGE_H
 
+#include "gpu/papers/point_batches.h"
 #include "gpu/range/range.h"
 #include "queue/engine.h"
 
@@ -14,11 +15,12 @@ static const uint64_t ADJI_GPU_BATCH = (uint64_t)256 << 20;
 
 typedef struct adji_gpu_worker_options {
   adji_gpu_range_options range;
-  bool reopened;        /* perhaps: points are kept on the device until the first pass */
-  uint64_t batch_bytes; /* of the device, for one batch of the result; 0: the default */
-  uint64_t slots;       /* batches in flight; 0: the default                          */
-  uint64_t slices;      /* of a count, at least; 0: by the candidates                 */
-  uint64_t chunk;       /* points of a set at a time; 0: all, if they fit             */
+  bool reopened;              /* perhaps: points are kept on the device until the first pass */
+  uint64_t batch_bytes;       /* of the device, for one batch of the result; 0: the default */
+  uint64_t slots;             /* batches in flight; 0: the default                          */
+  uint64_t slices;            /* of a count, at least; 0: by the candidates                 */
+  uint64_t chunk;             /* points of a set at a time; 0: all, if they fit             */
+  adji_batch_options batches; /* of the papers' kernels                               */
 } adji_gpu_worker_options;
 
 /* Whether a device can take part in the join beside the cores: otherwise the message says why not. */
