@@ -105,6 +105,9 @@ static const char *const HYBRID_RANGE_TUNINGS[] = {
     "share=rates,prefilter=tensor",
     "share=rates,batch=16,test.all_pairs=on",
     "share=fixed,paper.n_large=0.5,batch=16,device_batch=4000,test.all_pairs=on,test.mirrored=off",
+    "share=rates,batch=16,paper.access=full,paper.point_threads=4",
+    "share=results,batch=16,paper.access=full,paper.order=sortbywl,paper.streams=1,device_batch=4000",
+    "share=results,batch=64,paper.access=full,paper.batch_size=300,paper.sample_part=0.1,paper.shortc=on",
     "share=rates,batch=16,single=on,test.mirrored=on,prefilter=off",
     "share=fixed,paper.n_large=0.5,batch=16,single=on,test.mirrored=on,prefilter=off"};
 

@@ -42,7 +42,7 @@ enum {
 /* A name's value is its place in the list, counted from 1. */
 static const char *const switches[] = {"on", "off", NULL};
 static const char *const prefilters[] = {"off", "codes", "tensor", "gemm", "vnni", "amx", NULL};
-static const char *const shares[] = {"rates", "fixed", NULL};
+static const char *const shares[] = {"rates", "fixed", "results", NULL};
 static const char *const accesses[] = {"tiles", "full", "unicomp", "lid-unicomp", NULL};
 static const char *const orders[] = {"none", "sortbywl", "workqueue", NULL};
 static const char *const powers[] = {"1", "2", "4", "8", "16", "32", NULL};
@@ -203,6 +203,8 @@ static adj_status check_access(const adji_tuning *t) {
                      : t->streams                            ? "test.streams="
                                                              : NULL;
   if (with && by_point) return adji_fail(ADJ_E_ARGUMENT, "tuning: %s is for paper.access=tiles only", with);
+  if (t->share == ADJI_SHARE_RESULTS && t->access != ADJI_ACCESS_FULL)
+    return adji_fail(ADJ_E_ARGUMENT, "tuning: share=results is for paper.access=full only");
   if (t->access == ADJI_ACCESS_UNICOMP && t->fine > 1)
     return adji_fail(ADJ_E_ARGUMENT, "tuning: fine=%llu: paper.access=unicomp takes cells that are a radius wide",
                      (unsigned long long)t->fine);
@@ -333,9 +335,18 @@ adj_status adji_tuning_fit(const adji_tuning *t, adji_tuning_scope *to) {
   bool access = adji_access_by_point((adji_access)t->access);
   if (t->point_threads && to->kind == ADJ_RANGE && !access)
     return adji_fail(ADJ_E_ARGUMENT, "tuning: paper.point_threads= is for paper.access=full, unicomp and lid-unicomp");
+  if (access && left.backends & GPU) left.backends = GPU; /* the papers' range joins, unless cores are to take part */
   to->backends = left.backends;
   if (!to->backend && !(left.backends & CPU))
     to->backend = left.backends & HYBRID ? ADJ_BACKEND_HYBRID : ADJ_BACKEND_GPU;
+  if (to->backend == ADJ_BACKEND_HYBRID && t->share != ADJI_SHARE_RESULTS) {
+    const char *queued = t->order > ADJI_WORK_INDEX_ORDER ? "order"
+                         : t->paper_streams               ? "streams"
+                         : t->batch_size                  ? "batch_size"
+                         : t->sample_part > 0             ? "sample_part"
+                                                          : NULL;
+    if (queued) return adji_fail(ADJ_E_ARGUMENT, "tuning: paper.%s= of a hybrid join is for share=results", queued);
+  }
   if (!to->backend && left.backends == CPU) to->backend = ADJ_BACKEND_CPU;
   if (!to->algorithm && to->metric != ADJ_DOT) to->algorithm = narrowed(to->kind, left.algorithms);
   return ADJ_OK;

@@ -11,7 +11,7 @@
 typedef enum adji_switch { ADJI_AUTO = 0, ADJI_ON = 1, ADJI_OFF = 2 } adji_switch;
 
 /* How cores and a GPU share a join. */
-typedef enum adji_share_by { ADJI_SHARE_RATES = 1, ADJI_SHARE_FIXED = 2 } adji_share_by;
+typedef enum adji_share_by { ADJI_SHARE_RATES = 1, ADJI_SHARE_FIXED, ADJI_SHARE_RESULTS } adji_share_by;
 
 /* Every setting: type, kind, member, name, least and most value, names, and the joins it is for. docs/tuning.md says
  * what each does.
@@ -34,15 +34,15 @@ typedef enum adji_share_by { ADJI_SHARE_RATES = 1, ADJI_SHARE_FIXED = 2 } adji_s
   X(uint64_t, NUMBER, device_batch, "device_batch", 1, 1e12, NULL, DEVICE, ANY, 0, 0)                \
   X(uint64_t, NUMBER, device_chunk, "device_chunk", 1, 1e12, NULL, GPU, ANY, GPU, KDTREE | BRUTE)    \
   X(uint64_t, NUMBER, device_rows, "device_rows", 1, 1e12, NULL, 0, 0, DEVICE, ANY)                  \
-  X(uint64_t, NAME, access, "paper.access", 0, 0, accesses, GPU, GRID, 0, 0)                         \
-  X(uint64_t, NAME, order, "paper.order", 0, 0, orders, GPU, GRID, 0, 0)                             \
-  X(uint64_t, NAME, point_threads, "paper.point_threads", 0, 0, powers, GPU, GRID, DEVICE, GRID)     \
+  X(uint64_t, NAME, access, "paper.access", 0, 0, accesses, DEVICE, GRID, 0, 0)                      \
+  X(uint64_t, NAME, order, "paper.order", 0, 0, orders, DEVICE, GRID, 0, 0)                          \
+  X(uint64_t, NAME, point_threads, "paper.point_threads", 0, 0, powers, DEVICE, GRID, DEVICE, GRID)  \
   X(uint64_t, NAME, reorder, "paper.reorder", 0, 0, switches, PLANNED, GRID | EGO, 0, 0)             \
-  X(uint64_t, NAME, shortc, "paper.shortc", 0, 0, switches, GPU, GRID, 0, 0)                         \
-  X(uint64_t, NAME, sortidu, "paper.sortidu", 0, 0, switches, GPU, GRID, 0, 0)                       \
-  X(uint64_t, NUMBER, paper_streams, "paper.streams", 1, 8, NULL, GPU, GRID, 0, 0)                   \
-  X(uint64_t, NUMBER, batch_size, "paper.batch_size", 1, 1e9, NULL, GPU, GRID, 0, 0)                 \
-  X(double, FACTOR, sample_part, "paper.sample_part", 1e-9, 1, NULL, GPU, GRID, 0, 0)                \
+  X(uint64_t, NAME, shortc, "paper.shortc", 0, 0, switches, DEVICE, GRID, 0, 0)                      \
+  X(uint64_t, NAME, sortidu, "paper.sortidu", 0, 0, switches, DEVICE, GRID, 0, 0)                    \
+  X(uint64_t, NUMBER, paper_streams, "paper.streams", 1, 8, NULL, DEVICE, GRID, 0, 0)                \
+  X(uint64_t, NUMBER, batch_size, "paper.batch_size", 1, 1e9, NULL, DEVICE, GRID, 0, 0)              \
+  X(double, FACTOR, sample_part, "paper.sample_part", 1e-9, 1, NULL, DEVICE, GRID, 0, 0)             \
   X(double, FACTOR, n_large, "paper.n_large", 1e-9, 1, NULL, HYBRID, ANY, HYBRID, TREES)             \
   X(double, FACTOR, n_cwin, "paper.n_cwin", 1e-9, 1, NULL, HYBRID, ANY, HYBRID, TREES)               \
   X(double, FACTOR, n_small, "paper.n_small", 1e-9, 1, NULL, HYBRID, ANY, HYBRID, TREES)             \

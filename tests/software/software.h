@@ -144,6 +144,7 @@ typedef struct adji_software_range {
   adji_software_sets sets;
   uint64_t rows; /* of the result */
   adji_software_block order, degrees, offsets;
+  adji_software_block queue_rows, queue_counts; /* adji_gpu_range_make_queue */
   bool single, whole, mirrored, checks_left;
   adji_point_options points;
   uint64_t single_pairs;

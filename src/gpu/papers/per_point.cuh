@@ -35,6 +35,15 @@ typedef struct adji_point_batch {
 adj_status adji_per_point_batch(adji_gpu *gpu, cudaStream_t stream, const adji_per_point *state,
                                 const adji_tiles_job *job, const adji_point_batch *batch);
 
+/* The queue of HEGJoin: the rows of all queries, most work first, and the counts of every step-th of them. All memory
+ * is on the device; rows has room for all queries, queries and counts for the samples. job counts, with degrees that
+ * are 0. */
+typedef struct adji_point_queue {
+  uint32_t *rows, *queries, *counts;
+  uint64_t samples, step;
+} adji_point_queue;
+adj_status adji_per_point_queue(adji_gpu *gpu, adji_per_point *state, adji_tiles_job *job, const adji_point_queue *out);
+
 /* Does what adji_tiles_run() does, on the compute stream, with these differences. Row chunks are not supported. Only
  * rows job->first_row .. end_row - 1 are written, whatever the queries find; where pairs of cells are met once, the
  * queries must then be all of them. Rows are unordered. */

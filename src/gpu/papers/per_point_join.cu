@@ -193,10 +193,10 @@ __device__ __forceinline__ void put_entry(const points<T> &job, uint32_t row, ui
     return;
   }
   uint32_t entry = atomicAdd(job.cursors + (row - job.first_row), 1u);
-  uint64_t begin = job.common.offsets[row], end = job.common.offsets[row + UINT64_C(1)];
-  if (entry >= end - begin) return;
-  job.common.ids[begin - job.common.base + entry] = id;
-  if (W::SUMS) job.common.sums[begin - job.common.base + entry] = s;
+  const uint64_t *bounds = bounds_of(job.common, row);
+  if (entry >= bounds[1] - bounds[0]) return;
+  job.common.ids[bounds[0] - job.common.base + entry] = id;
+  if (W::SUMS) job.common.sums[bounds[0] - job.common.base + entry] = s;
 }
 
 template <class W, class T, int DIM>
@@ -366,6 +366,12 @@ static __global__ void weigh_points(const void *numbers, bool wide, uint64_t cou
   positions[i] = static_cast<uint32_t>(i);
 }
 
+/* The row of each position. One thread per position. */
+static __global__ void find_rows(const uint32_t *positions, uint64_t count, const uint32_t *ids, uint32_t *rows) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i < count) rows[i] = ids[positions[i]];
+}
+
 template <class T>
 static adj_status weigh(adji_gpu *gpu, const adji_per_point *state, const adji_tiles_job *job, uint32_t *work) {
   points<T> typed = make_points<T>(gpu, state, job);
@@ -377,7 +383,7 @@ static adj_status weigh(adji_gpu *gpu, const adji_per_point *state, const adji_t
 
 /* keys: two numbers per position. positions: as large as the order. */
 static adj_status sort_by_work(adji_gpu *gpu, adji_per_point *state, const adji_tiles_job *job, uint32_t *keys,
-                               adji_block *positions) {
+                               adji_block *positions, uint32_t *rows) {
   uint64_t count = job->left->count;
   uint32_t *work = keys + count;
   adj_status status = job->type == ADJ_F64 ? weigh<double>(gpu, state, job, work) : weigh<float>(gpu, state, job, work);
@@ -388,17 +394,22 @@ static adj_status sort_by_work(adji_gpu *gpu, adji_per_point *state, const adji_
   adji_pairs<uint32_t> pairs = {keys, work, adji_at<uint32_t>(*positions), adji_at<uint32_t>(state->order)};
   status = adji_sort_pairs(gpu, &state->temporary, &pairs, count, 32);
   if (pairs.values == positions->at) std::swap(state->order, *positions);
-  return status;
+  if (status || !rows) return status;
+  find_rows<<<adji_blocks_for(count, THREADS), THREADS, 0, gpu->compute>>>(adji_at<uint32_t>(state->order), count,
+                                                                           job->left->ids, rows);
+  ADJI_LAUNCHED(gpu, "find_rows");
+  return ADJ_OK;
 }
 
-/* Memory: 4 bytes per query, and 12 more while sorting. */
-static adj_status find_order(adji_gpu *gpu, adji_per_point *state, const adji_tiles_job *job) {
+/* rows, unless NULL: receives the rows of the queries in that order. Memory: 4 bytes per query, and 12 more while
+ * sorting. */
+static adj_status find_order(adji_gpu *gpu, adji_per_point *state, const adji_tiles_job *job, uint32_t *rows) {
   adji_block keys = {}, positions = {};
   uint64_t bytes = job->left->count * 4;
   adj_status status = adji_block_get(gpu, gpu->compute, bytes, "order of the queries", &state->order);
   if (!status) status = adji_block_get(gpu, gpu->compute, bytes, "order of the queries", &positions);
   if (!status) status = adji_block_get(gpu, gpu->compute, 2 * bytes, "order of the queries", &keys);
-  if (!status) status = sort_by_work(gpu, state, job, adji_at<uint32_t>(keys), &positions);
+  if (!status) status = sort_by_work(gpu, state, job, adji_at<uint32_t>(keys), &positions, rows);
   adji_block_free(gpu, gpu->compute, &keys);
   adji_block_free(gpu, gpu->compute, &positions);
   if (status) adji_block_free(gpu, gpu->compute, &state->order);
@@ -422,9 +433,28 @@ static __global__ void check_cursors(const uint64_t *offsets, uint64_t first_row
   if (threadIdx.x == 0 && many) atomicAdd(broken + blockIdx.x % ADJI_SPREAD, static_cast<unsigned long long>(many));
 }
 
+/* The same for the rows of a list, which have bounds. One thread per query. */
+static __global__ void check_listed(const uint32_t *queries, uint64_t count, const uint32_t *ids,
+                                    const ulonglong2 *bounds, const uint32_t *cursors, unsigned long long *broken) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  bool wrong = false;
+  if (i < count) {
+    uint32_t row = ids[queries[i]];
+    ulonglong2 row_bounds = bounds[row];
+    wrong = cursors[row] != row_bounds.y - row_bounds.x;
+  }
+  int many = __syncthreads_count(wrong);
+  if (threadIdx.x == 0 && many) atomicAdd(broken + blockIdx.x % ADJI_SPREAD, static_cast<unsigned long long>(many));
+}
+
 static adj_status account_rows(adji_gpu *gpu, const adji_per_point *state, const adji_tiles_job *job) {
   unsigned long long *spread = adji_answer_at(gpu, ADJI_ANSWER_SPREAD);
-  if (job->ids) {
+  if (job->ids && job->apart) {
+    check_listed<<<adji_blocks_for(job->query_count, THREADS), THREADS, 0, gpu->compute>>>(
+        job->queries, job->query_count, job->left->ids, reinterpret_cast<const ulonglong2 *>(job->offsets),
+        adji_at<uint32_t>(state->cursors), spread + 2 * ADJI_SPREAD);
+    ADJI_LAUNCHED(gpu, "check_listed");
+  } else if (job->ids) {
     uint64_t rows = job->end_row - job->first_row;
     check_cursors<<<adji_blocks_for(rows, THREADS), THREADS, 0, gpu->compute>>>(
         job->offsets, job->first_row, rows, adji_at<uint32_t>(state->cursors), spread + 2 * ADJI_SPREAD);
@@ -469,18 +499,53 @@ static adj_status launch(adji_gpu *gpu, cudaStream_t stream, const adji_tiles_jo
 }
 
 adj_status adji_per_point_run(adji_gpu *gpu, adji_per_point *state, const adji_tiles_job *job) {
-  if (!job->query_count || !job->right->count || (job->ids && job->first_row == job->end_row)) return ADJ_OK;
+  adji_tiles_job mine = *job;
+  if (mine.apart) mine.end_row = mine.left->count; /* rows of a list may be any */
+  if (!mine.query_count || !mine.right->count || (mine.ids && mine.first_row == mine.end_row)) return ADJ_OK;
   adj_status status = ADJ_OK;
-  bool ordered = state->options.order > ADJI_WORK_INDEX_ORDER;
-  if (ordered && job->degrees && !state->order.at) status = find_order(gpu, state, job);
-  if (!status && job->ids) status = clear_cursors(gpu, state, job);
+  bool ordered = state->options.order > ADJI_WORK_INDEX_ORDER && !mine.queries;
+  if (ordered && mine.degrees && !state->order.at) status = find_order(gpu, state, &mine, NULL);
+  if (!status && mine.ids) status = clear_cursors(gpu, state, &mine);
   if (!status) status = adji_answer_clear(gpu, gpu->compute, ADJI_ANSWER_HEAD, 1);
   if (status) return status;
-  adji_tiles_job mine = *job;
   if (!mine.queries) mine.queries = adji_at<uint32_t>(state->order); /* NULL: index order */
   status = mine.type == ADJ_F64 ? launch(gpu, gpu->compute, &mine, make_points<double>(gpu, state, &mine))
                                 : launch(gpu, gpu->compute, &mine, make_points<float>(gpu, state, &mine));
   return status ? status : account_rows(gpu, state, &mine);
+}
+
+/* ---- A queue for the host --------------------------------------------------------------------- */
+
+/* Every step-th query of the order, and its count. One thread per sampled query. */
+static __global__ void pick_queries(const uint32_t *order, uint64_t step, uint64_t count, uint32_t *queries) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i < count) queries[i] = order[i * step];
+}
+static __global__ void pick_counts(const uint32_t *queries, uint64_t count, const uint32_t *ids,
+                                   const uint32_t *degrees, uint32_t *counts) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i < count) counts[i] = degrees[ids[queries[i]]];
+}
+
+adj_status adji_per_point_queue(adji_gpu *gpu, adji_per_point *state, adji_tiles_job *job,
+                                const adji_point_queue *out) {
+  adj_status status = ADJ_OK;
+  if (!job->left->count) return ADJ_OK;
+  adji_block_free(gpu, gpu->compute, &state->order);
+  status = find_order(gpu, state, job, out->rows);
+  if (status) return status;
+  uint32_t blocks = adji_blocks_for(out->samples, THREADS);
+  pick_queries<<<blocks, THREADS, 0, gpu->compute>>>(adji_at<uint32_t>(state->order), out->step, out->samples,
+                                                     out->queries);
+  ADJI_LAUNCHED(gpu, "pick_queries");
+  job->queries = out->queries;
+  job->query_count = out->samples;
+  status = adji_per_point_run(gpu, state, job);
+  if (status) return status;
+  pick_counts<<<blocks, THREADS, 0, gpu->compute>>>(out->queries, out->samples, job->left->ids, job->degrees,
+                                                    out->counts);
+  ADJI_LAUNCHED(gpu, "pick_counts");
+  return ADJ_OK;
 }
 
 /* ---- Batches ---------------------------------------------------------------------------------- */

@@ -243,7 +243,7 @@ void adji_gpu_range_close(adji_gpu_range *r) {
   adji_count_cache_free(r->gpu, &r->cache);
   adji_per_point_clear(r->gpu, &r->points);
   adji_blocks_free(r->gpu, {&r->box, &r->degrees, &r->offsets, &r->queries, &r->temporary, &r->left_points,
-                            &r->right_points, &r->limits});
+                            &r->right_points, &r->limits, &r->queue_rows, &r->queue_counts});
   adji_gpu_halves_clear(r->gpu, &r->halves);
   adji_gpu_index_clear(r->gpu, &r->own_right);
   adji_gpu_index_clear(r->gpu, &r->left_index);

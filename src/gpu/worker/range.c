@@ -296,8 +296,14 @@ static adj_status rows(void *state, adji_run *run, const adji_window *to) {
 /* ---- Making it --------------------------------------------------------------------------------------- */
 
 adj_status adji_gpu_range_can_share(const adji_gpu_worker_options *options) {
-  if (adji_access_by_point(options->range.points.access))
-    return adji_fail(ADJ_E_UNSUPPORTED, "tuning: paper.access= is for a GPU that does a join alone");
+  if (adji_access_mirrors(options->range.points.access))
+    return adji_fail(ADJ_E_UNSUPPORTED,
+                     "tuning: paper.access=%s is for a GPU that does a join alone: beside cores it finds whole rows, "
+                     "as with paper.access=full",
+                     options->range.points.access == ADJI_ACCESS_UNICOMP ? "unicomp" : "lid-unicomp");
+  if (options->batches.streams > ADJI_LISTS)
+    return adji_fail(ADJ_E_UNSUPPORTED, "tuning: paper.streams=%u: beside cores there are at most %d",
+                     options->batches.streams, (int)ADJI_LISTS);
   if (options->chunk) return adji_fail(ADJ_E_UNSUPPORTED, "tuning: device_chunk= is for a GPU that does a join alone");
   return ADJ_OK;
 }
@@ -424,6 +430,39 @@ adj_status adji_gpu_range_worker_follow(adji_worker *worker, const uint32_t *row
     status = adji_gpu_lists_follow(d->lists.range, rows);
     if (!status) status = adji_gpu_wait(d->gpu);
   }
+  adji_gpu_unlock(d->gpu);
+  return status;
+}
+
+/* ---- The queue of HEGJoin ---------------------------------------------------------------------------- */
+
+static adj_status fetch_queue(range_device *d, const adji_gpu_queue *from, adji_range_queue *out) {
+  adji_memory *memory = &d->join.ctx->memory;
+  uint64_t count = d->join.left->count;
+  *out = (adji_range_queue){.count = count, .samples = from->samples, .step = from->step};
+  out->rows = adji_alloc(memory, count, sizeof *out->rows, "queue");
+  out->counts = adji_alloc(memory, from->samples, sizeof *out->counts, "queue");
+  adj_status status = out->rows && out->counts ? ADJ_OK : ADJ_E_MEMORY;
+  if (!status) status = adji_download(d->gpu, from->rows, count * sizeof *out->rows, out->rows, &d->made);
+  if (!status) status = adji_download(d->gpu, from->counts, from->samples * sizeof *out->counts, out->counts, &d->made);
+  if (status) adji_range_queue_clear(memory, out);
+  return status;
+}
+
+void adji_gpu_range_worker_streams(adji_worker *worker, uint32_t streams) {
+  range_device *d = worker->state;
+  d->lists.most = streams < ADJI_LISTS ? streams : ADJI_LISTS;
+}
+
+adj_status adji_gpu_range_worker_queue(adji_worker *worker, double part, uint32_t streams, adji_range_queue *out) {
+  range_device *d = worker->state;
+  adji_gpu_queue queue;
+  adji_gpu_range_worker_streams(worker, streams);
+  adji_gpu_lock(d->gpu);
+  adj_status status = adji_gpu_range_make_queue(d->range, part, &queue);
+  if (!status) status = fetch_queue(d, &queue, out);
+  adji_gpu_range_forget_queue(d->range);
+  report_stats(d, &d->made);
   adji_gpu_unlock(d->gpu);
   return status;
 }
