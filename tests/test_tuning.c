@@ -28,7 +28,7 @@ static void names_are_known(void **state) {
 static void values_are_in_range(void **state) {
   (void)state;
   adji_tuning t;
-  must_fail(ADJ_E_ARGUMENT, "\"indexed=9\": is no whole number from 1 to 8", adji_tuning_parse("indexed=9", &t));
+  must_fail(ADJ_E_ARGUMENT, "\"indexed=11\": is no whole number from 1 to 10", adji_tuning_parse("indexed=11", &t));
   must_fail(ADJ_E_ARGUMENT, "is no whole number", adji_tuning_parse("fine=1.5", &t));
   must_fail(ADJ_E_ARGUMENT, "is no number from 1 to", adji_tuning_parse("cell=0.5", &t));
   must_fail(ADJ_E_ARGUMENT, "is none of off, codes, tensor, gemm, vnni and amx",

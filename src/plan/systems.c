@@ -21,6 +21,7 @@ struct adji_system {
 #define BY(metric) ADJI_BIT(ADJ_##metric)
 #define LBJOIN_PAPER \
   "Gallet and Gowanlock, Load Imbalance Mitigation Optimizations for GPU-Accelerated Similarity Joins"
+#define GPU_JOIN_PAPER "Gowanlock and Karsin, GPU Accelerated Similarity Self-Join for Multi-Dimensional Data"
 #define HEGJOIN_PAPER "Gallet and Gowanlock, HEGJoin: Heterogeneous CPU-GPU Epsilon Grids"
 
 static const adji_system systems[] = {
@@ -32,6 +33,18 @@ static const adji_system systems[] = {
                .backends = ON(GPU),
                .tuning = "paper.access=lid-unicomp,paper.order=workqueue,paper.point_threads=8",
                .differences = "the index is built on the GPU; pairs are counted, then found again in batches"},
+     .algorithm = ADJI_ALGORITHM_GRID,
+     .metrics = BY(L2) | BY(L1) | BY(LINF),
+     .indexed = 6},
+    {.about = {.name = "gpu-join",
+               .kind = ADJ_RANGE,
+               .paper = GPU_JOIN_PAPER,
+               .sections = "4",
+               .summary = "range join on a GPU in many dimensions: six are indexed, by variance; sums are cut short",
+               .backends = ON(GPU),
+               .tuning = "paper.access=full,paper.reorder=on,paper.sortidu=on,paper.shortc=on",
+               .differences = "the index is built on the GPU; pairs are counted, then found again in batches; sums in "
+                              "another order of the dimensions only drop candidates"},
      .algorithm = ADJI_ALGORITHM_GRID,
      .metrics = BY(L2) | BY(L1) | BY(LINF),
      .indexed = 6},
@@ -112,6 +125,7 @@ adj_status adji_system_tuning(const adji_system *system, uint32_t dim, const cha
   if (!system) return adji_tuning_parse(text, out);
   const char *tuning = system->about.tuning ? system->about.tuning : "";
   uint32_t indexed = system->indexed < dim ? system->indexed : dim;
+  if (text && strstr(text, "paper.indexed=")) indexed = 0; /* which chooses it */
   if (indexed)
     snprintf(own, sizeof own, "%s%sindexed=%u", tuning, *tuning ? "," : "", indexed);
   else

@@ -45,6 +45,7 @@ static const char *const prefilters[] = {"off", "codes", "tensor", "gemm", "vnni
 static const char *const shares[] = {"rates", "fixed", "results", NULL};
 static const char *const accesses[] = {"tiles", "full", "unicomp", "lid-unicomp", NULL};
 static const char *const orders[] = {"none", "sortbywl", "workqueue", NULL};
+static const char *const indexings[] = {"memory", NULL};
 static const char *const powers[] = {"1", "2", "4", "8", "16", "32", NULL};
 static const char *const leaves[] = {"16", "32", "64", NULL};
 static const char *const distances[] = {"naive", "tiled", "register", NULL};
@@ -111,9 +112,13 @@ static adj_status set_number(const struct setting *s, const char *item, size_t l
 static adj_status refuse_name(const struct setting *s, const char *item, size_t length) {
   char text[256];
   size_t used = 0;
-  bool two = !s->names[2];
+  bool one = !s->names[1], two = !one && !s->names[2];
   for (int i = 0; s->names[i] && used < sizeof text; i++) {
-    const char *before = !i ? (two ? "is neither " : "is none of ") : two ? " nor " : s->names[i + 1] ? ", " : " and ";
+    const char *before = one               ? "is not "
+                         : !i              ? (two ? "is neither " : "is none of ")
+                         : two             ? " nor "
+                         : s->names[i + 1] ? ", "
+                                           : " and ";
     used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", before, s->names[i]);
   }
   return refuse(item, length, text);
@@ -186,6 +191,7 @@ static adj_status check_access(const adji_tuning *t) {
                         : t->point_threads && t->access ? "point_threads"
                         : t->shortc                     ? "shortc"
                         : t->sortidu                    ? "sortidu"
+                        : t->indexed_by                 ? "indexed"
                         : t->paper_streams              ? "streams"
                         : t->batch_size                 ? "batch_size"
                         : t->sample_part > 0            ? "sample_part"
@@ -203,6 +209,8 @@ static adj_status check_access(const adji_tuning *t) {
                      : t->streams                            ? "test.streams="
                                                              : NULL;
   if (with && by_point) return adji_fail(ADJ_E_ARGUMENT, "tuning: %s is for paper.access=tiles only", with);
+  if (t->indexed && t->indexed_by)
+    return adji_fail(ADJ_E_ARGUMENT, "tuning: of indexed= and paper.indexed= only one can be");
   if (t->share == ADJI_SHARE_RESULTS && t->access != ADJI_ACCESS_FULL)
     return adji_fail(ADJ_E_ARGUMENT, "tuning: share=results is for paper.access=full only");
   if (t->access == ADJI_ACCESS_UNICOMP && t->fine > 1)

@@ -24,7 +24,7 @@ typedef enum adji_share_by { ADJI_SHARE_RATES = 1, ADJI_SHARE_FIXED, ADJI_SHARE_
   X(uint64_t, NUMBER, batch, "batch", 1, 1e9, NULL, CORES, ANY, CORES, ANY)                          \
   X(uint64_t, NUMBER, buffer, "buffer", 1, 1e15, NULL, EVERYWHERE, ANY, EVERYWHERE, ANY)             \
   X(uint64_t, NUMBER, sample, "sample", 1, 1e9, NULL, PLANNED, ANY, 0, 0)                            \
-  X(uint64_t, NUMBER, indexed, "indexed", 1, 8, NULL, PLANNED, GRID | EGO, 0, 0)                     \
+  X(uint64_t, NUMBER, indexed, "indexed", 1, 10, NULL, PLANNED, GRID | EGO, 0, 0)                    \
   X(double, FACTOR, cell, "cell", 1, 1e6, NULL, PLANNED, GRID | EGO, 0, 0)                           \
   X(uint64_t, NUMBER, fine, "fine", 1, 64, NULL, PLANNED, GRID | EGO, 0, 0)                          \
   X(uint64_t, NAME, single, "single", 0, 0, switches, PLANNED, GRID | EGO | BRUTE, 0, 0)             \
@@ -38,6 +38,7 @@ typedef enum adji_share_by { ADJI_SHARE_RATES = 1, ADJI_SHARE_FIXED, ADJI_SHARE_
   X(uint64_t, NAME, order, "paper.order", 0, 0, orders, DEVICE, GRID, 0, 0)                          \
   X(uint64_t, NAME, point_threads, "paper.point_threads", 0, 0, powers, DEVICE, GRID, DEVICE, GRID)  \
   X(uint64_t, NAME, reorder, "paper.reorder", 0, 0, switches, PLANNED, GRID | EGO, 0, 0)             \
+  X(uint64_t, NAME, indexed_by, "paper.indexed", 0, 0, indexings, GPU, GRID, 0, 0)                   \
   X(uint64_t, NAME, shortc, "paper.shortc", 0, 0, switches, DEVICE, GRID, 0, 0)                      \
   X(uint64_t, NAME, sortidu, "paper.sortidu", 0, 0, switches, DEVICE, GRID, 0, 0)                    \
   X(uint64_t, NUMBER, paper_streams, "paper.streams", 1, 8, NULL, DEVICE, GRID, 0, 0)                \

@@ -18,6 +18,7 @@ typedef struct adji_per_point {
   adji_block order;     /* positions of the left index, most work first; made by the first count if requested */
   adji_block cursors;   /* entries that the rows of a window have so far */
   adji_block temporary; /* for CUB */
+  adji_block dims;      /* the order of the dimensions, if there is one */
 } adji_per_point;
 
 /* Queries of a job: `count` of them, number first, first + step and so on. Their entries go to rows and ids, and to the
@@ -47,6 +48,7 @@ adj_status adji_per_point_queue(adji_gpu *gpu, adji_per_point *state, adji_tiles
 /* Does what adji_tiles_run() does, on the compute stream, with these differences. Row chunks are not supported. Only
  * rows job->first_row .. end_row - 1 are written, whatever the queries find; where pairs of cells are met once, the
  * queries must then be all of them. Rows are unordered. */
+adj_status adji_per_point_open(adji_gpu *gpu, const adji_point_options *options, uint32_t dim, adji_per_point *state);
 adj_status adji_per_point_run(adji_gpu *gpu, adji_per_point *state, const adji_tiles_job *job);
 void adji_per_point_clear(adji_gpu *gpu, adji_per_point *state);
 

@@ -38,6 +38,10 @@
 #include "gpu/range/tiles_kernel.cuh"
 #include "gpu/shared/arrays.cuh"
 
+extern "C" {
+#include "gpu/papers/reorder.h"
+}
+
 namespace {
 
 enum { POINT_BLOCK = 256 };
@@ -49,6 +53,8 @@ struct points {
   adji_access access;
   uint32_t thread_bits; /* log2 of the threads per query */
   bool shortc, sortidu;
+  const uint32_t *dims; /* of the filter of reorder.h, or NULL */
+  T dims_limit;         /* its limit */
   uint32_t sort_dim;
   adji_strides strides;
   uint32_t width;                   /* cells of a row that are visited: 2 * reach + 1 */
@@ -153,11 +159,28 @@ struct tally {
   uint64_t turns;      /* slots of this lane, see above */
 };
 
-/* The canonical sum, with SHORTC or without. Instances for a fixed dimension never abandon a sum. */
+/* REORDER with SHORTC: whether the sum in another order of the dimensions proves that the candidate does not belong
+ * (gpu/papers/reorder.h). Coordinates of a dimension are side by side in the index, so this reads them as if they were
+ * stored in that order. */
+template <class W, class T>
+__device__ __forceinline__ bool reordered_drops(const points<T> &job, uint32_t query, uint32_t position) {
+  const tiles<T> &t = job.common;
+  T s = 0;
+  for (uint32_t i = 0; i < t.dim; i++) {
+    uint32_t j = job.dims[i];
+    s = add_term_of_point<W>(t, s, t.left.at(query, j), t.right.at(position, j), j);
+    if (s > job.dims_limit) return true;
+  }
+  return false;
+}
+
+/* The canonical sum, with SHORTC or without; a larger number where REORDER drops the candidate. Instances for a fixed
+ * dimension never abandon a sum. */
 template <class W, class T, int DIM>
 __device__ __forceinline__ T point_sum(const points<T> &job, const own<T, DIM> &mine, uint32_t position) {
   const tiles<T> &t = job.common;
   T s = 0, c[W::WIDTH ? W::WIDTH : 1];
+  if (!DIM && job.dims && reordered_drops<W>(job, mine.position, position)) return job.dims_limit;
   if (DIM) load_point<W>(t.right, position, c);
 #pragma unroll
   for (int j = 0; j < DIM; j++)
@@ -296,6 +319,10 @@ points<T> make_points(adji_gpu *gpu, const adji_per_point *state, const adji_til
   for (uint32_t threads = options->threads; threads > 1; threads /= 2)
     p.thread_bits++;
   p.shortc = options->shortc;
+  if (state->dims.at && p.shortc && job->measure->step != ADJI_STEP_DOT) {
+    p.dims = adji_at<uint32_t>(state->dims);
+    p.dims_limit = static_cast<T>(adji_reordered_limit(job->type, job->limit, job->dim));
+  }
   p.sortidu = p.by_cell = options->sortidu;
   p.sort_dim = options->sort_dim;
   p.strides.axes = job->grid->axis_count;
@@ -514,6 +541,17 @@ adj_status adji_per_point_run(adji_gpu *gpu, adji_per_point *state, const adji_t
   return status ? status : account_rows(gpu, state, &mine);
 }
 
+adj_status adji_per_point_open(adji_gpu *gpu, const adji_point_options *options, uint32_t dim, adji_per_point *state) {
+  state->options = *options;
+  state->options.dims = NULL; /* the host's */
+  if (!options->dims || !options->shortc) return ADJ_OK;
+  adj_status status = adji_block_get(gpu, gpu->compute, dim * 4, "order of the dimensions", &state->dims);
+  if (status) return status;
+  /* A copy from pageable memory has been read on return. */
+  ADJI_CUDA(gpu, cudaMemcpyAsync(state->dims.at, options->dims, dim * 4, cudaMemcpyHostToDevice, gpu->compute));
+  return ADJ_OK;
+}
+
 /* ---- A queue for the host --------------------------------------------------------------------- */
 
 /* Every step-th query of the order, and its count. One thread per sampled query. */
@@ -569,7 +607,7 @@ adj_status adji_per_point_batch(adji_gpu *gpu, cudaStream_t stream, const adji_p
 }
 
 void adji_per_point_clear(adji_gpu *gpu, adji_per_point *state) {
-  adji_block *blocks[] = {&state->order, &state->cursors, &state->temporary};
+  adji_block *blocks[] = {&state->order, &state->cursors, &state->temporary, &state->dims};
   for (adji_block *block : blocks)
     adji_block_free(gpu, gpu->compute, block);
 }
