@@ -38,6 +38,8 @@ static const char *const DEVICE_TUNINGS[] = {NULL,
                                              "test.device_blocks=1,test.mirrored=off,single=on",
                                              "test.mirrored=on,single=on,test.device_pairs=40",
                                              "paper.access=lid-unicomp,device_chunk=400",
+                                             "paper.access=full,paper.reorder=on,paper.shortc=on,indexed=10",
+                                             "paper.access=full,paper.reorder=on,paper.shortc=on,paper.indexed=memory",
                                              "test.all_pairs=on",
                                              "test.all_pairs=on,device_batch=4000,single=off",
                                              "test.all_pairs=on,test.mirrored=off,test.device_blocks=3",
@@ -107,6 +109,9 @@ static const char *const HYBRID_RANGE_TUNINGS[] = {
     "share=rates,prefilter=tensor",
     "share=rates,batch=16,test.all_pairs=on",
     "share=fixed,paper.n_large=0.5,batch=16,device_batch=4000,test.all_pairs=on,test.mirrored=off",
+    "share=rates,batch=16,paper.access=full,paper.point_threads=4",
+    "share=results,batch=16,paper.access=full,paper.order=sortbywl,paper.streams=1,device_batch=4000",
+    "share=results,batch=64,paper.access=full,paper.batch_size=300,paper.sample_part=0.1,paper.shortc=on",
     "share=rates,batch=16,single=on,test.mirrored=on,prefilter=off",
     "share=fixed,paper.n_large=0.5,batch=16,single=on,test.mirrored=on,prefilter=off"};
 
@@ -141,8 +146,7 @@ static int system_count(adj_backend backend, bool nearest, int wanted, const cha
 }
 
 /* The kernels of the papers (docs/tuning.md): combination number n of access, order and threads, of which there are 54,
- * with the switches in turns, in small and large batches. Where each pair of cells is met once, every batch evaluates
- * all queries, so there must not be too many batches. */
+ * with the switches in turns, in small and large batches on one stream and several. */
 static const char *point_tuning(uint32_t n, char *text, size_t capacity) {
   static const char *const accesses[] = {"full", "unicomp", "lid-unicomp"};
   static const char *const orders[] = {"none", "sortbywl", "workqueue"};
@@ -152,8 +156,8 @@ static const char *point_tuning(uint32_t n, char *text, size_t capacity) {
            orders[n / 3 % 3], 1u << threads, round % 2 ? ",paper.shortc=on" : "",
            round / 2 % 2 ? ",paper.sortidu=on" : "", reorders[round / 4 % 3],
            n % 2   ? ""
-           : n % 3 ? ",device_batch=60000"
-                   : ",device_batch=4000");
+           : n % 3 ? ",paper.batch_size=500,paper.sample_part=0.05"
+                   : ",device_batch=40000,paper.streams=1");
   return text;
 }
 

@@ -575,7 +575,7 @@ typedef struct adj_stats {
   double upload_s, download_s;   /* threads waited for copies, and for the kernels before them     */
   double place_s;                /* threads moved what had arrived to its place                    */
   uint64_t bytes_up, bytes_down; /* points; counts and pairs                                       */
-  double warp_efficiency;        /* while counting: comparisons / lanes of the warps that made them */
+  double warp_efficiency;        /* comparisons / lanes of the warps that made them                 */
   /* ADJ_BACKEND_HYBRID; 0 elsewhere. adj_plan_worker tells what each worker did. */
   double worker_imbalance; /* time between the first and the last worker to finish / time they worked */
   uint32_t worker_count;   /* the cores together are one, each GPU is one                            */

@@ -30,6 +30,7 @@ static const char *const RANGE_TUNINGS[] = {
     "paper.reorder=off,indexed=2",
     "paper.reorder=on,indexed=3",
     "indexed=8",
+    "indexed=10",
     "cell=1",
     "cell=1.7",
     "cell=3",

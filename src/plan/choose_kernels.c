@@ -184,7 +184,7 @@ static adj_status check_mirrors(const adji_range_question *q, const adji_grid *g
   return ADJ_OK;
 }
 
-/* See narrow() in gpu/papers/per_point_kernel.cuh. */
+/* See narrow() in gpu/papers/per_point_join.cu. */
 static adj_status check_sortidu(const adji_measure *measure) {
   adji_step step = measure->step;
   if (step == ADJI_STEP_L2 || step == ADJI_STEP_L1 || step == ADJI_STEP_LINF) return ADJ_OK;
@@ -200,7 +200,8 @@ adj_status adji_choose_access(const adji_range_question *q, const adji_grid_choi
                               .threads = tuning->point_threads ? 1u << (tuning->point_threads - 1) : 1,
                               .shortc = tuning->shortc == ADJI_ON,
                               .sortidu = tuning->sortidu == ADJI_ON,
-                              .sort_dim = grid->next_dim};
+                              .sort_dim = grid->next_dim,
+                              .dims = grid->dims};
   adj_status status = adji_access_mirrors(out->access) ? check_mirrors(q, &grid->grid) : ADJ_OK;
   if (!status && out->sortidu) status = check_sortidu(q->measure);
   return status;

@@ -74,6 +74,16 @@ static const adji_range_index *index_of_cores(const adj_plan *plan) {
   return cores && grid ? adji_range_index_of(&plan->engine) : NULL;
 }
 
+/* GPU-Join's estimate (section 5.6) for every number of axes, and ours. */
+static void say_memory_operations(text *t, const adji_grid_choice *grid) {
+  if (!grid->memory_count) return;
+  say(t, "  memory operations by the number of indexed dimensions, fewest with %u:\n",
+      adji_fewest_memory_operations(grid));
+  for (uint32_t k = 1; k <= grid->memory_count; k++)
+    say(t, "    %2u: %.3g to search cells, %.3g to compare; by our own estimate %.2g s\n", k, grid->memory[k].search,
+        grid->memory[k].compare, grid->memory[k].cost_s);
+}
+
 static void say_how(text *t, const adj_plan *plan) {
   say(t, "backend %s, algorithm %s, %u threads, %s\n", adji_backend_name(plan->choice.backend),
       adji_algorithm_name(plan->choice.algorithm), plan->ctx->threads, plan->ctx->isa);
@@ -87,6 +97,7 @@ static void say_how(text *t, const adj_plan *plan) {
         (unsigned long long)axis->slabs, axis->breaks ? " of unequal width" : "", axis->reach,
         axis->reach == 1 ? "" : "s");
   }
+  if (plan->choice.backend != ADJ_BACKEND_CPU) say_memory_operations(t, &plan->device.grid);
   if (index && beside->axis_count)
     say(t, "  grid of the GPU: %u axes, the last along dimension %u with %llu slabs\n", beside->axis_count,
         beside->axes[beside->axis_count - 1].dim + 1, (unsigned long long)beside->axes[beside->axis_count - 1].slabs);

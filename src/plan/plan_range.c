@@ -338,7 +338,8 @@ adj_status adji_choose_for_device(const adji_range_question *question, adji_algo
                                 .batch_bytes = tuning->device_batch,
                                 .slots = tuning->streams,
                                 .slices = tuning->slices,
-                                .chunk = tuning->device_chunk};
+                                .chunk = tuning->device_chunk,
+                                .batches = {(uint32_t)tuning->paper_streams, tuning->batch_size, tuning->sample_part}};
   return ADJ_OK;
 }
 

@@ -28,7 +28,7 @@ static void report_device(const adj_plan *plan, const adji_run *run, adj_stats *
   stats->place_s = device->place_s / threads;
   stats->bytes_up = device->bytes_up;
   stats->bytes_down = device->bytes_down;
-  stats->warp_efficiency = device->slots ? (double)run->tally.candidates / (double)device->slots : 0;
+  stats->warp_efficiency = device->slots ? (double)device->compared / (double)device->slots : 0;
   stats->prefilter_queries = device->prefilter.queries;
   stats->prefilter_sums = device->prefilter.sums;
   stats->prefilter_again = device->prefilter.again;

@@ -11,7 +11,7 @@
 typedef enum adji_switch { ADJI_AUTO = 0, ADJI_ON = 1, ADJI_OFF = 2 } adji_switch;
 
 /* How cores and a GPU share a join. */
-typedef enum adji_share_by { ADJI_SHARE_RATES = 1, ADJI_SHARE_FIXED = 2 } adji_share_by;
+typedef enum adji_share_by { ADJI_SHARE_RATES = 1, ADJI_SHARE_FIXED, ADJI_SHARE_RESULTS } adji_share_by;
 
 /* The recursion over pairs of sequences: who sorts, and how threads share the join. */
 typedef enum adji_ego_sorter { ADJI_EGO_QSORT = 1, ADJI_EGO_PARALLEL = 2 } adji_ego_sorter;
@@ -28,7 +28,7 @@ typedef enum adji_ego_threading { ADJI_EGO_PRODUCER = 1, ADJI_EGO_QUEUE = 2 } ad
   X(uint64_t, NUMBER, batch, "batch", 1, 1e9, NULL, CORES, ANY, CORES, ANY)                          \
   X(uint64_t, NUMBER, buffer, "buffer", 1, 1e15, NULL, EVERYWHERE, ANY, EVERYWHERE, ANY)             \
   X(uint64_t, NUMBER, sample, "sample", 1, 1e9, NULL, PLANNED, ANY, 0, 0)                            \
-  X(uint64_t, NUMBER, indexed, "indexed", 1, 8, NULL, PLANNED, GRID | EGO, 0, 0)                     \
+  X(uint64_t, NUMBER, indexed, "indexed", 1, 10, NULL, PLANNED, GRID | EGO, 0, 0)                    \
   X(double, FACTOR, cell, "cell", 1, 1e6, NULL, PLANNED, GRID | EGO, 0, 0)                           \
   X(uint64_t, NUMBER, fine, "fine", 1, 64, NULL, PLANNED, GRID | EGO, 0, 0)                          \
   X(uint64_t, NAME, single, "single", 0, 0, switches, PLANNED, GRID | EGO | BRUTE, 0, 0)             \
@@ -38,12 +38,16 @@ typedef enum adji_ego_threading { ADJI_EGO_PRODUCER = 1, ADJI_EGO_QUEUE = 2 } ad
   X(uint64_t, NUMBER, device_batch, "device_batch", 1, 1e12, NULL, DEVICE, ANY, 0, 0)                \
   X(uint64_t, NUMBER, device_chunk, "device_chunk", 1, 1e12, NULL, GPU, ANY, GPU, KDTREE | BRUTE)    \
   X(uint64_t, NUMBER, device_rows, "device_rows", 1, 1e12, NULL, 0, 0, DEVICE, ANY)                  \
-  X(uint64_t, NAME, access, "paper.access", 0, 0, accesses, GPU, GRID, 0, 0)                         \
-  X(uint64_t, NAME, order, "paper.order", 0, 0, orders, GPU, GRID, 0, 0)                             \
-  X(uint64_t, NAME, point_threads, "paper.point_threads", 0, 0, powers, GPU, GRID, DEVICE, GRID)     \
+  X(uint64_t, NAME, access, "paper.access", 0, 0, accesses, DEVICE, GRID, 0, 0)                      \
+  X(uint64_t, NAME, order, "paper.order", 0, 0, orders, DEVICE, GRID, 0, 0)                          \
+  X(uint64_t, NAME, point_threads, "paper.point_threads", 0, 0, powers, DEVICE, GRID, DEVICE, GRID)  \
   X(uint64_t, NAME, reorder, "paper.reorder", 0, 0, switches, PLANNED, GRID | EGO, 0, 0)             \
-  X(uint64_t, NAME, shortc, "paper.shortc", 0, 0, switches, GPU, GRID, 0, 0)                         \
-  X(uint64_t, NAME, sortidu, "paper.sortidu", 0, 0, switches, GPU, GRID, 0, 0)                       \
+  X(uint64_t, NAME, indexed_by, "paper.indexed", 0, 0, indexings, GPU, GRID, 0, 0)                   \
+  X(uint64_t, NAME, shortc, "paper.shortc", 0, 0, switches, DEVICE, GRID, 0, 0)                      \
+  X(uint64_t, NAME, sortidu, "paper.sortidu", 0, 0, switches, DEVICE, GRID, 0, 0)                    \
+  X(uint64_t, NUMBER, paper_streams, "paper.streams", 1, 8, NULL, DEVICE, GRID, 0, 0)                \
+  X(uint64_t, NUMBER, batch_size, "paper.batch_size", 1, 1e9, NULL, DEVICE, GRID, 0, 0)              \
+  X(double, FACTOR, sample_part, "paper.sample_part", 1e-9, 1, NULL, DEVICE, GRID, 0, 0)             \
   X(double, FACTOR, n_large, "paper.n_large", 1e-9, 1, NULL, HYBRID, ANY, HYBRID, TREES)             \
   X(double, FACTOR, n_cwin, "paper.n_cwin", 1e-9, 1, NULL, HYBRID, ANY, HYBRID, TREES)               \
   X(double, FACTOR, n_small, "paper.n_small", 1e-9, 1, NULL, HYBRID, ANY, HYBRID, TREES)             \
