@@ -596,6 +596,7 @@ typedef struct adj_stats {
   /* Of these, with points in tree order: tiles of 256 candidates, counted for every 32 queries, and how many of them
    * were near enough to be looked at. */
   uint64_t prefilter_tiles, prefilter_tiles_scanned;
+  double grid_order_s; /* kNN joins with queries by the population of their cells: the cores' time to order them */
 } adj_stats;
 
 ADJ_API void adj_stats_init(adj_stats *stats, size_t struct_size);

@@ -46,6 +46,8 @@ static const problem SHARED[] = {
      ADJ_ORDER_ID, true},
     {"unif", 400, 3, 6, 0, "share=fixed,paper.n_large=0.9,paper.n_cwin=0.1,batch=16", "grid", ADJ_WITH_DISTANCE,
      ADJ_ORDER_ID, false},
+    {"expo", 400, 2, 6, 0, "share=fixed,paper.n_large=0.9,paper.n_cwin=0,paper.queue=cells,paper.failures=0.01", "grid",
+     ADJ_WITH_DISTANCE, ADJ_ORDER_ID, true},
 };
 enum { SHARED_COUNT = sizeof SHARED / sizeof *SHARED };
 

@@ -29,6 +29,7 @@ typedef struct adji_share_options {
   double reserved; /* for cores, while batches are large                          */
   double small;    /* of the batches after these                                  */
   double cpu;      /* of those of a core                                          */
+  bool unreserved; /* nothing is reserved for cores                               */
 } adji_share_options;
 
 /* What one kind of worker did, and has to do. */
