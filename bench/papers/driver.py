@@ -98,7 +98,7 @@ class Driver:
         threads = words.get("threads") or os.cpu_count()
         contender = drivers.Contender(how, "python", how, {}, "")
         try:
-            line = self.packages.run(contender, files, f"k={words['k']}", "knn", threads, 20 + 3 * limit)
+            line = self.packages.run(contender, files, f"k={words['k']}", "knn", threads, 3 + 2 * limit)
         except drivers.Failed as error:
             return not_available(str(error))
         return {"status": "ok", "seconds": line["seconds"], "seconds_min": line["seconds"], "repeats": 1,
@@ -115,18 +115,24 @@ def same_answer(reference, record):
 
 
 class Clock:
-    """Shares the time that is left among the runs that are left."""
+    """Shares the time that is left among the experiments and runs that are left."""
+    MOST = 2.5  # of its share that an experiment may take
+    SLOW = 8    # of the mean that a run may take: most are short
 
     def __init__(self, seconds, runs):
-        self.end = time.monotonic() + seconds
+        self.end = self.until = time.monotonic() + seconds
         self.runs = runs
 
     @property
     def left(self):
         return self.end - time.monotonic()
 
-    def limit(self):
-        """Of the next run: several times the mean, since most runs are short; 0: there is no time."""
-        mean = self.left / max(1, self.runs)
-        self.runs -= 1
-        return 0 if self.left <= 0 else min(max(0.3, 8 * mean), max(0.3, self.left))
+    def begin(self, runs):
+        """An experiment of so many of the runs begins; those of the one before that were not made are gone."""
+        self.until = min(self.end, time.monotonic() + max(2, self.MOST * self.left * runs / max(runs, self.runs)))
+        self.runs -= runs
+
+    def limit(self, ahead):
+        """Of the next run, of an experiment with so many ahead; 0: there is no time."""
+        left = self.until - time.monotonic()
+        return 0 if left <= 0 else min(max(0.3, self.SLOW * self.left / max(1, self.runs + ahead)), max(0.3, left))

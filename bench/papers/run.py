@@ -100,8 +100,9 @@ def check_answers(place, driver, limit):
 def measure_experiment(name, runs, driver, clock):
     """Records by key, and what went wrong."""
     records, faults, place = {}, [], []
+    clock.begin(len(runs))
     for at, run in enumerate(runs):
-        limit = clock.limit()
+        limit = clock.limit(len(runs) - at)
         record = measure_run(run, driver, limit)
         place.append((run, record))
         if record.get("fault"):

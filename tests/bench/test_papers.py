@@ -193,8 +193,13 @@ class Answers(unittest.TestCase):
         self.assertEqual(self.measure({}, ("lbjoin",))[1], [])
 
     def test_clock(self):
-        self.assertEqual(driver.Clock(-1, 3).limit(), 0)
-        self.assertGreater(driver.Clock(100, 10).limit(), 10)
+        self.assertEqual(driver.Clock(-1, 3).limit(3), 0)
+        clock = driver.Clock(100, 10)
+        clock.begin(2)
+        self.assertGreater(clock.limit(2), 10)
+        self.assertAlmostEqual(clock.until - driver.time.monotonic(), 50, delta=1)  # 2.5 times a fifth
+        clock.begin(8)
+        self.assertLessEqual(clock.until, clock.end)
 
 
 class Storage(unittest.TestCase):
