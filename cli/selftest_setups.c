@@ -38,6 +38,8 @@ static const char *const DEVICE_TUNINGS[] = {NULL,
                                              "test.device_blocks=1,test.mirrored=off,single=on",
                                              "test.mirrored=on,single=on,test.device_pairs=40",
                                              "paper.access=lid-unicomp,device_chunk=400",
+                                             "paper.access=full,paper.reorder=on,paper.shortc=on,indexed=10",
+                                             "paper.access=full,paper.reorder=on,paper.shortc=on,paper.indexed=memory",
                                              "test.all_pairs=on",
                                              "test.all_pairs=on,device_batch=4000,single=off",
                                              "test.all_pairs=on,test.mirrored=off,test.device_blocks=3",
@@ -94,10 +96,12 @@ static const named_setup HYBRID_SETUPS[] = {
     {"grid", "share=fixed,paper.n_large=0.9,paper.n_cwin=0.1,paper.epsilon=0.5,batch=16,device_rows=77"},
     {"grid", "share=rates,paper.epsilon=3"}};
 
-/* The same for range joins: lists of many queries and of few pairs, the prefilter of tensor cores, and single
- * evaluation. */
+/* The same for range joins: with SEGO-New on the cores; lists of many queries and of few pairs, the prefilter of tensor
+ * cores, and single evaluation. */
 static const char *const HYBRID_RANGE_TUNINGS[] = {
     NULL,
+    "share=rates,batch=16,paper.dual=on",
+    "share=fixed,paper.n_large=0.5,batch=16,device_batch=4000,paper.dual=on,paper.leaf=5",
     "share=rates,batch=16",
     "share=fixed,batch=16,device_batch=4000",
     "share=fixed,paper.n_large=1,paper.n_cwin=0.001,paper.n_small=1",
@@ -105,6 +109,9 @@ static const char *const HYBRID_RANGE_TUNINGS[] = {
     "share=rates,prefilter=tensor",
     "share=rates,batch=16,test.all_pairs=on",
     "share=fixed,paper.n_large=0.5,batch=16,device_batch=4000,test.all_pairs=on,test.mirrored=off",
+    "share=rates,batch=16,paper.access=full,paper.point_threads=4",
+    "share=results,batch=16,paper.access=full,paper.order=sortbywl,paper.streams=1,device_batch=4000",
+    "share=results,batch=64,paper.access=full,paper.batch_size=300,paper.sample_part=0.1,paper.shortc=on",
     "share=rates,batch=16,single=on,test.mirrored=on,prefilter=off",
     "share=fixed,paper.n_large=0.5,batch=16,single=on,test.mirrored=on,prefilter=off"};
 
@@ -139,8 +146,7 @@ static int system_count(adj_backend backend, bool nearest, int wanted, const cha
 }
 
 /* The kernels of the papers (docs/tuning.md): combination number n of access, order and threads, of which there are 54,
- * with the switches in turns, in small and large batches. Where each pair of cells is met once, every batch evaluates
- * all queries, so there must not be too many batches. */
+ * with the switches in turns, in small and large batches on one stream and several. */
 static const char *point_tuning(uint32_t n, char *text, size_t capacity) {
   static const char *const accesses[] = {"full", "unicomp", "lid-unicomp"};
   static const char *const orders[] = {"none", "sortbywl", "workqueue"};
@@ -150,8 +156,8 @@ static const char *point_tuning(uint32_t n, char *text, size_t capacity) {
            orders[n / 3 % 3], 1u << threads, round % 2 ? ",paper.shortc=on" : "",
            round / 2 % 2 ? ",paper.sortidu=on" : "", reorders[round / 4 % 3],
            n % 2   ? ""
-           : n % 3 ? ",device_batch=60000"
-                   : ",device_batch=4000");
+           : n % 3 ? ",paper.batch_size=500,paper.sample_part=0.05"
+                   : ",device_batch=40000,paper.streams=1");
   return text;
 }
 

@@ -83,6 +83,13 @@ static void put_grid(json_writer *json, const adj_stats *stats) {
            stats->grid_reindex_s);
 }
 
+/* Only where sequences of points were joined. */
+static void put_ego(json_writer *json, const adj_stats *stats) {
+  if (!(stats->ego_sort_s > 0)) return;
+  json_raw(json, ",\n  \"ego\": {\"reorder_seconds\": %.9f, \"sort_seconds\": %.9f, \"workload_seconds\": %.9f}",
+           stats->ego_reorder_s, stats->ego_sort_s, stats->ego_workload_s);
+}
+
 /* Only where a prefilter was at work. */
 static void put_prefilter(json_writer *json, const adj_stats *stats) {
   if (!stats->prefilter_queries) return;
@@ -140,6 +147,7 @@ void report_stats(const run_report *report, json_writer *json) {
   put_real(json, "estimated_candidates", stats->estimated_candidates);
   put_device(json, stats);
   put_grid(json, stats);
+  put_ego(json, stats);
   put_prefilter(json, stats);
   put_workers(json, report);
   json_raw(json, "\n}\n");

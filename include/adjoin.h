@@ -575,7 +575,7 @@ typedef struct adj_stats {
   double upload_s, download_s;   /* threads waited for copies, and for the kernels before them     */
   double place_s;                /* threads moved what had arrived to its place                    */
   uint64_t bytes_up, bytes_down; /* points; counts and pairs                                       */
-  double warp_efficiency;        /* while counting: comparisons / lanes of the warps that made them */
+  double warp_efficiency;        /* comparisons / lanes of the warps that made them                 */
   /* ADJ_BACKEND_HYBRID; 0 elsewhere. adj_plan_worker tells what each worker did. */
   double worker_imbalance; /* time between the first and the last worker to finish / time they worked */
   uint32_t worker_count;   /* the cores together are one, each GPU is one                            */
@@ -596,6 +596,10 @@ typedef struct adj_stats {
   /* Of these, with points in tree order: tiles of 256 candidates, counted for every 32 queries, and how many of them
    * were near enough to be looked at. */
   uint64_t prefilter_tiles, prefilter_tiles_scanned;
+  /* Parts of index_s in range joins by recursion over pairs of sequences ("super-ego", "sego-new"); 0 elsewhere. */
+  double ego_reorder_s;  /* the order of dimensions, and cells       */
+  double ego_sort_s;     /* EGO-sort: points into epsilon grid order */
+  double ego_workload_s; /* queries by their number of candidates    */
 } adj_stats;
 
 ADJ_API void adj_stats_init(adj_stats *stats, size_t struct_size);

@@ -118,8 +118,12 @@ static void settings_are_taken(void **state) {
   adji_tuning t;
   must(
       adji_tuning_parse("paper.access=lid-unicomp,paper.order=workqueue,paper.point_threads=32,paper.shortc=on,"
-                        "paper.sortidu=off,paper.reorder=on",
+                        "paper.sortidu=off,paper.reorder=on,paper.streams=4,paper.batch_size=5000,"
+                        "paper.sample_part=0.02",
                         &t));
+  assert_int_equal(t.paper_streams, 4);
+  assert_int_equal(t.batch_size, 5000);
+  assert_true(t.sample_part > 0.019 && t.sample_part < 0.021);
   assert_int_equal(t.access, ADJI_ACCESS_LID_UNICOMP);
   assert_int_equal(t.order, ADJI_WORK_QUEUE);
   assert_int_equal(t.point_threads, 6);
@@ -150,6 +154,12 @@ static void settings_are_refused(void **state) {
             adji_tuning_parse("paper.access=tiles,paper.point_threads=2", &t));
   must_fail(ADJ_E_ARGUMENT, "paper.shortc= is for", adji_tuning_parse("paper.shortc=on", &t));
   must_fail(ADJ_E_ARGUMENT, "paper.sortidu= is for", adji_tuning_parse("paper.sortidu=on", &t));
+  must_fail(ADJ_E_ARGUMENT, "paper.streams= is for", adji_tuning_parse("paper.streams=2", &t));
+  must_fail(ADJ_E_ARGUMENT, "paper.batch_size= is for", adji_tuning_parse("paper.batch_size=2", &t));
+  must_fail(ADJ_E_ARGUMENT, "paper.sample_part= is for", adji_tuning_parse("paper.sample_part=0.5", &t));
+  must_fail(ADJ_E_ARGUMENT, "test.streams= is for", adji_tuning_parse("paper.access=full,test.streams=2", &t));
+  must_fail(ADJ_E_ARGUMENT, "is no whole number from 1 to 8",
+            adji_tuning_parse("paper.access=full,paper.streams=9", &t));
   must_fail(ADJ_E_ARGUMENT, "single=on", adji_tuning_parse("single=on,paper.access=full", &t));
   must_fail(ADJ_E_ARGUMENT, "fine=2", adji_tuning_parse("fine=2,paper.access=unicomp", &t));
 }

@@ -635,11 +635,12 @@ static adj_dataset *corner_points(adj_ctx *ctx, adj_type type, uint32_t dim, uin
 static void check_buckets(adj_ctx *ctx, adj_type type, uint32_t dim, uint64_t n, uint64_t share) {
   adj_dataset *set = corner_points(ctx, type, dim, n, share);
   for (uint32_t axes = 1; axes <= 3 && axes <= dim; axes++)
-    for (uint32_t bits = 1; bits <= 11; bits += 5) { /* of a slab number: one pass to several */
+    for (int i = 0; i < 4; i++) {
+      static const int slab_bits[] = {1, 6, 11, 14}; /* one pass to several; the last: buckets of equal population */
       adji_grid grid = {.axis_count = axes};
       for (uint32_t a = 0; a < axes; a++) {
         adji_axis wanted = {.dim = dim - 1 - a, .reach = 1};
-        double width = ldexp(1, -(int)bits) * 1.02;
+        double width = ldexp(1, -slab_bits[i]) * 1.02;
         must(adji_axis_init(ctx, &grid.axes[a], &wanted, &(adji_axis_extent){1, width, 1 << 21, NULL, 0}));
       }
       adji_grid_finish(&grid);

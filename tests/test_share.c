@@ -227,11 +227,26 @@ static void fixed_sizes_are_those_of_the_papers(void **state) {
   assert_true(adji_share_for_device(&share, 0, 1, 900, 1) == 5); /* large ones do not come back */
   assert_true(adji_share_for_device(&share, 0, 1, 49, 1) == 2.5);
   assert_true(adji_share_for_lane(&share, 4, 49, 1) == 2.5);
-  fixed = (adji_share_options){true, 0.2, 0.1, 0.01, 0.02};
+  fixed = (adji_share_options){true, 0.2, 0.1, 0.01, 0.02, 0};
   adji_share_init(&share, &fixed, 1000, 4, 1);
   assert_true(adji_share_for_device(&share, 0, 1, 1000, 1) == 200);
   assert_true(adji_share_for_device(&share, 0, 1, 90, 1) == 10);
   assert_true(adji_share_for_lane(&share, 0, 1000, 1) == 20);
+}
+
+/* HEGJoin: a device's batches all have as much work, whatever anybody did so far. */
+static void equal_results(void **state) {
+  (void)state;
+  adji_share share;
+  adji_share_options equal = {.equal = 70};
+  double rates[] = {5, 1000};
+  adji_share_init(&share, &equal, 1000, 4, 1);
+  adji_share_expect(&share, rates);
+  for (int i = 0; i < 3; i++) {
+    assert_true(adji_share_for_device(&share, 0, i, 1000 - 70 * i, 3) == 70);
+    assert_true(adji_share_for_lane(&share, i, 1000 - 70 * i, 3) == 3);
+    adji_share_took(&share, 0, i, 70);
+  }
 }
 
 int main(void) {
@@ -239,6 +254,7 @@ int main(void) {
       cmocka_unit_test(all_are_done_at_the_same_time),
       cmocka_unit_test(few_batches_are_shared_too),
       cmocka_unit_test(fixed_sizes_are_those_of_the_papers),
+      cmocka_unit_test(equal_results),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

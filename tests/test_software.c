@@ -17,6 +17,8 @@ static const problem ALONE[] = {
     {"expo", 250, 4, 0, 0.02, "test.slices=7,single=on,test.mirrored=on", NULL, 0, ADJ_ORDER_DISTANCE, false},
     {"unif", 300, 2, 0, 0.08, "test.slices=3,device_chunk=160", NULL, 0, ADJ_ORDER_ID, true},
     {"unif", 300, 2, 0, 0.08, "device_chunk=160", NULL, ADJ_WITH_DISTANCE, ADJ_ORDER_DISTANCE, false},
+    {"expo", 200, 2, 0, 0.01, "paper.access=lid-unicomp,paper.order=workqueue,paper.batch_size=900", NULL, 0,
+     ADJ_ORDER_DISTANCE, false},
     {"unif", 300, 3, 5, 0, NULL, NULL, ADJ_WITH_DISTANCE, ADJ_ORDER_ID, false},
     {"expo", 200, 2, 40, 0, "device_rows=60", "kdtree", 0, ADJ_ORDER_ID, true},
     {"unif", 150, 3, 4, 0, "device_chunk=60", "kdtree", ADJ_WITH_DISTANCE, ADJ_ORDER_ID, false},
@@ -46,6 +48,8 @@ static const problem SHARED[] = {
      ADJ_ORDER_ID, true},
     {"unif", 400, 3, 6, 0, "share=fixed,paper.n_large=0.9,paper.n_cwin=0.1,batch=16", "grid", ADJ_WITH_DISTANCE,
      ADJ_ORDER_ID, false},
+    {"expo", 400, 2, 0, 0.02, "share=results,paper.access=full,paper.order=workqueue,batch=16,paper.batch_size=300",
+     NULL, ADJ_WITH_DISTANCE, ADJ_ORDER_ID, true},
 };
 enum { SHARED_COUNT = sizeof SHARED / sizeof *SHARED };
 

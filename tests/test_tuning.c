@@ -28,13 +28,16 @@ static void names_are_known(void **state) {
 static void values_are_in_range(void **state) {
   (void)state;
   adji_tuning t;
-  must_fail(ADJ_E_ARGUMENT, "\"indexed=9\": is no whole number from 1 to 8", adji_tuning_parse("indexed=9", &t));
+  must_fail(ADJ_E_ARGUMENT, "\"indexed=11\": is no whole number from 1 to 10", adji_tuning_parse("indexed=11", &t));
   must_fail(ADJ_E_ARGUMENT, "is no whole number", adji_tuning_parse("fine=1.5", &t));
   must_fail(ADJ_E_ARGUMENT, "is no number from 1 to", adji_tuning_parse("cell=0.5", &t));
   must_fail(ADJ_E_ARGUMENT, "is none of off, codes, tensor, gemm, vnni and amx",
             adji_tuning_parse("prefilter=tea", &t));
   must_fail(ADJ_E_ARGUMENT, "is none of 16, 32 and 64", adji_tuning_parse("test.leaf=20", &t));
-  must_fail(ADJ_E_ARGUMENT, "is neither rates nor fixed", adji_tuning_parse("share=half", &t));
+  must_fail(ADJ_E_ARGUMENT, "is neither qsort nor parallel", adji_tuning_parse("paper.sort=heap", &t));
+  must_fail(ADJ_E_ARGUMENT, "is neither producer nor queue", adji_tuning_parse("paper.threads=4", &t));
+  must_fail(ADJ_E_ARGUMENT, "is no whole number from 1 to 65536", adji_tuning_parse("paper.leaf=0", &t));
+  must_fail(ADJ_E_ARGUMENT, "is none of rates, fixed and results", adji_tuning_parse("share=half", &t));
 }
 
 static void contradictions_are_refused(void **state) {
@@ -51,7 +54,13 @@ static void contradictions_are_refused(void **state) {
             adji_tuning_parse("paper.access=full,test.slices=2", &t));
   must_fail(ADJ_E_ARGUMENT, "test.mirrored=on compares without",
             adji_tuning_parse("test.mirrored=on,prefilter=tensor", &t));
+  must_fail(ADJ_E_ARGUMENT, "paper.threads= is for paper.dual=on only",
+            adji_tuning_parse("paper.dual=off,paper.threads=queue", &t));
+  must_fail(ADJ_E_ARGUMENT, "staged=on is not for paper.dual=on", adji_tuning_parse("paper.dual=on,staged=on", &t));
+  must_fail(ADJ_E_ARGUMENT, "batch=5: paper.threads=producer has no batches",
+            adji_tuning_parse("paper.dual=on,batch=5,paper.threads=producer", &t));
   must(adji_tuning_parse("cell=1,fine=3,single=off,test.tile_hits=on", &t));
+  must(adji_tuning_parse("paper.dual=on,paper.threads=queue,batch=5,single=off,cell=2", &t));
 }
 
 /* ---- The join ------------------------------------------------------------------------------------------- */
@@ -76,9 +85,9 @@ static void other_joins_are_refused(void **state) {
     const char *message;
   } cases[] = {
       {"paper.access=full", ADJ_RANGE, ADJ_BACKEND_CPU, 0, ADJ_E_UNSUPPORTED,
-       "paper.access= is for the backend gpu, not cpu"},
-      {"paper.access=full", ADJ_RANGE, ADJ_BACKEND_HYBRID, 0, ADJ_E_UNSUPPORTED,
-       "paper.access= is for the backend gpu, not hybrid"},
+       "paper.access= is for the backend gpu and hybrid, not cpu"},
+      {"paper.access=full,paper.order=workqueue", ADJ_RANGE, ADJ_BACKEND_HYBRID, 0, ADJ_E_ARGUMENT,
+       "paper.order= of a hybrid join is for share=results"},
       {"test.slices=9", ADJ_RANGE, ADJ_BACKEND_HYBRID, 0, ADJ_E_UNSUPPORTED, "test.slices= is for the backend gpu"},
       {"test.slices=9", ADJ_KNN, ADJ_BACKEND_GPU, 0, ADJ_E_ARGUMENT, "test.slices= is for range joins only"},
       {"device_chunk=9", ADJ_RANGE, ADJ_BACKEND_HYBRID, 0, ADJ_E_UNSUPPORTED, "device_chunk= is for the backend gpu"},
@@ -100,7 +109,7 @@ static void other_joins_are_refused(void **state) {
        "test.boxes= is for the algorithm grid and brute, not ego"},
       {"prefilter=gemm", ADJ_KNN, ADJ_BACKEND_CPU, ADJI_ALGORITHM_KDTREE, ADJ_E_UNSUPPORTED,
        "prefilter=gemm is for the algorithm brute, not kdtree"},
-      {"paper.access=full,batch=9", ADJ_RANGE, ADJ_BACKEND_AUTO, 0, ADJ_E_UNSUPPORTED,
+      {"test.tile_hits=on,batch=9", ADJ_RANGE, ADJ_BACKEND_AUTO, 0, ADJ_E_UNSUPPORTED,
        "which another setting is not for"},
       {"test.leaf=16,prefilter=gemm", ADJ_KNN, ADJ_BACKEND_CPU, 0, ADJ_E_UNSUPPORTED,
        "which another setting is not for"},

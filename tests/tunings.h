@@ -7,7 +7,7 @@
 
 #include "cases.h"
 
-enum { MOST_TUNINGS = 40 };
+enum { MOST_TUNINGS = 48 };
 
 /* What a case can be joined with; NULL, the planner's choice, comes first. */
 static inline int algorithms_for(const join_case *c, const char *const **names) {
@@ -30,6 +30,7 @@ static const char *const RANGE_TUNINGS[] = {
     "paper.reorder=off,indexed=2",
     "paper.reorder=on,indexed=3",
     "indexed=8",
+    "indexed=10",
     "cell=1",
     "cell=1.7",
     "cell=3",
@@ -55,6 +56,10 @@ static const char *const RANGE_TUNINGS[] = {
     "indexed=2,cell=1,fine=3,batch=5",
     "single=off,indexed=1,fine=4,test.boxes=on",
     "prefilter=codes,batch=9",
+    "paper.dual=on",
+    "paper.dual=on,paper.threads=producer,paper.sort=qsort,paper.leaf=5",
+    "paper.dual=on,paper.leaf=1,batch=7,buffer=4096",
+    "paper.dual=on,paper.reorder=off,cell=1.7,paper.threads=producer,buffer=512",
 };
 
 /* The same of kNN joins: leaves, batches and buffers of any size, every filter of brute force. */

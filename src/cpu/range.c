@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/range_queue.h"
 #include "cpu/single.h"
 #include "cpu/staged.h"
 #include "cpu/walk.h"
@@ -20,9 +21,10 @@ typedef struct range_cores {
   adji_join join;
   adji_lent base;
   adji_range_index index;
-  uint64_t batch; /* queries; 0: the default */
-  bool stages;    /* results are collected by staging their rows */
-  double pairs;   /* about how many there are */
+  uint64_t batch;         /* queries; 0: the default */
+  bool stages;            /* results are collected by staging their rows */
+  double pairs;           /* about how many there are */
+  adji_range_queue queue; /* HEGJoin's, in the place of the cores' own */
   /* Of the pass at work. */
   adji_walker *walkers;
   bool halves; /* each unordered pair is met once, and counts for both its points */
@@ -39,6 +41,11 @@ static uint64_t batch_queries(const range_cores *c, bool shared) {
   if (shared) return each > DEFAULT_BATCH ? DEFAULT_BATCH : each < LEAST_BATCH ? LEAST_BATCH : each;
   each = c->index.left->view.count / ((uint64_t)BATCHES_A_THREAD * c->join.ctx->threads);
   return each < DEFAULT_BATCH ? DEFAULT_BATCH : each > MOST_BATCH ? MOST_BATCH : each;
+}
+
+/* Of HEGJoin's queue, whatever the size of the join. */
+static uint64_t queue_batch(const range_cores *c) {
+  return c->batch ? c->batch : DEFAULT_BATCH;
 }
 
 /* Batches of consecutive queries. The work of a cell is estimated by the square of its population, which is what it
@@ -69,6 +76,7 @@ static adj_status fill_queue(void *state, bool shared, adji_queue *queue) {
   enum { SLICE_BATCHES = 16 };
   const range_cores *c = state;
   uint64_t each = batch_queries(c, shared), count = c->index.left->view.count;
+  if (c->queue.rows) return adji_range_queue_fill(c->join.ctx, &c->queue, queue_batch(c), queue);
   weighing w = {c->index.left, queue};
   adj_status status = adji_queue_init(queue, c->join.ctx, count / each + 16);
   for (uint64_t p = 0; p < count && !status; p += each)
@@ -268,12 +276,24 @@ static adj_status begin(void *state, adji_run *run, const adji_pass *pass) {
   return status;
 }
 
+/* Of HEGJoin's queue, by runs of the index. */
+static adj_status walk_batch(const range_cores *c, const adji_batch *batch, uint32_t lane, adji_tally *found) {
+  adj_status status = ADJ_OK;
+  if (!c->queue.rows) return adji_walk_batch(&c->walkers[lane], batch, found);
+  for (uint32_t i = batch->begin, end; i < batch->end && !status; i = end) {
+    end = adji_range_queue_run(&c->queue, i, batch->end);
+    uint32_t first = c->queue.positions[i];
+    status = adji_walk_batch(&c->walkers[lane], &(adji_batch){first, first + (end - i), 0}, found);
+  }
+  return status;
+}
+
 /* Of halves, each pair counts for both its points, and every point is its own neighbour unless it is dropped. */
 static adj_status process(void *state, const adji_batch *batch, uint32_t lane, adji_tally *tally) {
   const range_cores *c = state;
   const adji_row_style *style = &c->join.style;
   adji_tally found = {0};
-  adj_status status = adji_walk_batch(&c->walkers[lane], batch, &found);
+  adj_status status = walk_batch(c, batch, lane, &found);
   if (c->halves && !style->one_way) found.pairs *= 2;
   if (c->halves && !style->one_way && !style->drop_self) found.pairs += batch->end - batch->begin;
   tally->pairs += found.pairs;
@@ -484,6 +504,7 @@ adj_status adji_range_estimate(adji_engine *engine, uint64_t sample, bool may_eg
 
 static void destroy(void *state) {
   range_cores *c = state;
+  adji_range_queue_clear(&c->join.ctx->memory, &c->queue);
   adji_range_index_clear(&c->index);
   adji_give_back(&c->base);
   free(c);
@@ -525,6 +546,20 @@ void adji_range_set_single(adji_engine *engine, bool single, bool single_count) 
   const range_cores *c = engine->workers[0].state;
   engine->single = single && c->index.symmetric;
   engine->single_count = single_count && c->index.symmetric;
+}
+
+adj_status adji_range_set_queue(adji_engine *engine, adji_range_queue *queue, double *results) {
+  range_cores *c = engine->workers[0].state;
+  adji_range_queue_clear(&c->join.ctx->memory, &c->queue);
+  engine->order = c->index.left->view.ids;
+  if (!queue) return ADJ_OK;
+  adj_status status = adji_range_queue_map(c->join.ctx, c->index.left->view.ids, queue_batch(c), queue);
+  if (status) return status;
+  c->queue = *queue;
+  *queue = (adji_range_queue){0};
+  *results = adji_range_queue_results(&c->queue);
+  engine->order = c->queue.rows;
+  return ADJ_OK;
 }
 
 void adji_range_set_staged(adji_engine *engine, bool stages, double pairs) {

@@ -6,6 +6,7 @@
 #define ADJI_RANGE_H
 
 #include "cpu/range_index.h"
+#include "cpu/range_queue.h"
 #include "queue/engine.h"
 
 /* An engine with the cores as its worker. base: an adji_range_base. batch: queries a batch; 0: the default. */
@@ -16,6 +17,10 @@ const adji_range_index *adji_range_index_of(const adji_engine *engine);
 /* Whether the engine evaluates each pair of a self-join once, for both its points: to collect, and to count. Devices
  * that take part must then have the order of the cores' index. */
 void adji_range_set_single(adji_engine *engine, bool single, bool single_count);
+
+/* Has the queries in the order of a queue that a device has made, whose memory the engine takes over; NULL: in that of
+ * the index again. Before devices are added. *results: about as many pairs as there are. */
+adj_status adji_range_set_queue(adji_engine *engine, adji_range_queue *queue, double *results);
 
 /* Whether cores that are alone collect a result, of about `pairs` entries, by staging its rows (cpu/staged.h). */
 void adji_range_set_staged(adji_engine *engine, bool stages, double pairs);

@@ -2,8 +2,9 @@
  *
  * Building an index in few dimensions: points are moved with their coordinates, twice.
  *
- *   1. Cell numbers, and how many points of each slice of rows are in each bucket: the leading bits of a cell number.
- *   2. Records of the points (row, the other bits, coordinates) to their buckets.
+ *   1. Cell numbers, and how many points of each slice of rows are in each bucket: consecutive cell numbers, which have
+ *      their leading bits in common. Where a sample says that points lie unevenly, buckets of equal population instead.
+ *   2. Records of the points (row, the low bits of its cell number, coordinates) to their buckets.
  *   3. Each bucket, which fits a cache, into the order of its cells; ids and coordinates are written to their places.
  *   4. The cells of all buckets, one after the other.
  *
@@ -17,13 +18,19 @@
 
 enum { RECORD_HEADER = 2, MOST_ROW_BYTES = 24 }; /* of a record: row number, low bits; then the coordinates */
 enum { BUCKET_POINTS = 1024, MOST_BUCKET_BITS = 11, MORE_BUCKET_BITS = 12, MANY_POINTS = 1 << 22 };
+/* Of the largest sets: more points in a bucket leave the cache, more buckets leave it while records are moved. */
+enum { MOST_BITS = 14, MOST_POINTS = 1 << 14 };
+enum { BIN_BITS = 4, BIN_SAMPLE = 16, SAMPLED_ROWS = 16, UNEVEN = 4 };
 enum { SMALL_BUCKET = 2048, SMALL_DIGIT = 9, MOST_DIGIT = 11, MOST_PASSES = 4 };
 enum { LARGE_BUCKET = 1 << 15 };
 
 typedef struct buckets {
   adji_build *b;
-  uint32_t shift;   /* bucket of a cell number: key >> shift */
+  uint32_t bits;    /* of a cell number: they tell buckets apart that are not evened out */
+  uint32_t shift;   /* bin of a cell number: key >> shift */
   uint64_t count;   /* of buckets */
+  uint32_t *bucket; /* of each bin; NULL: each bin is one */
+  uint64_t *firsts; /* the first cell number of each bucket, and that behind the last one */
   uint32_t *places; /* per slice, one per bucket: how many points; then where the next one goes */
   uint32_t *starts; /* of buckets, and the number of points */
   uint32_t *cells;  /* of each bucket; then how many are in the buckets before */
@@ -36,6 +43,91 @@ typedef struct buckets {
 
 /* ---- 1. Cell numbers ---------------------------------------------------------------------------- */
 
+/* Which bins a sample of the points is in, of rows all over the set. Returns how many rows that are. */
+static uint64_t sample_bins(const buckets *k, uint32_t *bins) {
+  uint64_t rows = k->b->count, keys[ADJI_KEY_BLOCK];
+  uint64_t blocks = (BIN_SAMPLE << k->bits) / SAMPLED_ROWS, step = rows / blocks, sampled = 0;
+  if (step < SAMPLED_ROWS) step = SAMPLED_ROWS;
+  for (uint64_t begin = 0; begin + SAMPLED_ROWS <= rows; begin += step, sampled += SAMPLED_ROWS) {
+    adji_number_block(k->b, begin, begin + SAMPLED_ROWS, keys);
+    for (int i = 0; i < SAMPLED_ROWS; i++)
+      bins[keys[i] >> k->shift]++;
+  }
+  return sampled;
+}
+
+/* Whether buckets of equal ranges of cell numbers hold about as many points each. */
+static bool plain_is_even(const buckets *k, const uint32_t *bins, uint64_t bin_bits, uint64_t sampled) {
+  uint64_t each = UINT64_C(1) << (bin_bits - k->bits);
+  for (uint64_t i = 0; i < UINT64_C(1) << k->bits; i++) {
+    uint64_t many = 0;
+    for (uint64_t j = 0; j < each; j++)
+      many += bins[i * each + j];
+    if (many > UNEVEN * BIN_SAMPLE && many > UNEVEN * (sampled >> k->bits)) return false;
+  }
+  return true;
+}
+
+/* Joins bins to buckets of about as many points each. Cell numbers of a bucket have their upper 32 bits in common, so
+ * that records need the lower ones only. */
+static void join_bins(buckets *k, uint64_t bins, uint64_t sampled) {
+  uint64_t target = sampled >> k->bits, many = 0;
+  k->count = 0;
+  k->firsts[0] = 0;
+  for (uint64_t i = 0; i < bins; i++) {
+    uint64_t first = i << k->shift, own = k->bucket[i];
+    if (i && (many + own > target || first >> 32 != k->firsts[k->count] >> 32)) {
+      k->firsts[++k->count] = first;
+      many = 0;
+    }
+    many += own;
+    k->bucket[i] = (uint32_t)k->count;
+  }
+  k->firsts[++k->count] = bins << k->shift;
+}
+
+static void plain_buckets(buckets *k) {
+  k->shift = k->b->grid->key_bits - k->bits;
+  k->count = UINT64_C(1) << k->bits;
+  for (uint64_t i = 0; i <= k->count; i++)
+    k->firsts[i] = i << k->shift;
+}
+
+static uint32_t bin_bits(const buckets *k) {
+  uint32_t bits = k->bits + BIN_BITS, most = k->b->grid->key_bits;
+  return bits < most ? bits : most;
+}
+
+/* Of small sets any bucket fits a cache. */
+static adj_status choose_buckets(buckets *k) {
+  adji_memory *memory = &k->b->ctx->memory;
+  bool can_be_plain = k->b->grid->key_bits <= 32 + k->bits, small = k->b->count < MANY_POINTS;
+  uint32_t bits = bin_bits(k);
+  uint64_t bins = UINT64_C(1) << bits;
+  k->shift = k->b->grid->key_bits - bits;
+  k->firsts = adji_alloc(memory, bins + 1, sizeof *k->firsts, "buckets");
+  if (!k->firsts) return ADJ_E_MEMORY;
+  if (can_be_plain && small) {
+    plain_buckets(k);
+    return ADJ_OK;
+  }
+  k->bucket = adji_alloc_zero(memory, bins, sizeof *k->bucket, "buckets");
+  if (!k->bucket) return ADJ_E_MEMORY;
+  uint64_t sampled = sample_bins(k, k->bucket);
+  if (!can_be_plain || !plain_is_even(k, k->bucket, bits, sampled)) {
+    join_bins(k, bins, sampled);
+    return ADJ_OK;
+  }
+  adji_free(memory, k->bucket);
+  k->bucket = NULL;
+  plain_buckets(k);
+  return ADJ_OK;
+}
+
+static inline __attribute__((always_inline)) uint64_t bucket_of(const uint32_t *bucket, uint32_t shift, uint64_t key) {
+  return bucket ? bucket[key >> shift] : key >> shift;
+}
+
 static adj_status number_slice(void *user, uint64_t slice, uint32_t lane) {
   (void)lane;
   const buckets *k = user;
@@ -44,8 +136,12 @@ static adj_status number_slice(void *user, uint64_t slice, uint32_t lane) {
   adji_slice(k->b->count, k->b->slices, slice, &begin, &end);
   for (; begin < end; begin = next) {
     next = adji_number_block(k->b, begin, end, k->keys + begin);
-    for (uint64_t i = begin; i < next; i++)
-      counts[k->keys[i] >> k->shift]++;
+    if (k->bucket)
+      for (uint64_t i = begin; i < next; i++)
+        counts[k->bucket[k->keys[i] >> k->shift]]++;
+    else
+      for (uint64_t i = begin; i < next; i++)
+        counts[k->keys[i] >> k->shift]++;
   }
   return ADJ_OK;
 }
@@ -68,14 +164,14 @@ static void place_buckets(buckets *k) {
 /* ---- 2. Records to buckets ------------------------------------------------------------------------ */
 
 static inline __attribute__((always_inline)) void move_rows(const buckets *k, uint64_t begin, uint64_t end,
-                                                            uint32_t *places, const size_t bytes) {
+                                                            uint32_t *places, const size_t bytes,
+                                                            const uint32_t *bucket) {
   const adj_dataset *set = k->b->set;
-  uint64_t mask = (UINT64_C(1) << k->shift) - 1;
   for (uint64_t i = begin; i < end; i++) {
     uint64_t key = k->keys[i];
-    uint32_t *to = k->records + (uint64_t)places[key >> k->shift]++ * (RECORD_HEADER + bytes / 4);
+    uint32_t *to = k->records + (uint64_t)places[bucket_of(bucket, k->shift, key)]++ * (RECORD_HEADER + bytes / 4);
     to[0] = (uint32_t)i;
-    to[1] = (uint32_t)(key & mask);
+    to[1] = (uint32_t)key;
     memcpy(to + RECORD_HEADER, set->data + i * set->row_stride, bytes);
   }
 }
@@ -87,9 +183,12 @@ static adj_status move_slice(void *user, uint64_t slice, uint32_t lane) {
   uint64_t begin, end;
   adji_slice(k->b->count, k->b->slices, slice, &begin, &end);
   switch ((k->words - RECORD_HEADER) * 4) {
-#define ROWS_OF(bytes)                       \
-  case bytes:                                \
-    move_rows(k, begin, end, places, bytes); \
+#define ROWS_OF(bytes)                                    \
+  case bytes:                                             \
+    if (k->bucket)                                        \
+      move_rows(k, begin, end, places, bytes, k->bucket); \
+    else                                                  \
+      move_rows(k, begin, end, places, bytes, NULL);      \
     break;
     ROWS_OF(8)
     ROWS_OF(12)
@@ -105,19 +204,21 @@ static adj_status move_slice(void *user, uint64_t slice, uint32_t lane) {
 
 /* ---- 3. Buckets into order -------------------------------------------------------------------------- */
 
+/* Of the low bits of cell numbers, counted from that of the bucket's first one. */
 typedef struct digits {
+  uint32_t first;
   uint32_t passes, bits;
   uint32_t places[MOST_PASSES][1 << MOST_DIGIT];
 } digits;
 
 /* Where each digit of one pass goes. */
-static void count_digits(const buckets *k, const uint32_t *records, uint32_t count, uint32_t shift, uint32_t bits,
-                         uint32_t *places) {
-  const uint32_t mask = (1u << bits) - 1;
+static void count_digits(const buckets *k, const uint32_t *records, uint32_t count, digits *d, uint32_t pass) {
+  const uint32_t bits = d->bits, mask = (1u << bits) - 1, shift = pass * bits, first = d->first;
+  uint32_t *places = d->places[pass];
   const uint64_t words = k->words, end = count * words;
   memset(places, 0, sizeof *places << bits);
   for (uint64_t i = 1; i < end; i += words)
-    places[records[i] >> shift & mask]++;
+    places[(records[i] - first) >> shift & mask]++;
   for (uint32_t v = 0, at = 0; v <= mask; v++) {
     uint32_t many = places[v];
     places[v] = at;
@@ -125,12 +226,15 @@ static void count_digits(const buckets *k, const uint32_t *records, uint32_t cou
   }
 }
 
-static void choose_digits(const buckets *k, const uint32_t *records, uint32_t count, digits *d) {
+static void choose_digits(const buckets *k, uint64_t bucket, const uint32_t *records, uint32_t count, digits *d) {
   uint32_t most = count < SMALL_BUCKET ? SMALL_DIGIT : MOST_DIGIT;
-  d->passes = k->shift ? (k->shift + most - 1) / most : 1;
-  d->bits = (k->shift + d->passes - 1) / d->passes;
+  uint64_t numbers = k->firsts[bucket + 1] - k->firsts[bucket];
+  uint32_t bits = numbers > 1 ? 64 - (uint32_t)__builtin_clzll(numbers - 1) : 0;
+  d->first = (uint32_t)k->firsts[bucket];
+  d->passes = bits ? (bits + most - 1) / most : 1;
+  d->bits = (bits + d->passes - 1) / d->passes;
   for (uint32_t p = 0; p < d->passes; p++)
-    count_digits(k, records, count, p * d->bits, d->bits, d->places[p]);
+    count_digits(k, records, count, d, p);
 }
 
 /* Items in the order of the bucket: low bits above the number of a record. The first pass makes them. */
@@ -140,7 +244,7 @@ static const uint64_t *sort_items(const buckets *k, const uint32_t *records, uin
   const uint32_t bits = d->bits, mask = (1u << bits) - 1;
   const uint64_t words = k->words;
   for (uint32_t i = 0; i < count; i++) {
-    uint32_t low = records[i * words + 1];
+    uint32_t low = records[i * words + 1] - d->first;
     from[d->places[0][low & mask]++] = (uint64_t)low << 32 | i;
   }
   for (uint32_t p = 1; p < d->passes; p++) {
@@ -225,7 +329,7 @@ static adj_status order_bucket(void *user, uint64_t number, uint32_t lane) {
   uint32_t *cells = (uint32_t *)(items + 2 * (uint64_t)k->largest);
   digits d;
   if (!count) return ADJ_OK;
-  choose_digits(k, records, count, &d);
+  choose_digits(k, number, records, count, &d);
   k->cells[number] = write_bucket(k, records, begin, count, sort_items(k, records, count, &d, items), cells);
   memcpy(records, cells, 2 * (uint64_t)k->cells[number] * sizeof *cells);
   bool finite = k->b->set->type == ADJ_F64 ? finite_double(view, begin, count) : finite_float(view, begin, count);
@@ -238,9 +342,9 @@ static adj_status write_cells(void *user, uint64_t number, uint32_t lane) {
   (void)lane;
   const buckets *k = user;
   const uint32_t *from = k->records + (uint64_t)k->starts[number] * k->words;
-  uint64_t leading = number << k->shift;
+  uint64_t first = k->firsts[number];
   for (uint32_t to = k->cells[number]; to < k->cells[number + 1]; to++, from += 2) {
-    k->b->index->cell_keys[to] = leading | from[0];
+    k->b->index->cell_keys[to] = first + from[0];
     k->b->index->cell_starts[to] = from[1];
   }
   return ADJ_OK;
@@ -264,14 +368,15 @@ static uint64_t most_bytes(const buckets *k) {
   uint64_t point = 4 * (uint64_t)k->words + k->b->set->dim * (uint64_t)adji_type_size(k->b->set->type) + 4;
   uint64_t threads = k->b->ctx->threads, largest = k->b->count < LARGE_BUCKET ? k->b->count : LARGE_BUCKET;
   if (largest < k->b->count / (2 * threads)) largest = k->b->count / (2 * threads);
-  return k->b->count * point + 3 * sizeof *k->scratch * largest * threads + 4 * k->count * (k->b->slices + 2);
+  uint64_t most = UINT64_C(1) << bin_bits(k);
+  return k->b->count * point + 3 * sizeof *k->scratch * largest * threads + 4 * most * (k->b->slices + 2) + 12 * most;
 }
 
 static bool suits(const buckets *k) {
   const adj_dataset *set = k->b->set;
   size_t size = adji_type_size(set->type), bytes = set->dim * size;
-  return !k->b->options->images && k->count > 1 && k->shift <= 32 && set->column_stride == size && bytes >= 8 &&
-         bytes <= MOST_ROW_BYTES && adji_fits(&k->b->ctx->memory, most_bytes(k));
+  return !k->b->options->images && k->bits && k->b->grid->key_bits <= 32 + bin_bits(k) && set->column_stride == size &&
+         bytes >= 8 && bytes <= MOST_ROW_BYTES && adji_fits(&k->b->ctx->memory, most_bytes(k));
 }
 
 /* A bucket that has most points would keep one thread busy while the others wait, and take more memory than planned. */
@@ -281,11 +386,13 @@ static bool are_even(const buckets *k) {
 
 static adj_status number_points(buckets *k) {
   adji_memory *memory = &k->b->ctx->memory;
+  adj_status status = choose_buckets(k);
+  if (status) return status;
   k->places = adji_alloc_zero(memory, k->b->slices * k->count, sizeof *k->places, "buckets");
   k->starts = adji_alloc(memory, k->count + 1, sizeof *k->starts, "buckets");
   k->cells = adji_alloc_zero(memory, k->count + 1, sizeof *k->cells, "buckets");
   if (!k->places || !k->starts || !k->cells) return ADJ_E_MEMORY;
-  adj_status status = adji_build_coords(k->b);
+  status = adji_build_coords(k->b);
   k->keys = (uint64_t *)(void *)k->b->index->view.coords;
   if (!status) status = adji_loop(k->b->ctx, k->b->slices, number_slice, k);
   if (!status) place_buckets(k);
@@ -305,19 +412,25 @@ static adj_status order_points(buckets *k) {
   return status ? status : make_cells(k);
 }
 
-adj_status adji_build_buckets(adji_build *b, bool *done) {
+static uint32_t bucket_bits(const adji_build *b) {
   uint32_t most = b->count < MANY_POINTS ? MOST_BUCKET_BITS : MORE_BUCKET_BITS, bits = 0;
+  while (most < MOST_BITS && b->count >> most > MOST_POINTS)
+    most++;
   while (bits < most && bits < b->grid->key_bits && b->count >> bits > BUCKET_POINTS)
     bits++;
-  buckets k = {.b = b, .shift = b->grid->key_bits - bits, .count = UINT64_C(1) << bits};
+  return bits;
+}
+
+adj_status adji_build_buckets(adji_build *b, bool *done) {
+  buckets k = {.b = b, .bits = bucket_bits(b)};
   k.words = RECORD_HEADER + (uint32_t)(b->set->dim * adji_type_size(b->set->type) / 4);
   *done = suits(&k);
   if (!*done) return ADJ_OK;
   adj_status status = number_points(&k);
   *done = status || are_even(&k);
   if (!status && *done) status = order_points(&k);
-  void *blocks[] = {k.places, k.starts, k.cells, k.records, k.scratch};
-  for (int i = 0; i < 5; i++)
+  void *blocks[] = {k.bucket, k.firsts, k.places, k.starts, k.cells, k.records, k.scratch};
+  for (int i = 0; i < 7; i++)
     adji_free(&b->ctx->memory, blocks[i]);
   if (*done) return status;
   adji_free(&b->ctx->memory, (void *)b->index->view.coords);

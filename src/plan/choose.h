@@ -31,6 +31,11 @@ static inline uint64_t adji_question_points(const adji_range_question *question)
   return question->population ? question->population : question->join->right->count;
 }
 
+/* Memory operations of a join by GPU-Join's estimate, and what it takes by our own. */
+typedef struct adji_memory_operations {
+  double search, compare, cost_s;
+} adji_memory_operations;
+
 /* The grid, and what is known from choosing it. */
 typedef struct adji_grid_choice {
   adji_grid grid;          /* no axes: none is worth it                                                */
@@ -38,8 +43,14 @@ typedef struct adji_grid_choice {
   double cell_population;  /* other points in a point's cell, by a sample                              */
   double candidates;       /* of a query, by a sample                                                  */
   uint32_t next_dim;       /* the dimension that would be indexed next; if all are, one of them        */
+  uint32_t *dims;          /* all dimensions in the order that SHORTC adds them up; NULL: as they come */
+  adji_memory_operations memory[ADJI_MAX_AXES + 1]; /* with the papers' kernels: with 1 .. memory_count axes */
+  uint32_t memory_count;
   char reason[192];
 } adji_grid_choice;
+
+/* The number of axes with the fewest operations. */
+uint32_t adji_fewest_memory_operations(const adji_grid_choice *choice);
 
 /* For the cores. */
 typedef struct adji_cores_choice {
@@ -109,9 +120,16 @@ adj_status adji_check_tensor(const adji_range_question *q);
 adj_status adji_choose_tensor(const adji_range_question *q, const double *values, uint64_t sample,
                               adji_halves_plan *out);
 double adji_tensor_cost(const adji_costs *costs, const adji_halves_plan *tensor);
-/* The part of sampled pairs that passes it, and what such a pair costs. */
-double adji_tensor_passing(const adji_range_question *q, const adji_halves_plan *tensor, const double *values,
-                           uint64_t sample);
+/* Sampled pairs that pass it. */
+typedef struct adji_tensor_passing {
+  double part;   /* of all pairs */
+  double uneven; /* 1: all queries have as many; n: one in n has all */
+  double
+      together; /* two points that pass with the same query would pass with each other: the part of which that holds */
+} adji_tensor_passing;
+adji_tensor_passing adji_tensor_passing_of(const adji_range_question *q, const adji_halves_plan *tensor,
+                                           const double *values, uint64_t sample);
+/* What a pair that passes costs. */
 double adji_tensor_passed_cost(const adji_costs *costs, uint32_t dim);
 
 /* The kernels of the papers, where settings ask for them. ADJ_E_UNSUPPORTED for joins that they cannot do. */

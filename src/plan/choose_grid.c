@@ -38,7 +38,10 @@ static uint32_t choose_tensor_axes(const adji_chooser *c, uint32_t most, const d
 }
 
 static uint32_t most_axes(const adji_chooser *c) {
-  uint32_t most = c->ask->measure->box ? 5 : 8; /* a periodic axis doubles the points near its faces */
+  const adji_tuning *t = c->ask->tuning;
+  uint32_t most = c->ask->measure->box          ? 5 /* a periodic axis doubles the points near its faces */
+                  : t->indexed || t->indexed_by ? ADJI_MAX_AXES
+                                                : 8;
   return c->view_count < most ? c->view_count : most;
 }
 
@@ -92,6 +95,7 @@ static uint32_t choose_two_or_three(const adji_chooser *c) {
 static uint32_t choose_axis_count(const adji_chooser *c) {
   uint32_t most = most_axes(c);
   if (c->ask->tuning->indexed) return (uint32_t)c->ask->tuning->indexed;
+  if (c->ask->tuning->indexed_by) return adji_fewest_memory_operations(c->out);
   if (most == 3 && c->set->dim == 3 && !c->gpu) return choose_two_or_three(c);
   if (most <= 3 && c->set->dim <= 3) return most;
   double candidates[ADJI_MAX_AXES + 1], best = INFINITY, ranges = 1;
@@ -224,6 +228,7 @@ static void find_ends(const adji_chooser *c, uint32_t axes, double factor, const
 }
 
 static adj_status make_grid(adji_chooser *c) {
+  adji_list_memory_operations(c, most_axes(c));
   uint32_t axes = choose_axis_count(c);
   c->out->next_dim = c->views[axes < c->view_count ? axes : 0].dim;
   if (!axes) return ADJ_OK;
@@ -259,6 +264,7 @@ static adj_status choose(adji_chooser *c, bool brute) {
   if (!status && !brute) adji_sample_view_axes(c);
   if (!status && !brute) status = check_indexed(c);
   if (!status && c->view_count) status = make_grid(c);
+  if (!status && !brute) status = adji_list_reordered(c);
   bool compares_all = !status && !c->view_count && c->out->tensor.use && !c->out->tensor.asked;
   if (compares_all && adji_grid_all_pairs_cost(c) < adji_grid_tensor_cost(c, (double)c->population))
     c->out->tensor.use = false;
@@ -289,5 +295,6 @@ adj_status adji_choose_grid(const adji_range_question *question, bool brute, adj
 void adji_grid_choice_clear(adj_ctx *ctx, adji_grid_choice *choice) {
   adji_grid_clear(ctx, &choice->grid);
   adji_free(&ctx->memory, choice->tensor.centre);
+  adji_free(&ctx->memory, choice->dims);
   *choice = (adji_grid_choice){0};
 }

@@ -71,6 +71,14 @@ double adji_sample_unevenness(const adji_chooser *c, uint32_t axis);
 /* Candidates of a query for every number of axes: candidates[k] with k axes. */
 void adji_sample_candidates(const adji_chooser *c, uint32_t most, double *candidates);
 
+/* ---- After the papers ---------------------------------------------------------------------------------- */
+
+/* The variance of a dimension. */
+double adji_sample_variance(const adji_chooser *c, uint32_t dim);
+/* Sets c->out->dims and c->out->memory, if the settings ask for these. */
+adj_status adji_list_reordered(adji_chooser *c);
+void adji_list_memory_operations(adji_chooser *c, uint32_t most);
+
 /* ---- Costs --------------------------------------------------------------------------------------------- */
 
 /* Of cores to compare a vector of candidates, in nanoseconds. */

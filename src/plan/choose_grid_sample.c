@@ -117,16 +117,6 @@ static int by_rank(const void *left, const void *right) {
   return a->dim < b->dim ? -1 : a->dim > b->dim;
 }
 
-static double variance_of(const adji_chooser *c, uint32_t dim) {
-  const double *values = c->values + dim * c->sample;
-  double sum = 0, squares = 0, m = (double)c->sample;
-  for (uint64_t i = 0; i < c->sample; i++)
-    sum += values[i] / m;
-  for (uint64_t i = 0; i < c->sample; i++)
-    squares += (values[i] - sum) * ((values[i] - sum) / m);
-  return squares;
-}
-
 /* Whether slabs of equal width cover a periodic dimension and its images: images share no cell with the point only if
  * there are ADJI_LEAST_CELLS of them, and only if no step of their arithmetic overflows or loses bits to denormal
  * numbers. There are at most 2^20 slabs, so a period within these bounds keeps the width of a slab, its inverse and the
@@ -148,7 +138,7 @@ void adji_sample_view_axes(adji_chooser *c) {
     if (adji_chooser_period(c, j) > 0 && !can_wrap(adji_chooser_period(c, j), c->widths[j])) continue;
     if (!(view.slabs > 2) && !all) continue;
     number_slabs(c, j);
-    if (reorder == ADJI_ON) view.rank = -variance_of(c, j);
+    if (reorder == ADJI_ON) view.rank = -adji_sample_variance(c, j);
     if (reorder == ADJI_AUTO) view.rank = c->set->dim <= 3 ? 1 / view.slabs : near_share(c, j);
     if (view.rank > 0.97 && !all) continue;
     c->views[c->view_count++] = view;

@@ -15,7 +15,7 @@
  * points beyond the range are strays: they pass the prefilter.
  */
 
-enum { LEAST_DIM = 7, LEAST_POINTS = 4096, SAMPLED_ROWS = 256, SAMPLED_PAIRS = 2048 };
+enum { LEAST_DIM = 7, LEAST_POINTS = 4096, SAMPLED_ROWS = 256, SAMPLED_QUERIES = 32, SAMPLED_POINTS = 128 };
 
 bool adji_may_choose_tensor(const adji_range_question *q) {
   const adj_dataset *right = q->join->right;
@@ -80,20 +80,47 @@ static double find_slack(const adji_halves_plan *tensor, const double *values, u
 /* Beyond this the prefilter is not used. */
 static const double MOST_SLACK = 1.3;
 
-double adji_tensor_passing(const adji_range_question *q, const adji_halves_plan *tensor, const double *values,
-                           uint64_t sample) {
-  uint32_t dim = q->join->right->dim;
-  double limit = q->join->limit * fmin(find_slack(tensor, values, sample), 2);
-  uint64_t near = 0, half = sample / 2;
-  if (half < 2) return 0;
-  for (uint64_t pair = 0; pair < SAMPLED_PAIRS; pair++) {
-    uint64_t i = pair * 7 % half, k = half + (pair * 13 + pair / half) % half;
-    double s = 0;
-    for (uint32_t j = 0; j < dim; j++)
-      s += (values[j * sample + i] - values[j * sample + k]) * (values[j * sample + i] - values[j * sample + k]);
-    near += s <= limit;
+static double sampled_sq(const double *values, uint64_t sample, uint32_t dim, uint64_t i, uint64_t k) {
+  double s = 0;
+  for (uint32_t j = 0; j < dim; j++) {
+    double t = values[j * sample + i] - values[j * sample + k];
+    s += t * t;
   }
-  return (double)near / SAMPLED_PAIRS;
+  return s;
+}
+
+/* Which of the sampled points pass with query i; returns how many. */
+static uint32_t passing_with(const adji_range_question *q, const double *values, uint64_t sample, double limit,
+                             uint64_t i, uint32_t *passed) {
+  uint64_t half = sample / 2, points = half < SAMPLED_POINTS ? half : SAMPLED_POINTS;
+  uint32_t many = 0;
+  for (uint64_t k = 0; k < points; k++) {
+    uint64_t other = half + (i + k) % half;
+    passed[many] = (uint32_t)other;
+    many += sampled_sq(values, sample, q->join->right->dim, i, other) <= limit;
+  }
+  return many;
+}
+
+/* Each query of the first half with points of the second. If c of them pass, c (c - 1) is on the average the square of
+ * what is expected of the query. */
+adji_tensor_passing adji_tensor_passing_of(const adji_range_question *q, const adji_halves_plan *tensor,
+                                           const double *values, uint64_t sample) {
+  double limit = q->join->limit * fmin(find_slack(tensor, values, sample), 2), near = 0, twice = 0, twos = 0,
+         closed = 0;
+  uint64_t half = sample / 2, queries = half < SAMPLED_QUERIES ? half : SAMPLED_QUERIES;
+  uint64_t points = half < SAMPLED_POINTS ? half : SAMPLED_POINTS;
+  uint32_t passed[SAMPLED_POINTS + 1];
+  if (half < 2) return (adji_tensor_passing){.uneven = 1};
+  for (uint64_t i = 0; i < queries; i++) {
+    uint32_t many = passing_with(q, values, sample, limit, i * (half / queries), passed);
+    near += many;
+    twice += (double)many * (many - (many > 0));
+    for (uint32_t k = 1; k < many; k++, twos++)
+      closed += sampled_sq(values, sample, q->join->right->dim, passed[k - 1], passed[k]) <= limit;
+  }
+  double uneven = near > 0 ? twice * (double)queries / (near * near) : 1;
+  return (adji_tensor_passing){near / (double)(queries * points), fmax(uneven, 1), twos > 0 ? closed / twos : 0};
 }
 
 adj_status adji_choose_tensor(const adji_range_question *q, const double *values, uint64_t sample,
@@ -157,7 +184,7 @@ static adj_status check_mirrors(const adji_range_question *q, const adji_grid *g
   return ADJ_OK;
 }
 
-/* See narrow() in gpu/papers/per_point_kernel.cuh. */
+/* See narrow() in gpu/papers/per_point_join.cu. */
 static adj_status check_sortidu(const adji_measure *measure) {
   adji_step step = measure->step;
   if (step == ADJI_STEP_L2 || step == ADJI_STEP_L1 || step == ADJI_STEP_LINF) return ADJ_OK;
@@ -173,7 +200,8 @@ adj_status adji_choose_access(const adji_range_question *q, const adji_grid_choi
                               .threads = tuning->point_threads ? 1u << (tuning->point_threads - 1) : 1,
                               .shortc = tuning->shortc == ADJI_ON,
                               .sortidu = tuning->sortidu == ADJI_ON,
-                              .sort_dim = grid->next_dim};
+                              .sort_dim = grid->next_dim,
+                              .dims = grid->dims};
   adj_status status = adji_access_mirrors(out->access) ? check_mirrors(q, &grid->grid) : ADJ_OK;
   if (!status && out->sortidu) status = check_sortidu(q->measure);
   return status;

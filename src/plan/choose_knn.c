@@ -54,11 +54,11 @@ static double distance_sq(const adj_dataset *a, uint64_t i, const adj_dataset *b
   return sum;
 }
 
-/* Whether most of some queries have points in a sample whose squared distance is less than that part of the mean. */
-static bool have_near(const adji_join *join, uint64_t queries, uint64_t points, double part) {
+/* How many of some queries have points in a sample whose squared distance is less than that part of the mean. */
+static uint64_t count_near(const adji_join *join, uint64_t queries, uint64_t points, double part) {
   enum { LEAST_POINTS = 4096 };
   uint64_t left = join->left->count, right = join->right->count, near = 0;
-  if (right < LEAST_POINTS || left < queries) return false;
+  if (right < LEAST_POINTS || left < queries) return 0;
   for (uint64_t q = 0; q < queries; q++) {
     uint64_t row = q * (left / queries), begin = (row + right / 3) % right;
     double nearest = INFINITY, sum = 0;
@@ -70,20 +70,22 @@ static bool have_near(const adji_join *join, uint64_t queries, uint64_t points, 
     }
     near += nearest < part * sum / (double)points;
   }
-  return near > queries / 2;
+  return near;
 }
 
 /* In clusters, or along few directions. In many dimensions all points are about as far from each other otherwise, and a
  * tree excludes none. */
 static bool are_clustered(const adji_join *join) {
-  return have_near(join, 16, 256, 0.25);
+  enum { QUERIES = 16 };
+  return count_near(join, QUERIES, 256, 0.25) > QUERIES / 2;
 }
 
 /* Halves tell distances apart that are a 7,000th of the usual one, and with their products a 100th. 10,000 x 128 points
- * in clusters took an H200 4.7 ms through tensor cores, and 2.1 without. */
+ * in clusters took an H200 4.7 ms through tensor cores, and 2.1 without. A third of the queries is enough to decide. */
 bool adji_too_near_for_halves(const adji_join *join) {
+  enum { QUERIES = 9 };
   static const double PART = 1. / 16;
-  return have_near(join, 8, 128, PART * PART);
+  return count_near(join, QUERIES, 128, PART * PART) >= QUERIES / 3;
 }
 
 adji_knn_choice adji_choose_knn(const adji_join *join) {

@@ -69,8 +69,19 @@ static void say_what(text *t, const adj_plan *plan) {
 /* What the cores search in a range join, if they take part in it. */
 static const adji_range_index *index_of_cores(const adj_plan *plan) {
   bool cores = plan->choice.backend == ADJ_BACKEND_CPU || plan->choice.backend == ADJ_BACKEND_HYBRID;
-  bool grid = plan->spec.kind == ADJ_RANGE && plan->choice.algorithm != ADJI_ALGORITHM_KDTREE;
+  bool grid = plan->spec.kind == ADJ_RANGE && plan->choice.algorithm != ADJI_ALGORITHM_KDTREE &&
+              !adji_plan_is_dual(plan);
   return cores && grid ? adji_range_index_of(&plan->engine) : NULL;
+}
+
+/* GPU-Join's estimate (section 5.6) for every number of axes, and ours. */
+static void say_memory_operations(text *t, const adji_grid_choice *grid) {
+  if (!grid->memory_count) return;
+  say(t, "  memory operations by the number of indexed dimensions, fewest with %u:\n",
+      adji_fewest_memory_operations(grid));
+  for (uint32_t k = 1; k <= grid->memory_count; k++)
+    say(t, "    %2u: %.3g to search cells, %.3g to compare; by our own estimate %.2g s\n", k, grid->memory[k].search,
+        grid->memory[k].compare, grid->memory[k].cost_s);
 }
 
 static void say_how(text *t, const adj_plan *plan) {
@@ -86,6 +97,7 @@ static void say_how(text *t, const adj_plan *plan) {
         (unsigned long long)axis->slabs, axis->breaks ? " of unequal width" : "", axis->reach,
         axis->reach == 1 ? "" : "s");
   }
+  if (plan->choice.backend != ADJ_BACKEND_CPU) say_memory_operations(t, &plan->device.grid);
   if (index && beside->axis_count)
     say(t, "  grid of the GPU: %u axes, the last along dimension %u with %llu slabs\n", beside->axis_count,
         beside->axes[beside->axis_count - 1].dim + 1, (unsigned long long)beside->axes[beside->axis_count - 1].slabs);
@@ -173,6 +185,9 @@ static void say_happened(text *t, const adj_plan *plan) {
     say(t, "  the estimate of the pairs was off by %+.1f %%\n", 100 * (plan->estimated_pairs / (double)s->pairs - 1));
   say(t, "  seconds: plan %.4f, index %.4f, join %.4f; peak memory %s, imbalance of the threads %.1f %%\n", s->plan_s,
       s->index_s, s->join_s, adji_bytes_text((double)s->peak_bytes, bytes), 100 * s->imbalance);
+  if (s->ego_sort_s > 0)
+    say(t, "  EGO: dimensions reordered in %.4f s, points sorted in %.4f s, queries by workload in %.4f s\n",
+        s->ego_reorder_s, s->ego_sort_s, s->ego_workload_s);
   say_device(t, s);
   say_grid(t, s);
   say_prefilter(t, s);

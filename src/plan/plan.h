@@ -5,6 +5,7 @@
 #ifndef ADJI_PLAN_H
 #define ADJI_PLAN_H
 
+#include "cpu/ego_range.h"
 #include "gpu/worker/knn.h"
 #include "gpu/worker/range.h"
 #include "plan/choose.h"
@@ -61,8 +62,9 @@ struct adj_plan {
   double estimated_pairs, estimated_candidates, estimated_seconds, estimated_count_seconds;
   uint64_t sampled;
   double plan_s, index_s;
-  uint64_t plan_peak; /* bytes held at most while the plan was made */
-  adji_near near;     /* plan_precision.c */
+  adji_ego_seconds ego; /* parts of index_s, of the recursion over pairs of sequences */
+  uint64_t plan_peak;   /* bytes held at most while the plan was made */
+  adji_near near;       /* plan_precision.c */
   bool ran;
   adj_stats last; /* of the last run */
   adj_worker last_workers[1 + ADJI_MOST_DEVICES];
@@ -133,6 +135,12 @@ void adji_make_lender(adj_plan *plan);
 static inline const adji_gpu_lender *adji_plan_lender_of(const adj_plan *plan) {
   return plan->lender.index ? &plan->lender.lender : NULL;
 }
+/* plan_ego.c: the same for the recursion over pairs of sequences, if settings ask for it. */
+static inline bool adji_plan_is_dual(const adj_plan *plan) {
+  return plan->tuning.dual == ADJI_ON;
+}
+adj_status adji_choose_dual(adj_plan *plan);
+adj_status adji_prepare_dual(adj_plan *plan);
 /* Few queries, which one thread does before another has woken up. */
 bool adji_is_small(const adj_plan *plan);
 

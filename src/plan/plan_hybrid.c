@@ -67,7 +67,7 @@ static adj_status choose_alone(adj_plan *plan, adji_pending_device *device) {
 }
 
 adji_share_options adji_share_of(const adji_tuning *t) {
-  return (adji_share_options){t->share == ADJI_SHARE_FIXED, t->n_large, t->n_cwin, t->n_small, t->n_cpu};
+  return (adji_share_options){t->share == ADJI_SHARE_FIXED, t->n_large, t->n_cwin, t->n_small, t->n_cpu, 0};
 }
 
 /* Builds the trees of the cores, and shares the queries with the devices. */

@@ -42,16 +42,16 @@ double adji_least_range_seconds(const adj_plan *plan) {
 /* Whether a GPU can share queries so that each pair is evaluated once. It does so even where it would not alone, with
  * many points in a cell: cores gain more than the device loses. */
 static bool device_shares_single(const adj_plan *plan, const adji_gpu_worker_options *options) {
-  return plan->self_join && plan->tuning.single != ADJI_OFF && plan->tuning.mirrored != ADJI_OFF &&
-         options->range.single && !plan->device.grid.tensor.use &&
+  return !adji_access_by_point(options->range.points.access) && plan->self_join && plan->tuning.single != ADJI_OFF &&
+         plan->tuning.mirrored != ADJI_OFF && options->range.single && !plan->device.grid.tensor.use &&
          adji_gpu_can_mirror(&plan->measure, plan->join.left->dim);
 }
 
 /* The cores have an index and an estimate. One device makes the rows of what they find; several leave that to the
  * cores. */
 static bool shares_single(const adj_plan *plan, const adji_gpu_worker_options *options) {
-  if (!device_shares_single(plan, options) || !adji_range_index_of(&plan->engine)->symmetric ||
-      plan->choice.algorithm != ADJI_ALGORITHM_GRID)
+  if (!device_shares_single(plan, options) || plan->choice.algorithm != ADJI_ALGORITHM_GRID ||
+      !adji_range_index_of(&plan->engine)->symmetric)
     return false;
   double pairs = plan->estimated_pairs, candidates = plan->estimated_candidates;
   return plan->choice.single ||
@@ -169,12 +169,50 @@ static adj_status share(adj_plan *plan, adji_pending_devices *all, bool single) 
   plan->choice.backend = ADJ_BACKEND_HYBRID;
   plan->choice.single = single;
   plan->choice.staged = false;
-  adji_range_set_single(&plan->engine, single, single);
+  if (!adji_plan_is_dual(plan)) adji_range_set_single(&plan->engine, single, single);
   snprintf(plan->choice.reason, sizeof plan->choice.reason, "cores and %u GPU%s have %s, and share queries %s", count,
            count == 1 ? "" : "s",
            single ? "the same order, in which the first of two points finds the other" : "an index each",
            plan->engine.share.fixed ? "in batches of fixed sizes" : "by what each gets done");
   return ADJ_OK;
+}
+
+/* ---- HEGJoin ---------------------------------------------------------------------------------------- */
+
+/* Results of a batch of the device: as many as it has room for, but at least twice as many batches as streams, so that
+ * it does not take more than half of the queries at once (section 4.2). */
+static double batch_results(const adj_plan *plan, uint32_t streams, double results) {
+  uint64_t room = plan->tuning.batch_size ? plan->tuning.batch_size : ADJI_BATCH_PAIRS;
+  return fmin((double)room, results / (2 * streams));
+}
+
+/* The device makes a queue from its grid, in which the cores have their queries too. If it cannot, the join is shared
+ * by rates. The cores search as planned for them: with `grid`, or with another algorithm that is asked for there. */
+static adj_status share_results(adj_plan *plan, adji_pending_devices *all) {
+  const adji_tuning *t = &plan->tuning;
+  adji_memory *memory = &plan->ctx->memory;
+  adji_range_queue queue = {0};
+  double part = t->sample_part > 0 ? t->sample_part : ADJI_BATCH_SAMPLE, results = 0;
+  uint32_t streams = t->paper_streams ? (uint32_t)t->paper_streams : ADJI_BATCH_STREAMS;
+  adj_status status = adji_pending_wait(&all->each[0]);
+  if (!status) status = adji_gpu_range_worker_queue(&all->each[0].worker, part, streams, &queue);
+  for (uint32_t i = 1; i < all->count && !status; i++) /* the others follow */
+    if (!adji_pending_wait(&all->each[i])) adji_gpu_range_worker_streams(&all->each[i].worker, streams);
+  if (!status) status = adji_range_set_queue(&plan->engine, &queue, &results);
+  adji_range_queue_clear(memory, &queue);
+  if (status == ADJ_E_MEMORY) return status;
+  if (status && all->each[0].worker.destroy) adji_pending_note(&all->each[0], status);
+  bool made = !status;
+  status = share(plan, all, false);
+  if (plan->choice.backend != ADJ_BACKEND_HYBRID)
+    return status ? status : adji_range_set_queue(&plan->engine, NULL, NULL);
+  if (made) plan->engine.share.equal = batch_results(plan, streams, results);
+  if (made)
+    snprintf(plan->choice.reason, sizeof plan->choice.reason,
+             "a GPU takes the queries with the most candidates, in batches of about %.3g results, and the cores those "
+             "with the fewest",
+             plan->engine.share.equal);
+  return status;
 }
 
 static adj_status open_worker(const void *options, uint32_t number, adji_worker *out) {
@@ -222,7 +260,9 @@ static adj_status with_devices(adj_plan *plan, adji_algorithm algorithm) {
   if (!status && beside && !chosen) status = choose_alone(plan, options, &all.each[0], &trial);
   bool shared = plan->choice.backend != ADJ_BACKEND_GPU && plan->engine.order;
   if (!status && shared && !cores_are_quicker(plan, options, &trial))
-    status = shares_single(plan, options) ? share_single(plan, &all, options) : share(plan, &all, false);
+    status = plan->tuning.share == ADJI_SHARE_RESULTS ? share_results(plan, &all)
+             : shares_single(plan, options)           ? share_single(plan, &all, options)
+                                                      : share(plan, &all, false);
   adji_pending_drop(&all);
   adji_note_device(plan);
   if (!status && plan->choice.backend == ADJ_BACKEND_CPU) adji_forget_device(plan);

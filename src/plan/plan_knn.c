@@ -151,10 +151,10 @@ static bool takes_tensor(const adj_plan *plan) {
          adji_tensor_pays(join->left->count, join->right->count, join->k);
 }
 
-/* Whether it had better not. Too few queries to try it first are judged by a sample of the points. */
+/* Whether it had better not, by a sample of the points. Where it may skip tiles the first queries tell. */
 static bool avoids_tensor(const adj_plan *plan) {
-  return !plan->tuning.prefilter && plan->tuning.skip != ADJI_ON && !adji_tensor_is_probed(plan->left->count) &&
-         adji_too_near_for_halves(&plan->join);
+  bool may_skip = plan->left->count >= ADJI_TENSOR_FEWEST_SKIP && plan->left->dim <= ADJI_TENSOR_MOST_SKIP_DIM;
+  return !plan->tuning.prefilter && plan->tuning.skip != ADJI_ON && !may_skip && adji_too_near_for_halves(&plan->join);
 }
 
 adji_knn_request adji_knn_request_of(const adj_plan *plan) {

@@ -241,7 +241,9 @@ adj_status adji_choose_for_cores(adj_plan *plan, adji_algorithm algorithm, adji_
   *out = (adji_cores_choice){0};
   plan->choice.backend = ADJ_BACKEND_CPU;
   adj_status status = ADJ_OK;
-  if (algorithm == ADJI_ALGORITHM_KDTREE || (!algorithm && prefers_tree(plan))) {
+  if (adji_plan_is_dual(plan)) {
+    status = adji_choose_dual(plan);
+  } else if (algorithm == ADJI_ALGORITHM_KDTREE || (!algorithm && prefers_tree(plan))) {
     plan->choice.algorithm = ADJI_ALGORITHM_KDTREE;
     snprintf(plan->choice.reason, sizeof plan->choice.reason, "%s",
              algorithm           ? "asked for"
@@ -256,6 +258,7 @@ adj_status adji_choose_for_cores(adj_plan *plan, adji_algorithm algorithm, adji_
 }
 
 adj_status adji_prepare_cores(adj_plan *plan, adji_cores_choice *chosen) {
+  if (adji_plan_is_dual(plan)) return adji_prepare_dual(plan);
   if (plan->choice.algorithm == ADJI_ALGORITHM_KDTREE) return prepare_tree(plan);
   uint64_t begin = adji_now_ns(), chose = (uint64_t)(plan->plan_s * 1e9);
   adj_status status = build_index(plan, chosen);
@@ -335,7 +338,8 @@ adj_status adji_choose_for_device(const adji_range_question *question, adji_algo
                                 .batch_bytes = tuning->device_batch,
                                 .slots = tuning->streams,
                                 .slices = tuning->slices,
-                                .chunk = tuning->device_chunk};
+                                .chunk = tuning->device_chunk,
+                                .batches = {(uint32_t)tuning->paper_streams, tuning->batch_size, tuning->sample_part}};
   return ADJ_OK;
 }
 

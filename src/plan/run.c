@@ -28,7 +28,7 @@ static void report_device(const adj_plan *plan, const adji_run *run, adj_stats *
   stats->place_s = device->place_s / threads;
   stats->bytes_up = device->bytes_up;
   stats->bytes_down = device->bytes_down;
-  stats->warp_efficiency = device->slots ? (double)run->tally.candidates / (double)device->slots : 0;
+  stats->warp_efficiency = device->slots ? (double)device->compared / (double)device->slots : 0;
   stats->prefilter_queries = device->prefilter.queries;
   stats->prefilter_sums = device->prefilter.sums;
   stats->prefilter_again = device->prefilter.again;
@@ -79,6 +79,9 @@ adj_status adji_finish_run(adj_plan *plan, adji_run *run, uint64_t begin_ns, dou
   mine.imbalance = mean > 0 ? (run->busy_max - mean) / mean : 0;
   mine.estimated_pairs = plan->estimated_pairs;
   mine.estimated_candidates = plan->estimated_candidates;
+  mine.ego_reorder_s = plan->ego.reorder;
+  mine.ego_sort_s = plan->ego.sort;
+  mine.ego_workload_s = plan->ego.workload;
   report_device(plan, run, &mine);
   report_workers(run, &mine, plan->last_workers);
   plan->last = mine;

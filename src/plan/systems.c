@@ -21,7 +21,9 @@ struct adji_system {
 #define BY(metric) ADJI_BIT(ADJ_##metric)
 #define LBJOIN_PAPER \
   "Gallet and Gowanlock, Load Imbalance Mitigation Optimizations for GPU-Accelerated Similarity Joins"
+#define GPU_JOIN_PAPER "Gowanlock and Karsin, GPU Accelerated Similarity Self-Join for Multi-Dimensional Data"
 #define HEGJOIN_PAPER "Gallet and Gowanlock, HEGJoin: Heterogeneous CPU-GPU Epsilon Grids"
+#define SUPER_EGO_PAPER "Kalashnikov, Super-EGO: Fast Multi-Dimensional Similarity Join"
 
 static const adji_system systems[] = {
     {.about = {.name = "lbjoin",
@@ -31,10 +33,58 @@ static const adji_system systems[] = {
                .summary = "range join on a GPU: 8 threads a point, each pair of cells once, heaviest points first",
                .backends = ON(GPU),
                .tuning = "paper.access=lid-unicomp,paper.order=workqueue,paper.point_threads=8",
-               .differences = "the index is built on the GPU; pairs are counted, then written"},
+               .differences = "the index is built on the GPU; pairs are counted, then found again in batches"},
      .algorithm = ADJI_ALGORITHM_GRID,
      .metrics = BY(L2) | BY(L1) | BY(LINF),
      .indexed = 6},
+    {.about = {.name = "super-ego",
+               .kind = ADJ_RANGE,
+               .paper = SUPER_EGO_PAPER,
+               .sections = "HEGJoin 3.2",
+               .summary =
+                   "range join on cores: EGO-sort by qsort, recursion over pairs of sequences that threads share",
+               .backends = ON(CPU),
+               .tuning = "paper.dual=on,paper.reorder=on,paper.sort=qsort,paper.threads=producer,paper.leaf=32",
+               .differences = "any type, not only f32; cells allow for rounding; pairs are counted, then written"},
+     .algorithm = ADJI_ALGORITHM_EGO,
+     .metrics = BY(L2) | BY(L1) | BY(LINF)},
+    {.about = {.name = "sego-new",
+               .kind = ADJ_RANGE,
+               .paper = HEGJOIN_PAPER,
+               .sections = "4.4",
+               .summary = "range join on cores: parallel EGO-sort, queries by workload in batches of 1,024, EGO-Join",
+               .backends = ON(CPU),
+               .tuning =
+                   "paper.dual=on,paper.reorder=on,paper.sort=parallel,paper.threads=queue,paper.leaf=32,batch=1024",
+               .differences =
+                   "any type, not only f64; a radix sort instead of Boost's sample_sort; workload from cells "
+                   "of up to six dimensions; pairs are counted, then written"},
+     .algorithm = ADJI_ALGORITHM_EGO,
+     .metrics = BY(L2) | BY(L1) | BY(LINF)},
+    {.about = {.name = "gpu-join",
+               .kind = ADJ_RANGE,
+               .paper = GPU_JOIN_PAPER,
+               .sections = "4",
+               .summary = "range join on a GPU in many dimensions: six are indexed, by variance; sums are cut short",
+               .backends = ON(GPU),
+               .tuning = "paper.access=full,paper.reorder=on,paper.sortidu=on,paper.shortc=on",
+               .differences = "the index is built on the GPU; pairs are counted, then found again in batches; sums in "
+                              "another order of the dimensions only drop candidates"},
+     .algorithm = ADJI_ALGORITHM_GRID,
+     .metrics = BY(L2) | BY(L1) | BY(LINF),
+     .indexed = 6},
+    {.about = {.name = "hegjoin",
+               .kind = ADJ_RANGE,
+               .paper = HEGJOIN_PAPER,
+               .sections = "4",
+               .summary = "range join on cores and a GPU: one queue by candidates, heaviest points to the GPU",
+               .backends = ON(HYBRID),
+               .tuning = "share=results,paper.access=full,paper.order=workqueue,paper.point_threads=1,"
+                         "paper.batch_size=50000000,batch=1024",
+               .differences = "pairs are counted, then written; batches of the GPU follow each other on one stream"},
+     .algorithm = ADJI_ALGORITHM_GRID,
+     .metrics = BY(L2) | BY(L1) | BY(LINF),
+     .indexed = 8},
 };
 enum { SYSTEMS = sizeof systems / sizeof *systems };
 
@@ -100,6 +150,7 @@ adj_status adji_system_tuning(const adji_system *system, uint32_t dim, const cha
   if (!system) return adji_tuning_parse(text, out);
   const char *tuning = system->about.tuning ? system->about.tuning : "";
   uint32_t indexed = system->indexed < dim ? system->indexed : dim;
+  if (text && strstr(text, "paper.indexed=")) indexed = 0; /* which chooses it */
   if (indexed)
     snprintf(own, sizeof own, "%s%sindexed=%u", tuning, *tuning ? "," : "", indexed);
   else

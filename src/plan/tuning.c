@@ -42,12 +42,15 @@ enum {
 /* A name's value is its place in the list, counted from 1. */
 static const char *const switches[] = {"on", "off", NULL};
 static const char *const prefilters[] = {"off", "codes", "tensor", "gemm", "vnni", "amx", NULL};
-static const char *const shares[] = {"rates", "fixed", NULL};
+static const char *const shares[] = {"rates", "fixed", "results", NULL};
 static const char *const accesses[] = {"tiles", "full", "unicomp", "lid-unicomp", NULL};
 static const char *const orders[] = {"none", "sortbywl", "workqueue", NULL};
+static const char *const indexings[] = {"memory", NULL};
 static const char *const powers[] = {"1", "2", "4", "8", "16", "32", NULL};
 static const char *const leaves[] = {"16", "32", "64", NULL};
 static const char *const distances[] = {"naive", "tiled", "register", NULL};
+static const char *const ego_sorts[] = {"qsort", "parallel", NULL};
+static const char *const ego_threads[] = {"producer", "queue", NULL};
 static const char *const selections[] = {"short", "bound", "bits", "bitonic", "radix", "sample", "sort", NULL};
 
 static const struct setting {
@@ -111,9 +114,13 @@ static adj_status set_number(const struct setting *s, const char *item, size_t l
 static adj_status refuse_name(const struct setting *s, const char *item, size_t length) {
   char text[256];
   size_t used = 0;
-  bool two = !s->names[2];
+  bool one = !s->names[1], two = !one && !s->names[2];
   for (int i = 0; s->names[i] && used < sizeof text; i++) {
-    const char *before = !i ? (two ? "is neither " : "is none of ") : two ? " nor " : s->names[i + 1] ? ", " : " and ";
+    const char *before = one               ? "is not "
+                         : !i              ? (two ? "is neither " : "is none of ")
+                         : two             ? " nor "
+                         : s->names[i + 1] ? ", "
+                                           : " and ";
     used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", before, s->names[i]);
   }
   return refuse(item, length, text);
@@ -186,6 +193,10 @@ static adj_status check_access(const adji_tuning *t) {
                         : t->point_threads && t->access ? "point_threads"
                         : t->shortc                     ? "shortc"
                         : t->sortidu                    ? "sortidu"
+                        : t->indexed_by                 ? "indexed"
+                        : t->paper_streams              ? "streams"
+                        : t->batch_size                 ? "batch_size"
+                        : t->sample_part > 0            ? "sample_part"
                                                         : NULL;
   if (without && !by_point)
     return adji_fail(ADJ_E_ARGUMENT, "tuning: paper.%s= is for paper.access=full, unicomp and lid-unicomp only",
@@ -197,8 +208,13 @@ static adj_status check_access(const adji_tuning *t) {
                      : t->query_hits == ADJI_ON              ? "test.query_hits=on"
                      : t->narrow > 1                         ? "test.narrow="
                      : t->slices > 1                         ? "test.slices="
+                     : t->streams                            ? "test.streams="
                                                              : NULL;
   if (with && by_point) return adji_fail(ADJ_E_ARGUMENT, "tuning: %s is for paper.access=tiles only", with);
+  if (t->indexed && t->indexed_by)
+    return adji_fail(ADJ_E_ARGUMENT, "tuning: of indexed= and paper.indexed= only one can be");
+  if (t->share == ADJI_SHARE_RESULTS && t->access != ADJI_ACCESS_FULL)
+    return adji_fail(ADJ_E_ARGUMENT, "tuning: share=results is for paper.access=full only");
   if (t->access == ADJI_ACCESS_UNICOMP && t->fine > 1)
     return adji_fail(ADJ_E_ARGUMENT, "tuning: fine=%llu: paper.access=unicomp takes cells that are a radius wide",
                      (unsigned long long)t->fine);
@@ -223,12 +239,30 @@ static adj_status check_kernels(const adji_tuning *t) {
   return ADJ_OK;
 }
 
+/* The recursion over pairs of sequences has settings of its own, and compares all candidates as they are. */
+static adj_status check_dual(const adji_tuning *t) {
+  bool dual = t->dual == ADJI_ON;
+  const char *without = t->ego_leaf ? "leaf" : t->ego_sort ? "sort" : t->ego_threads ? "threads" : NULL;
+  if (without && !dual) return adji_fail(ADJ_E_ARGUMENT, "tuning: paper.%s= is for paper.dual=on only", without);
+  const char *with = t->single == ADJI_ON                   ? "single=on"
+                     : t->staged == ADJI_ON                 ? "staged=on"
+                     : t->prefilter == ADJI_PREFILTER_CODES ? "prefilter=codes"
+                     : t->fine > 1                          ? "fine="
+                                                            : NULL;
+  if (with && dual) return adji_fail(ADJ_E_ARGUMENT, "tuning: %s is not for paper.dual=on", with);
+  if (t->batch && t->ego_threads == ADJI_EGO_PRODUCER)
+    return adji_fail(ADJ_E_ARGUMENT, "tuning: batch=%llu: paper.threads=producer has no batches of queries",
+                     (unsigned long long)t->batch);
+  return ADJ_OK;
+}
+
 static adj_status check_together(const adji_tuning *t) {
   if (t->cell > 1 && (t->fine > 1 || t->narrow > 1))
     return adji_fail(ADJ_E_ARGUMENT, "tuning: cell=%g: with %s= cells are a radius wide", t->cell,
                      t->fine > 1 ? "fine" : "test.narrow");
   adj_status status = check_access(t);
   if (!status) status = check_kernels(t);
+  if (!status) status = check_dual(t);
   return status ? status : check_sizes(t);
 }
 
@@ -329,9 +363,22 @@ adj_status adji_tuning_fit(const adji_tuning *t, adji_tuning_scope *to) {
   bool access = adji_access_by_point((adji_access)t->access);
   if (t->point_threads && to->kind == ADJ_RANGE && !access)
     return adji_fail(ADJ_E_ARGUMENT, "tuning: paper.point_threads= is for paper.access=full, unicomp and lid-unicomp");
+  if (t->ego_threads == ADJI_EGO_PRODUCER) left.backends &= CPU;
+  if (!left.backends)
+    return adji_fail(ADJ_E_UNSUPPORTED, "tuning: paper.threads=producer is for the backend cpu, not %s",
+                     adji_backend_name(to->backend));
+  if (access && left.backends & GPU) left.backends = GPU; /* the papers' range joins, unless cores are to take part */
   to->backends = left.backends;
   if (!to->backend && !(left.backends & CPU))
     to->backend = left.backends & HYBRID ? ADJ_BACKEND_HYBRID : ADJ_BACKEND_GPU;
+  if (to->backend == ADJ_BACKEND_HYBRID && t->share != ADJI_SHARE_RESULTS) {
+    const char *queued = t->order > ADJI_WORK_INDEX_ORDER ? "order"
+                         : t->paper_streams               ? "streams"
+                         : t->batch_size                  ? "batch_size"
+                         : t->sample_part > 0             ? "sample_part"
+                                                          : NULL;
+    if (queued) return adji_fail(ADJ_E_ARGUMENT, "tuning: paper.%s= of a hybrid join is for share=results", queued);
+  }
   if (!to->backend && left.backends == CPU) to->backend = ADJ_BACKEND_CPU;
   if (!to->algorithm && to->metric != ADJ_DOT) to->algorithm = narrowed(to->kind, left.algorithms);
   return ADJ_OK;

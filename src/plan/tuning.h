@@ -11,7 +11,11 @@
 typedef enum adji_switch { ADJI_AUTO = 0, ADJI_ON = 1, ADJI_OFF = 2 } adji_switch;
 
 /* How cores and a GPU share a join. */
-typedef enum adji_share_by { ADJI_SHARE_RATES = 1, ADJI_SHARE_FIXED = 2 } adji_share_by;
+typedef enum adji_share_by { ADJI_SHARE_RATES = 1, ADJI_SHARE_FIXED, ADJI_SHARE_RESULTS } adji_share_by;
+
+/* The recursion over pairs of sequences: who sorts, and how threads share the join. */
+typedef enum adji_ego_sorter { ADJI_EGO_QSORT = 1, ADJI_EGO_PARALLEL = 2 } adji_ego_sorter;
+typedef enum adji_ego_threading { ADJI_EGO_PRODUCER = 1, ADJI_EGO_QUEUE = 2 } adji_ego_threading;
 
 /* Every setting: type, kind, member, name, least and most value, names, and the joins it is for. docs/tuning.md says
  * what each does.
@@ -24,7 +28,7 @@ typedef enum adji_share_by { ADJI_SHARE_RATES = 1, ADJI_SHARE_FIXED = 2 } adji_s
   X(uint64_t, NUMBER, batch, "batch", 1, 1e9, NULL, CORES, ANY, CORES, ANY)                          \
   X(uint64_t, NUMBER, buffer, "buffer", 1, 1e15, NULL, EVERYWHERE, ANY, EVERYWHERE, ANY)             \
   X(uint64_t, NUMBER, sample, "sample", 1, 1e9, NULL, PLANNED, ANY, 0, 0)                            \
-  X(uint64_t, NUMBER, indexed, "indexed", 1, 8, NULL, PLANNED, GRID | EGO, 0, 0)                     \
+  X(uint64_t, NUMBER, indexed, "indexed", 1, 10, NULL, PLANNED, GRID | EGO, 0, 0)                    \
   X(double, FACTOR, cell, "cell", 1, 1e6, NULL, PLANNED, GRID | EGO, 0, 0)                           \
   X(uint64_t, NUMBER, fine, "fine", 1, 64, NULL, PLANNED, GRID | EGO, 0, 0)                          \
   X(uint64_t, NAME, single, "single", 0, 0, switches, PLANNED, GRID | EGO | BRUTE, 0, 0)             \
@@ -34,12 +38,16 @@ typedef enum adji_share_by { ADJI_SHARE_RATES = 1, ADJI_SHARE_FIXED = 2 } adji_s
   X(uint64_t, NUMBER, device_batch, "device_batch", 1, 1e12, NULL, DEVICE, ANY, 0, 0)                \
   X(uint64_t, NUMBER, device_chunk, "device_chunk", 1, 1e12, NULL, GPU, ANY, GPU, KDTREE | BRUTE)    \
   X(uint64_t, NUMBER, device_rows, "device_rows", 1, 1e12, NULL, 0, 0, DEVICE, ANY)                  \
-  X(uint64_t, NAME, access, "paper.access", 0, 0, accesses, GPU, GRID, 0, 0)                         \
-  X(uint64_t, NAME, order, "paper.order", 0, 0, orders, GPU, GRID, 0, 0)                             \
-  X(uint64_t, NAME, point_threads, "paper.point_threads", 0, 0, powers, GPU, GRID, DEVICE, GRID)     \
+  X(uint64_t, NAME, access, "paper.access", 0, 0, accesses, DEVICE, GRID, 0, 0)                      \
+  X(uint64_t, NAME, order, "paper.order", 0, 0, orders, DEVICE, GRID, 0, 0)                          \
+  X(uint64_t, NAME, point_threads, "paper.point_threads", 0, 0, powers, DEVICE, GRID, DEVICE, GRID)  \
   X(uint64_t, NAME, reorder, "paper.reorder", 0, 0, switches, PLANNED, GRID | EGO, 0, 0)             \
-  X(uint64_t, NAME, shortc, "paper.shortc", 0, 0, switches, GPU, GRID, 0, 0)                         \
-  X(uint64_t, NAME, sortidu, "paper.sortidu", 0, 0, switches, GPU, GRID, 0, 0)                       \
+  X(uint64_t, NAME, indexed_by, "paper.indexed", 0, 0, indexings, GPU, GRID, 0, 0)                   \
+  X(uint64_t, NAME, shortc, "paper.shortc", 0, 0, switches, DEVICE, GRID, 0, 0)                      \
+  X(uint64_t, NAME, sortidu, "paper.sortidu", 0, 0, switches, DEVICE, GRID, 0, 0)                    \
+  X(uint64_t, NUMBER, paper_streams, "paper.streams", 1, 8, NULL, DEVICE, GRID, 0, 0)                \
+  X(uint64_t, NUMBER, batch_size, "paper.batch_size", 1, 1e9, NULL, DEVICE, GRID, 0, 0)              \
+  X(double, FACTOR, sample_part, "paper.sample_part", 1e-9, 1, NULL, DEVICE, GRID, 0, 0)             \
   X(double, FACTOR, n_large, "paper.n_large", 1e-9, 1, NULL, HYBRID, ANY, HYBRID, TREES)             \
   X(double, FACTOR, n_cwin, "paper.n_cwin", 1e-9, 1, NULL, HYBRID, ANY, HYBRID, TREES)               \
   X(double, FACTOR, n_small, "paper.n_small", 1e-9, 1, NULL, HYBRID, ANY, HYBRID, TREES)             \
@@ -70,7 +78,11 @@ typedef enum adji_share_by { ADJI_SHARE_RATES = 1, ADJI_SHARE_FIXED = 2 } adji_s
   X(uint64_t, NAME, pick, "test.pick", 0, 0, switches, 0, 0, GPU, KDTREE)                            \
   X(uint64_t, NAME, skip, "test.skip", 0, 0, switches, 0, 0, GPU, BRUTE)                             \
   X(uint64_t, NAME, distance, "paper.distance", 0, 0, distances, 0, 0, GPU, BRUTE)                   \
-  X(uint64_t, NAME, select, "paper.select", 0, 0, selections, 0, 0, GPU, BRUTE)
+  X(uint64_t, NAME, select, "paper.select", 0, 0, selections, 0, 0, GPU, BRUTE)                      \
+  X(uint64_t, NAME, dual, "paper.dual", 0, 0, switches, CORES, EGO, 0, 0)                            \
+  X(uint64_t, NUMBER, ego_leaf, "paper.leaf", 1, 65536, NULL, CORES, EGO, 0, 0)                      \
+  X(uint64_t, NAME, ego_sort, "paper.sort", 0, 0, ego_sorts, CORES, EGO, 0, 0)                       \
+  X(uint64_t, NAME, ego_threads, "paper.threads", 0, 0, ego_threads, CORES, EGO, 0, 0)
 
 /* 0 means: the planner decides. */
 typedef struct adji_tuning {

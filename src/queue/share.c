@@ -43,7 +43,7 @@ void adji_share_init(adji_share *share, const adji_share_options *options, doubl
 }
 
 void adji_share_expect(adji_share *share, const double *rates) {
-  if (share->options.fixed || !(rates[0] > 0)) return;
+  if (share->options.fixed || share->options.equal > 0 || !(rates[0] > 0)) return;
   share->cpu.work = rates[0] * EXPECTED_S;
   share->cpu.seconds = EXPECTED_S;
   for (uint32_t d = 0; d < share->devices; d++) {
@@ -133,11 +133,13 @@ static bool too_late(const adji_share *share, double now, double remaining, doub
 /* ---- Both ------------------------------------------------------------------------------------------- */
 
 double adji_share_for_device(const adji_share *share, uint32_t d, double now, double remaining, double next) {
+  if (share->options.equal > 0) return share->options.equal;
   return share->options.fixed ? fixed_for_device(share, d, remaining)
                               : rated_for_device(share, d, now, remaining, next);
 }
 
 double adji_share_for_lane(const adji_share *share, double now, double remaining, double next) {
+  if (share->options.equal > 0) return next;
   if (share->options.fixed) return halved_at_the_end(share, share->options.cpu, remaining);
   bool devices = false;
   for (uint32_t d = 0; d < share->devices; d++)

@@ -9,6 +9,9 @@
  * take one batch of the queue at a time. A worker takes nothing if the others would finish everything before it were
  * done.
  *
+ * By equal results, as in HEGJoin (4.2): the work of a batch is the number of its results, estimated, and every batch
+ * of a device has as many. Cores take one batch of the queue at a time.
+ *
  * By fixed sizes, those of HybridKNN-Join (4.5) and HEGJoin (4.1): fractions of the whole work. A device gets large
  * batches, each half of the one before, as long as a part of the work remains that is reserved for cores; then small
  * ones. Sizes are halved for the last 5 %.
@@ -29,6 +32,7 @@ typedef struct adji_share_options {
   double reserved; /* for cores, while batches are large                          */
   double small;    /* of the batches after these                                  */
   double cpu;      /* of those of a core                                          */
+  double equal;    /* work of each batch of a device; 0: sizes or rates           */
 } adji_share_options;
 
 /* What one kind of worker did, and has to do. */

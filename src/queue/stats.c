@@ -14,6 +14,7 @@ static void accumulate(adji_device_stats *to, const adji_device_stats *more, int
   to->bytes_up += s * more->bytes_up;
   to->bytes_down += s * more->bytes_down;
   to->slots += s * more->slots;
+  to->compared += s * more->compared;
   to->prefilter.queries += s * more->prefilter.queries;
   to->prefilter.sums += s * more->prefilter.sums;
   to->prefilter.again += s * more->prefilter.again;

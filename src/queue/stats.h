@@ -46,7 +46,7 @@ typedef struct adji_device_stats {
   double up_s, down_s;           /* waiting for copies to the device, and back */
   double place_s;                /* putting what arrived into place            */
   uint64_t bytes_up, bytes_down; /* points; counts and pairs                   */
-  uint64_t slots;                /* comparisons that warps had lanes for       */
+  uint64_t slots, compared;      /* comparisons that warps had lanes for, where kernels count these, and made */
   adji_knn_grid_stats grid;
   adji_prefilter_stats prefilter;
 } adji_device_stats;

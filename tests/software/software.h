@@ -127,7 +127,7 @@ void adji_software_sort(adji_software_entry *entries, uint64_t count, adj_order 
 void adji_software_put(adj_type type, const adji_software_entry *entries, uint64_t count, uint64_t at, uint32_t *ids,
                        void *sums);
 
-/* ---- Range joins: software_range.c, software_lists.c -------------------------------------------------- */
+/* ---- Range joins: software_range.c, software_lists.c, software_batches.c ------------------------------ */
 
 /* Entries that a count has kept for fills: pairs of row and id, and their sums. */
 typedef struct adji_software_kept {
@@ -144,7 +144,9 @@ typedef struct adji_software_range {
   adji_software_sets sets;
   uint64_t rows; /* of the result */
   adji_software_block order, degrees, offsets;
+  adji_software_block queue_rows, queue_counts; /* adji_gpu_range_make_queue */
   bool single, whole, mirrored, checks_left;
+  adji_point_options points;
   uint64_t single_pairs;
   adji_software_kept kept;
   uint64_t added; /* to what was kept, by the host; the last ones */

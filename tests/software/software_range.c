@@ -66,6 +66,7 @@ adj_status adji_gpu_range_open(adji_gpu *gpu, const adji_gpu_range_options *opti
   if (!r) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
   r->gpu = gpu;
   r->checks_left = options->checks_left;
+  r->points = options->points;
   r->single = options->single;
   r->whole = options->tile_hit_candidates > 0 || options->query_hits;
   r->single_pairs = options->single_pairs;
@@ -104,6 +105,7 @@ void adji_gpu_range_close(adji_gpu_range *range) {
   adji_software_free(gpu, &r->order);
   adji_software_free(gpu, &r->degrees);
   adji_software_free(gpu, &r->offsets);
+  adji_gpu_range_forget_queue(range);
   adji_software_sets_close(gpu, &r->sets);
   free(r);
 }
@@ -186,6 +188,7 @@ static adj_status add_up(adji_software_range *r) {
   uint64_t *offsets = r->offsets.at;
   offsets[0] = 0;
   r->counted = (adji_gpu_counted){.candidates = r->found.candidates};
+  if (adji_access_by_point(r->points.access)) r->counted.slots = 2 * r->counted.candidates;
   for (uint64_t i = 0; i < r->rows; i++) {
     offsets[i + 1] = offsets[i] + degrees[i];
     if (degrees[i] > r->counted.longest) r->counted.longest = degrees[i];
@@ -314,6 +317,36 @@ adj_status adji_gpu_range_sample(adji_gpu_range *range, uint64_t sample, double 
   *candidates = (double)r->rows * (double)r->sets.right.count;
   adji_software_worked(&r->work, begin);
   return ADJ_OK;
+}
+
+/* All queries have as many candidates, so any order is one by candidates. */
+static adj_status make_queue(adji_software_range *r, uint64_t step, uint64_t samples) {
+  adj_status status = adji_software_get(r->gpu, r->rows * 4, "queue", &r->queue_rows);
+  if (!status) status = adji_software_get(r->gpu, samples * 4, "queue", &r->queue_counts);
+  adji_software_entry *row = status ? NULL : adji_software_make_row(&r->sets);
+  if (!row) return status ? status : ADJ_E_MEMORY;
+  uint32_t *rows = r->queue_rows.at, *counts = r->queue_counts.at;
+  for (uint64_t i = 0; i < r->rows; i++)
+    rows[i] = (uint32_t)(i % 2 ? i / 2 : r->rows - 1 - i / 2);
+  for (uint64_t i = 0; i < samples; i++)
+    counts[i] = (uint32_t)adji_software_find(&r->sets, rows[i * step], row);
+  free(row);
+  return ADJ_OK;
+}
+
+adj_status adji_gpu_range_make_queue(adji_gpu_range *range, double part, adji_gpu_queue *out) {
+  adji_software_range *r = range_of(range);
+  uint64_t step = adji_queue_step(r->rows, part), samples = (r->rows + step - 1) / step;
+  adji_gpu_range_forget_queue(range);
+  adj_status status = adji_software_launch(r->gpu, "range_make_queue");
+  if (!status) status = make_queue(r, step, samples);
+  if (!status) *out = (adji_gpu_queue){r->queue_rows.at, r->queue_counts.at, samples, step};
+  return status;
+}
+
+void adji_gpu_range_forget_queue(adji_gpu_range *range) {
+  adji_software_free(range_of(range)->gpu, &range_of(range)->queue_rows);
+  adji_software_free(range_of(range)->gpu, &range_of(range)->queue_counts);
 }
 
 adj_status adji_gpu_range_copy_degrees(adji_gpu_range *range, uint32_t *to) {

@@ -59,7 +59,7 @@ static adj_status search_batch(adji_gpu_brute *b, const adji_brute_job *job) {
 
 /* Points in tree order take about 2 ns each, and a query with brute force 0.25 ns a point. So a join of fewer queries
  * could lose more than some per cent where nothing can be skipped. */
-static const uint64_t FEWEST_SKIP_QUERIES = UINT64_C(1) << 18, FEWEST_SKIP_PAIRS = UINT64_C(1) << 38;
+static const uint64_t FEWEST_SKIP_PAIRS = UINT64_C(1) << 38;
 
 /* The part of all tiles that a batch may scan. If it scans more, the others do without lists of tiles. */
 static const double MOST_SCANNED = 0.8;
@@ -76,7 +76,7 @@ bool adji_brute_may_skip(const adji_gpu_brute *b, uint64_t queries) {
   if (choice->skip == ADJI_SKIP_OFF || b->skip_fails || !adji_brute_is_whole(&b->right) || !tensor) return false;
   if (!b->gpu->tensor.holds || !adji_tensor_can(&job) || job.dim > ADJI_TENSOR_MOST_SKIP_DIM) return false;
   return choice->skip == ADJI_SKIP_ON ||
-         (queries >= FEWEST_SKIP_QUERIES && queries >= FEWEST_SKIP_PAIRS / b->right.count);
+         (queries >= ADJI_TENSOR_FEWEST_SKIP && queries >= FEWEST_SKIP_PAIRS / b->right.count);
 }
 
 /* Whether batches scan so many tiles that the others had better do without lists of them. */

@@ -43,6 +43,8 @@ enum {
  * part of the points, so is selecting from a matrix: 10,000 points in 128 dimensions with k = 1,000 took an H200 4.4 ms
  * instead of 9.1. */
 enum { ADJI_TENSOR_FEW_QUERIES = 64, ADJI_TENSOR_FEW_POINTS = 2048, ADJI_TENSOR_LEAST_PART = 24 };
+/* In tree order it skips tiles of points, in up to ADJI_TENSOR_MOST_SKIP_DIM dimensions and from so many queries on. */
+enum { ADJI_TENSOR_FEWEST_SKIP = 1 << 18 };
 /* Of more queries than four times that, so many are tried first (brute_join_method.cu). */
 enum { ADJI_TENSOR_PROBED = 8192 };
 static inline bool adji_tensor_is_probed(uint64_t queries) {

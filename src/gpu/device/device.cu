@@ -288,7 +288,7 @@ void adji_gpu_quiesce(adji_gpu *gpu) {
   cudaGetLastError();
 }
 
-static adji_totals totals_of(const uint64_t *answers) {
+adji_totals adji_totals_of(const uint64_t *answers) {
   adji_totals t = {};
   const uint64_t *spread = answers + ADJI_ANSWER_SPREAD;
   for (int i = 0; i < ADJI_SPREAD; i++) {
@@ -302,7 +302,7 @@ static adji_totals totals_of(const uint64_t *answers) {
 }
 
 adji_totals adji_answer_totals(const adji_gpu *gpu) {
-  return totals_of(gpu->answers);
+  return adji_totals_of(gpu->answers);
 }
 
 static uint64_t *kept_answers(const adji_gpu *gpu, uint32_t which) {
@@ -316,7 +316,7 @@ adj_status adji_answers_keep(adji_gpu *gpu, cudaStream_t stream, uint32_t which)
 }
 
 adji_totals adji_totals_kept(const adji_gpu *gpu, uint32_t which) {
-  return totals_of(kept_answers(gpu, which));
+  return adji_totals_of(kept_answers(gpu, which));
 }
 
 uint64_t adji_answer_kept(const adji_gpu *gpu, uint32_t which, int answer) {

@@ -122,7 +122,8 @@ void adji_stage_free(adji_stage *stage);
 adj_status adji_answer_clear(adji_gpu *gpu, cudaStream_t stream, int which, int many);
 adj_status adji_answers_fetch(adji_gpu *gpu, cudaStream_t stream);
 
-/* Of the answers fetched last. */
+/* Of ADJI_ANSWERS numbers on the host; of the answers fetched last. */
+adji_totals adji_totals_of(const uint64_t *answers);
 adji_totals adji_answer_totals(const adji_gpu *gpu);
 
 /* The same without waiting: saves the answers at this point of the stream. There is room for ADJI_KEPT_ANSWERS of

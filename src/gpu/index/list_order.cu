@@ -104,7 +104,8 @@ adj_status adji_order_queries(adji_gpu *gpu, const adji_order_list *list, uint64
     *count = gpu->answers[ADJI_ANSWER_ITEMS];
     std::swap(queries.keys, queries.other_keys);
   }
-  if (!status && *count) status = adji_sort_pairs(gpu, list->temporary, &queries, *count, bits_of(list->rows));
+  if (!status && *count && !list->as_given)
+    status = adji_sort_pairs(gpu, list->temporary, &queries, *count, bits_of(list->rows));
   *out = queries.keys;
   if (status || !*count) return status;
   find_rows<<<adji_blocks_for(*count, THREADS), THREADS, 0, gpu->compute>>>(*out, *count, list->wanted.ids, rows);

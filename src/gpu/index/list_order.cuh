@@ -39,10 +39,11 @@ typedef struct adji_order_list {
   uint64_t rows;         /* all of them */
   adji_block *queries;   /* two blocks, each with room for all queries of the ranges */
   adji_block *temporary; /* of CUB */
+  bool as_given;         /* the queries stay in the host's order */
 } adji_order_list;
 
-/* The positions of the wanted queries of the ranges, ascending, so that consecutive ones are neighbours. *out is in
- * one of the blocks; rows: their rows. *count: in, the queries of the ranges; out, those of the list. */
+/* The positions of the wanted queries of the ranges, ascending, so that consecutive ones are neighbours, or as given.
+ * *out is in one of the blocks; rows: their rows. *count: in, the queries of the ranges; out, those of the list. */
 adj_status adji_order_queries(adji_gpu *gpu, const adji_order_list *list, uint64_t *count, uint32_t **out,
                               uint32_t *rows);
 

@@ -18,11 +18,37 @@ typedef struct adji_per_point {
   adji_block order;     /* positions of the left index, most work first; made by the first count if requested */
   adji_block cursors;   /* entries that the rows of a window have so far */
   adji_block temporary; /* for CUB */
+  adji_block dims;      /* the order of the dimensions, if there is one */
 } adji_per_point;
+
+/* Queries of a job: `count` of them, number first, first + step and so on. Their entries go to rows and ids, and to the
+ * job's sums unless these are NULL, one behind the other in any order; those of rows outside of the job's are dropped.
+ * Device memory. answers: as the device's own (enum adji_answer), 0 before the launch. ADJI_ANSWER_CACHE becomes the
+ * number of entries, which may be more than there is room for; comparisons and slots are added to the totals. */
+typedef struct adji_point_batch {
+  uint64_t first, step, count;
+  uint32_t *rows, *ids;
+  uint64_t room;
+  unsigned long long *answers;
+} adji_point_batch;
+
+/* Runs a batch on a stream. job->queries: the queries that are counted here, NULL: positions. */
+adj_status adji_per_point_batch(adji_gpu *gpu, cudaStream_t stream, const adji_per_point *state,
+                                const adji_tiles_job *job, const adji_point_batch *batch);
+
+/* The queue of HEGJoin: the rows of all queries, most work first, and the counts of every step-th of them. All memory
+ * is on the device; rows has room for all queries, queries and counts for the samples. job counts, with degrees that
+ * are 0. */
+typedef struct adji_point_queue {
+  uint32_t *rows, *queries, *counts;
+  uint64_t samples, step;
+} adji_point_queue;
+adj_status adji_per_point_queue(adji_gpu *gpu, adji_per_point *state, adji_tiles_job *job, const adji_point_queue *out);
 
 /* Does what adji_tiles_run() does, on the compute stream, with these differences. Row chunks are not supported. Only
  * rows job->first_row .. end_row - 1 are written, whatever the queries find; where pairs of cells are met once, the
  * queries must then be all of them. Rows are unordered. */
+adj_status adji_per_point_open(adji_gpu *gpu, const adji_point_options *options, uint32_t dim, adji_per_point *state);
 adj_status adji_per_point_run(adji_gpu *gpu, adji_per_point *state, const adji_tiles_job *job);
 void adji_per_point_clear(adji_gpu *gpu, adji_per_point *state);
 

@@ -18,11 +18,15 @@
  *   3. compare    the lanes of a group take the candidates of the range in turn
  *   4. account    lanes add up what they counted
  *
- * While counting, the lanes of a warp stay converged from visit to visit. The slots of a warp, the comparisons it could
- * have made without waiting lanes, are then 32 times the largest number of comparisons of a lane, summed over the
- * visits.
+ * The lanes of a warp meet at every visit. The slots of a warp, the comparisons it could have made without waiting
+ * lanes, are then 32 times the largest number of comparisons of a lane, summed over the visits. Counts and batches
+ * report them.
  *
- * Filling: an atomic counter per row gives an entry its place. It is written only if the row has room.
+ * Filling rows: an atomic counter per row gives an entry its place. It is written only if the row has room.
+ *
+ * Filling a batch: one atomic counter gives entries, (row, id), their places one behind the other, as in the papers.
+ * The lanes that found something at the same time take places together. Entries beyond the room are counted, and not
+ * written.
  *
  * Limits: latency of scattered reads, and lanes that wait for the longest of their warp; sorted queries reduce the
  * latter.
@@ -33,6 +37,10 @@
 
 #include "gpu/range/tiles_kernel.cuh"
 #include "gpu/shared/arrays.cuh"
+
+extern "C" {
+#include "gpu/papers/reorder.h"
+}
 
 namespace {
 
@@ -45,6 +53,8 @@ struct points {
   adji_access access;
   uint32_t thread_bits; /* log2 of the threads per query */
   bool shortc, sortidu;
+  const uint32_t *dims; /* of the filter of reorder.h, or NULL */
+  T dims_limit;         /* its limit */
   uint32_t sort_dim;
   adji_strides strides;
   uint32_t width;                   /* cells of a row that are visited: 2 * reach + 1 */
@@ -54,6 +64,7 @@ struct points {
   unsigned long long *head;         /* of the queue, or NULL */
   uint32_t *cursors;                /* filling: entries so far of row first_row + i */
   uint64_t first_row, end_row;
+  adji_point_batch batch; /* rows NULL: queries are all of the launch, and entries go to their rows */
 };
 
 /* ---- Metrics --------------------------------------------------------------------------------- */
@@ -148,11 +159,28 @@ struct tally {
   uint64_t turns;      /* slots of this lane, see above */
 };
 
-/* The canonical sum, with SHORTC or without. Instances for a fixed dimension never abandon a sum. */
+/* REORDER with SHORTC: whether the sum in another order of the dimensions proves that the candidate does not belong
+ * (gpu/papers/reorder.h). Coordinates of a dimension are side by side in the index, so this reads them as if they were
+ * stored in that order. */
+template <class W, class T>
+__device__ __forceinline__ bool reordered_drops(const points<T> &job, uint32_t query, uint32_t position) {
+  const tiles<T> &t = job.common;
+  T s = 0;
+  for (uint32_t i = 0; i < t.dim; i++) {
+    uint32_t j = job.dims[i];
+    s = add_term_of_point<W>(t, s, t.left.at(query, j), t.right.at(position, j), j);
+    if (s > job.dims_limit) return true;
+  }
+  return false;
+}
+
+/* The canonical sum, with SHORTC or without; a larger number where REORDER drops the candidate. Instances for a fixed
+ * dimension never abandon a sum. */
 template <class W, class T, int DIM>
 __device__ __forceinline__ T point_sum(const points<T> &job, const own<T, DIM> &mine, uint32_t position) {
   const tiles<T> &t = job.common;
   T s = 0, c[W::WIDTH ? W::WIDTH : 1];
+  if (!DIM && job.dims && reordered_drops<W>(job, mine.position, position)) return job.dims_limit;
   if (DIM) load_point<W>(t.right, position, c);
 #pragma unroll
   for (int j = 0; j < DIM; j++)
@@ -164,15 +192,34 @@ __device__ __forceinline__ T point_sum(const points<T> &job, const own<T, DIM> &
   return is_dot<W>(t) ? adji_gpu_finish<ADJI_STEP_DOT>(s) : s;
 }
 
+/* Appends an entry to those of the batch. The lanes that happen to be here together take their places at once. */
+template <class W, class T>
+__device__ __forceinline__ void append_entry(const points<T> &job, uint32_t row, uint32_t id, T s) {
+  uint32_t here = __activemask(), lane = threadIdx.x % ADJI_WARP, leader = __ffs(static_cast<int>(here)) - 1;
+  unsigned long long first = 0;
+  if (lane == leader)
+    first = atomicAdd(job.batch.answers + ADJI_ANSWER_CACHE, static_cast<unsigned long long>(__popc(here)));
+  first = __shfl_sync(here, first, static_cast<int>(leader));
+  uint64_t at = first + __popc(here & ((1u << lane) - 1));
+  if (at >= job.batch.room) return;
+  job.batch.rows[at] = row;
+  job.common.ids[at] = id;
+  if (W::SUMS) job.common.sums[at] = s;
+}
+
 /* Writes an entry of a row, if the row is being filled and has room. */
 template <class W, class T>
 __device__ __forceinline__ void put_entry(const points<T> &job, uint32_t row, uint32_t id, T s) {
   if (row < job.first_row || row >= job.end_row) return;
+  if (job.batch.rows) {
+    append_entry<W>(job, row, id, s);
+    return;
+  }
   uint32_t entry = atomicAdd(job.cursors + (row - job.first_row), 1u);
-  uint64_t begin = job.common.offsets[row], end = job.common.offsets[row + UINT64_C(1)];
-  if (entry >= end - begin) return;
-  job.common.ids[begin - job.common.base + entry] = id;
-  if (W::SUMS) job.common.sums[begin - job.common.base + entry] = s;
+  const uint64_t *bounds = bounds_of(job.common, row);
+  if (entry >= bounds[1] - bounds[0]) return;
+  job.common.ids[bounds[0] - job.common.base + entry] = id;
+  if (W::SUMS) job.common.sums[bounds[0] - job.common.base + entry] = s;
 }
 
 template <class W, class T, int DIM>
@@ -206,7 +253,7 @@ __device__ __forceinline__ void visit_all(const points<T> &job, const own<T, DIM
     if (active) r = range_of_visit(job, mine.cell_row, mine.cell, odd, visit, &both);
     if (job.sortidu && r.count) r = narrow<W>(job, mine.position, r);
     uint32_t turns = r.count > member ? ((r.count - member - 1) >> job.thread_bits) + 1 : 0;
-    if (!W::FILL) {
+    if (!W::FILL || job.batch.rows) {
       sum->candidates += turns;
       sum->turns += __reduce_max_sync(ALL_LANES, turns);
     }
@@ -214,6 +261,12 @@ __device__ __forceinline__ void visit_all(const points<T> &job, const own<T, DIM
     for (uint32_t remaining = turns; remaining; remaining--, position += threads)
       meet_candidate<W>(job, mine, position, both, sum);
   }
+}
+
+/* Step 4: comparisons and slots. */
+__device__ __forceinline__ void account_effort(unsigned long long *spread, const tally &sum, uint32_t lane) {
+  adji_answer_add(spread + ADJI_SPREAD, sum.candidates, lane);
+  adji_answer_add(spread + 4 * ADJI_SPREAD, sum.turns, lane);
 }
 
 /* Step 4, counting: rows and totals. The query itself is among its candidates once and is subtracted here. */
@@ -230,8 +283,7 @@ __device__ __forceinline__ void account_count(const points<T> &job, const own<T,
   if (first && t.degrees && !adji_access_mirrors(job.access)) t.degrees[mine.row] = found;
   if (first && t.degrees && adji_access_mirrors(job.access) && found) atomicAdd(t.degrees + mine.row, found);
   adji_answer_add(t.spread_answers, (first ? found : 0) + sum.mirrored, lane);
-  adji_answer_add(t.spread_answers + ADJI_SPREAD, sum.candidates, lane);
-  adji_answer_add(t.spread_answers + 4 * ADJI_SPREAD, sum.turns, lane);
+  account_effort(t.spread_answers, sum, lane);
 }
 
 template <class W>
@@ -245,12 +297,13 @@ __global__ void __launch_bounds__(POINT_BLOCK, 4) join_points(const points<typen
     first = __shfl_sync(ALL_LANES, taken, 0);
   }
   uint64_t query = first + (lane >> job.thread_bits);
-  bool active = query < job.common.query_count;
+  bool active = query < job.batch.count;
   if (!__any_sync(ALL_LANES, active)) return;
-  own<T, W::DIM> mine = open_query<W>(job.common, query, active);
+  own<T, W::DIM> mine = open_query<W>(job.common, job.batch.first + query * job.batch.step, active);
   tally sum = {0, 0, 0, 0};
   visit_all<W>(job, mine, active, lane, &sum);
   if (!W::FILL) account_count<W>(job, mine, active, lane, sum);
+  if (W::FILL && job.batch.rows) account_effort(job.batch.answers + ADJI_ANSWER_SPREAD, sum, lane);
 }
 
 /* ---- Launching ------------------------------------------------------------------------------- */
@@ -258,6 +311,7 @@ __global__ void __launch_bounds__(POINT_BLOCK, 4) join_points(const points<typen
 template <class T>
 points<T> make_points(adji_gpu *gpu, const adji_per_point *state, const adji_tiles_job *job) {
   const adji_point_options *options = &state->options;
+  adji_point_batch whole = {0, 1, job->query_count, NULL, NULL, 0, NULL};
   points<T> p = {};
   p.common = with_types<T>(job);
   p.common.exact = true; /* no cell is visited twice */
@@ -265,6 +319,10 @@ points<T> make_points(adji_gpu *gpu, const adji_per_point *state, const adji_til
   for (uint32_t threads = options->threads; threads > 1; threads /= 2)
     p.thread_bits++;
   p.shortc = options->shortc;
+  if (state->dims.at && p.shortc && job->measure->step != ADJI_STEP_DOT) {
+    p.dims = adji_at<uint32_t>(state->dims);
+    p.dims_limit = static_cast<T>(adji_reordered_limit(job->type, job->limit, job->dim));
+  }
   p.sortidu = p.by_cell = options->sortidu;
   p.sort_dim = options->sort_dim;
   p.strides.axes = job->grid->axis_count;
@@ -279,14 +337,15 @@ points<T> make_points(adji_gpu *gpu, const adji_per_point *state, const adji_til
   p.cursors = adji_at<uint32_t>(state->cursors);
   p.first_row = job->first_row;
   p.end_row = job->end_row;
+  p.batch = whole;
   return p;
 }
 
 template <class W>
-adj_status launch_points(adji_gpu *gpu, const points<typename W::T> &job) {
+adj_status launch_points(adji_gpu *gpu, cudaStream_t stream, const points<typename W::T> &job) {
   uint64_t queries = POINT_BLOCK >> job.thread_bits; /* per block */
-  uint32_t blocks = static_cast<uint32_t>((job.common.query_count + queries - 1) / queries);
-  join_points<W><<<blocks, POINT_BLOCK, 0, gpu->compute>>>(job);
+  uint32_t blocks = static_cast<uint32_t>((job.batch.count + queries - 1) / queries);
+  join_points<W><<<blocks, POINT_BLOCK, 0, stream>>>(job);
   ADJI_LAUNCHED(gpu, "join_points");
   return ADJ_OK;
 }
@@ -334,6 +393,12 @@ static __global__ void weigh_points(const void *numbers, bool wide, uint64_t cou
   positions[i] = static_cast<uint32_t>(i);
 }
 
+/* The row of each position. One thread per position. */
+static __global__ void find_rows(const uint32_t *positions, uint64_t count, const uint32_t *ids, uint32_t *rows) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i < count) rows[i] = ids[positions[i]];
+}
+
 template <class T>
 static adj_status weigh(adji_gpu *gpu, const adji_per_point *state, const adji_tiles_job *job, uint32_t *work) {
   points<T> typed = make_points<T>(gpu, state, job);
@@ -345,7 +410,7 @@ static adj_status weigh(adji_gpu *gpu, const adji_per_point *state, const adji_t
 
 /* keys: two numbers per position. positions: as large as the order. */
 static adj_status sort_by_work(adji_gpu *gpu, adji_per_point *state, const adji_tiles_job *job, uint32_t *keys,
-                               adji_block *positions) {
+                               adji_block *positions, uint32_t *rows) {
   uint64_t count = job->left->count;
   uint32_t *work = keys + count;
   adj_status status = job->type == ADJ_F64 ? weigh<double>(gpu, state, job, work) : weigh<float>(gpu, state, job, work);
@@ -356,17 +421,22 @@ static adj_status sort_by_work(adji_gpu *gpu, adji_per_point *state, const adji_
   adji_pairs<uint32_t> pairs = {keys, work, adji_at<uint32_t>(*positions), adji_at<uint32_t>(state->order)};
   status = adji_sort_pairs(gpu, &state->temporary, &pairs, count, 32);
   if (pairs.values == positions->at) std::swap(state->order, *positions);
-  return status;
+  if (status || !rows) return status;
+  find_rows<<<adji_blocks_for(count, THREADS), THREADS, 0, gpu->compute>>>(adji_at<uint32_t>(state->order), count,
+                                                                           job->left->ids, rows);
+  ADJI_LAUNCHED(gpu, "find_rows");
+  return ADJ_OK;
 }
 
-/* Memory: 4 bytes per query, and 12 more while sorting. */
-static adj_status find_order(adji_gpu *gpu, adji_per_point *state, const adji_tiles_job *job) {
+/* rows, unless NULL: receives the rows of the queries in that order. Memory: 4 bytes per query, and 12 more while
+ * sorting. */
+static adj_status find_order(adji_gpu *gpu, adji_per_point *state, const adji_tiles_job *job, uint32_t *rows) {
   adji_block keys = {}, positions = {};
   uint64_t bytes = job->left->count * 4;
   adj_status status = adji_block_get(gpu, gpu->compute, bytes, "order of the queries", &state->order);
   if (!status) status = adji_block_get(gpu, gpu->compute, bytes, "order of the queries", &positions);
   if (!status) status = adji_block_get(gpu, gpu->compute, 2 * bytes, "order of the queries", &keys);
-  if (!status) status = sort_by_work(gpu, state, job, adji_at<uint32_t>(keys), &positions);
+  if (!status) status = sort_by_work(gpu, state, job, adji_at<uint32_t>(keys), &positions, rows);
   adji_block_free(gpu, gpu->compute, &keys);
   adji_block_free(gpu, gpu->compute, &positions);
   if (status) adji_block_free(gpu, gpu->compute, &state->order);
@@ -390,9 +460,28 @@ static __global__ void check_cursors(const uint64_t *offsets, uint64_t first_row
   if (threadIdx.x == 0 && many) atomicAdd(broken + blockIdx.x % ADJI_SPREAD, static_cast<unsigned long long>(many));
 }
 
+/* The same for the rows of a list, which have bounds. One thread per query. */
+static __global__ void check_listed(const uint32_t *queries, uint64_t count, const uint32_t *ids,
+                                    const ulonglong2 *bounds, const uint32_t *cursors, unsigned long long *broken) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  bool wrong = false;
+  if (i < count) {
+    uint32_t row = ids[queries[i]];
+    ulonglong2 row_bounds = bounds[row];
+    wrong = cursors[row] != row_bounds.y - row_bounds.x;
+  }
+  int many = __syncthreads_count(wrong);
+  if (threadIdx.x == 0 && many) atomicAdd(broken + blockIdx.x % ADJI_SPREAD, static_cast<unsigned long long>(many));
+}
+
 static adj_status account_rows(adji_gpu *gpu, const adji_per_point *state, const adji_tiles_job *job) {
   unsigned long long *spread = adji_answer_at(gpu, ADJI_ANSWER_SPREAD);
-  if (job->ids) {
+  if (job->ids && job->apart) {
+    check_listed<<<adji_blocks_for(job->query_count, THREADS), THREADS, 0, gpu->compute>>>(
+        job->queries, job->query_count, job->left->ids, reinterpret_cast<const ulonglong2 *>(job->offsets),
+        adji_at<uint32_t>(state->cursors), spread + 2 * ADJI_SPREAD);
+    ADJI_LAUNCHED(gpu, "check_listed");
+  } else if (job->ids) {
     uint64_t rows = job->end_row - job->first_row;
     check_cursors<<<adji_blocks_for(rows, THREADS), THREADS, 0, gpu->compute>>>(
         job->offsets, job->first_row, rows, adji_at<uint32_t>(state->cursors), spread + 2 * ADJI_SPREAD);
@@ -417,42 +506,108 @@ static adj_status clear_cursors(adji_gpu *gpu, adji_per_point *state, const adji
 }
 
 template <class T, int STEP, int DIM>
-static adj_status launch_instance(adji_gpu *gpu, const points<T> &job) {
-  if (!job.common.ids) return launch_points<what<T, STEP, DIM, COUNT, EVERYWHERE>>(gpu, job);
-  if (!job.common.sums) return launch_points<what<T, STEP, DIM, IDS, EVERYWHERE>>(gpu, job);
-  return launch_points<what<T, STEP, DIM, IDS_AND_SUMS, EVERYWHERE>>(gpu, job);
+static adj_status launch_instance(adji_gpu *gpu, cudaStream_t stream, const points<T> &job) {
+  if (!job.common.ids) return launch_points<what<T, STEP, DIM, COUNT, EVERYWHERE>>(gpu, stream, job);
+  if (!job.common.sums) return launch_points<what<T, STEP, DIM, IDS, EVERYWHERE>>(gpu, stream, job);
+  return launch_points<what<T, STEP, DIM, IDS_AND_SUMS, EVERYWHERE>>(gpu, stream, job);
 }
 
 /* L2 in f32 has instances for the papers' dimensions. Abandoning sums (SHORTC) uses the one for any dimension. */
 template <class T>
-static adj_status launch(adji_gpu *gpu, const adji_per_point *state, const adji_tiles_job *job) {
-  points<T> typed = make_points<T>(gpu, state, job);
-  if (job->measure->step != ADJI_STEP_L2) return launch_instance<T, RARE_STEP, 0>(gpu, typed);
+static adj_status launch(adji_gpu *gpu, cudaStream_t stream, const adji_tiles_job *job, const points<T> &typed) {
+  if (job->measure->step != ADJI_STEP_L2) return launch_instance<T, RARE_STEP, 0>(gpu, stream, typed);
   if constexpr (sizeof(T) == 4) {
     uint32_t dim = typed.shortc ? 0 : job->dim;
-    if (dim == 2) return launch_instance<T, ADJI_STEP_L2, 2>(gpu, typed);
-    if (dim == 3) return launch_instance<T, ADJI_STEP_L2, 3>(gpu, typed);
-    if (dim == 6) return launch_instance<T, ADJI_STEP_L2, 6>(gpu, typed);
+    if (dim == 2) return launch_instance<T, ADJI_STEP_L2, 2>(gpu, stream, typed);
+    if (dim == 3) return launch_instance<T, ADJI_STEP_L2, 3>(gpu, stream, typed);
+    if (dim == 6) return launch_instance<T, ADJI_STEP_L2, 6>(gpu, stream, typed);
   }
-  return launch_instance<T, ADJI_STEP_L2, 0>(gpu, typed);
+  return launch_instance<T, ADJI_STEP_L2, 0>(gpu, stream, typed);
 }
 
 adj_status adji_per_point_run(adji_gpu *gpu, adji_per_point *state, const adji_tiles_job *job) {
-  if (!job->query_count || !job->right->count || (job->ids && job->first_row == job->end_row)) return ADJ_OK;
+  adji_tiles_job mine = *job;
+  if (mine.apart) mine.end_row = mine.left->count; /* rows of a list may be any */
+  if (!mine.query_count || !mine.right->count || (mine.ids && mine.first_row == mine.end_row)) return ADJ_OK;
   adj_status status = ADJ_OK;
-  bool ordered = state->options.order > ADJI_WORK_INDEX_ORDER;
-  if (ordered && job->degrees && !state->order.at) status = find_order(gpu, state, job);
-  if (!status && job->ids) status = clear_cursors(gpu, state, job);
+  bool ordered = state->options.order > ADJI_WORK_INDEX_ORDER && !mine.queries;
+  if (ordered && mine.degrees && !state->order.at) status = find_order(gpu, state, &mine, NULL);
+  if (!status && mine.ids) status = clear_cursors(gpu, state, &mine);
   if (!status) status = adji_answer_clear(gpu, gpu->compute, ADJI_ANSWER_HEAD, 1);
   if (status) return status;
-  adji_tiles_job mine = *job;
   if (!mine.queries) mine.queries = adji_at<uint32_t>(state->order); /* NULL: index order */
-  status = mine.type == ADJ_F64 ? launch<double>(gpu, state, &mine) : launch<float>(gpu, state, &mine);
+  status = mine.type == ADJ_F64 ? launch(gpu, gpu->compute, &mine, make_points<double>(gpu, state, &mine))
+                                : launch(gpu, gpu->compute, &mine, make_points<float>(gpu, state, &mine));
   return status ? status : account_rows(gpu, state, &mine);
 }
 
+adj_status adji_per_point_open(adji_gpu *gpu, const adji_point_options *options, uint32_t dim, adji_per_point *state) {
+  state->options = *options;
+  state->options.dims = NULL; /* the host's */
+  if (!options->dims || !options->shortc) return ADJ_OK;
+  adj_status status = adji_block_get(gpu, gpu->compute, dim * 4, "order of the dimensions", &state->dims);
+  if (status) return status;
+  /* A copy from pageable memory has been read on return. */
+  ADJI_CUDA(gpu, cudaMemcpyAsync(state->dims.at, options->dims, dim * 4, cudaMemcpyHostToDevice, gpu->compute));
+  return ADJ_OK;
+}
+
+/* ---- A queue for the host --------------------------------------------------------------------- */
+
+/* Every step-th query of the order, and its count. One thread per sampled query. */
+static __global__ void pick_queries(const uint32_t *order, uint64_t step, uint64_t count, uint32_t *queries) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i < count) queries[i] = order[i * step];
+}
+static __global__ void pick_counts(const uint32_t *queries, uint64_t count, const uint32_t *ids,
+                                   const uint32_t *degrees, uint32_t *counts) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i < count) counts[i] = degrees[ids[queries[i]]];
+}
+
+adj_status adji_per_point_queue(adji_gpu *gpu, adji_per_point *state, adji_tiles_job *job,
+                                const adji_point_queue *out) {
+  adj_status status = ADJ_OK;
+  if (!job->left->count) return ADJ_OK;
+  adji_block_free(gpu, gpu->compute, &state->order);
+  status = find_order(gpu, state, job, out->rows);
+  if (status) return status;
+  uint32_t blocks = adji_blocks_for(out->samples, THREADS);
+  pick_queries<<<blocks, THREADS, 0, gpu->compute>>>(adji_at<uint32_t>(state->order), out->step, out->samples,
+                                                     out->queries);
+  ADJI_LAUNCHED(gpu, "pick_queries");
+  job->queries = out->queries;
+  job->query_count = out->samples;
+  status = adji_per_point_run(gpu, state, job);
+  if (status) return status;
+  pick_counts<<<blocks, THREADS, 0, gpu->compute>>>(out->queries, out->samples, job->left->ids, job->degrees,
+                                                    out->counts);
+  ADJI_LAUNCHED(gpu, "pick_counts");
+  return ADJ_OK;
+}
+
+/* ---- Batches ---------------------------------------------------------------------------------- */
+
+template <class T>
+static adj_status launch_batch(adji_gpu *gpu, cudaStream_t stream, const adji_per_point *state,
+                               const adji_tiles_job *job, const adji_point_batch *batch) {
+  points<T> typed = make_points<T>(gpu, state, job);
+  typed.batch = *batch;
+  if (typed.head) typed.head = batch->answers + ADJI_ANSWER_HEAD;
+  return launch(gpu, stream, job, typed);
+}
+
+adj_status adji_per_point_batch(adji_gpu *gpu, cudaStream_t stream, const adji_per_point *state,
+                                const adji_tiles_job *job, const adji_point_batch *batch) {
+  if (!batch->count || !job->right->count) return ADJ_OK;
+  adji_tiles_job mine = *job;
+  mine.ids = batch->ids;
+  return mine.type == ADJ_F64 ? launch_batch<double>(gpu, stream, state, &mine, batch)
+                              : launch_batch<float>(gpu, stream, state, &mine, batch);
+}
+
 void adji_per_point_clear(adji_gpu *gpu, adji_per_point *state) {
-  adji_block *blocks[] = {&state->order, &state->cursors, &state->temporary};
+  adji_block *blocks[] = {&state->order, &state->cursors, &state->temporary, &state->dims};
   for (adji_block *block : blocks)
     adji_block_free(gpu, gpu->compute, block);
 }

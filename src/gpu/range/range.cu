@@ -348,3 +348,43 @@ adj_status adji_gpu_range_sample(adji_gpu_range *r, uint64_t sample, double *pai
   *candidates = static_cast<double>(totals.candidates) * scale;
   return ADJ_OK;
 }
+
+/* ---- A queue --------------------------------------------------------------------------------------------------- */
+
+static adj_status make_queue(adji_gpu_range *r, uint64_t step, adji_block *queries) {
+  adji_gpu *gpu = r->gpu;
+  uint64_t samples = (r->rows + step - 1) / step;
+  adji_tiles_job job = adji_range_job(r);
+  job.degrees = adji_at<uint32_t>(r->degrees);
+  adj_status status = adji_block_get(gpu, gpu->compute, r->rows * 4, "queue", &r->queue_rows);
+  if (!status) status = adji_block_get(gpu, gpu->compute, samples * 4, "queue", &r->queue_counts);
+  if (!status) status = adji_block_get(gpu, gpu->compute, samples * 4, "queue", queries);
+  if (!status) status = clear_degrees(r);
+  if (!status) status = clear_totals(r);
+  if (status) return status;
+  adji_point_queue queue = {adji_at<uint32_t>(r->queue_rows), adji_at<uint32_t>(*queries),
+                            adji_at<uint32_t>(r->queue_counts), samples, step};
+  return adji_per_point_queue(gpu, &r->points, &job, &queue);
+}
+
+adj_status adji_gpu_range_make_queue(adji_gpu_range *r, double part, adji_gpu_queue *out) {
+  uint64_t step = adji_queue_step(r->rows, part);
+  adji_block queries = {};
+  adji_gpu_range_forget_queue(r);
+  adj_status status = adji_range_start_watch(r);
+  if (!status) status = make_queue(r, step, &queries);
+  if (!status) status = adji_range_stop_watch(r);
+  if (!status) status = adji_gpu_wait(r->gpu);
+  adji_block_free(r->gpu, r->gpu->compute, &queries);
+  if (status) {
+    adji_gpu_range_forget_queue(r);
+    return status;
+  }
+  *out = adji_gpu_queue{adji_at<uint32_t>(r->queue_rows), adji_at<uint32_t>(r->queue_counts),
+                        (r->rows + step - 1) / step, step};
+  return ADJ_OK;
+}
+
+void adji_gpu_range_forget_queue(adji_gpu_range *r) {
+  adji_blocks_free(r->gpu, {&r->queue_rows, &r->queue_counts});
+}

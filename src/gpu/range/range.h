@@ -22,6 +22,12 @@ extern "C" {
 
 typedef struct adji_gpu_range adji_gpu_range;
 
+/* A sample of a queue: at most so many queries, each step-th, of a part of all. */
+static inline uint64_t adji_queue_step(uint64_t queries, double part) {
+  double step = 1 / part;
+  return step < 1 ? 1 : step > (double)queries ? (queries ? queries : 1) : (uint64_t)step;
+}
+
 /* Whether there is a kernel that compares every two points of a self-join once. Its queries must fit into shared
  * memory, which limits the dimensions. */
 enum { ADJI_MOST_MIRRORED = 64 };
@@ -108,6 +114,16 @@ typedef struct adji_gpu_more {
 ADJI_OP adj_status adji_gpu_range_add(adji_gpu_range *range, uint64_t pairs, adji_gpu_more *out);
 /* Counts `sample` queries spread over the order of the index, and scales the totals up. */
 ADJI_OP adj_status adji_gpu_range_sample(adji_gpu_range *range, uint64_t sample, double *pairs, double *candidates);
+/* With the papers' kernels: the queue of HEGJoin (sections 3.1 and 4.2). rows, of all queries: those with the most
+ * candidates first; counts: the neighbours of every step-th of them, `samples` in all. Device memory that stays until
+ * adji_gpu_range_forget_queue or the end. */
+typedef struct adji_gpu_queue {
+  const uint32_t *rows, *counts;
+  uint64_t samples, step;
+} adji_gpu_queue;
+ADJI_OP adj_status adji_gpu_range_make_queue(adji_gpu_range *range, double part, adji_gpu_queue *out);
+ADJI_OP void adji_gpu_range_forget_queue(adji_gpu_range *range);
+
 /* The results of the count, in device memory. */
 ADJI_OP const uint32_t *adji_gpu_range_degrees(const adji_gpu_range *range);
 ADJI_OP const uint64_t *adji_gpu_range_offsets(const adji_gpu_range *range);

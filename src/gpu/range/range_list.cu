@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Range joins on a device for lists of queries. A list is sorted into the order of the device, since the kernels need
- * queries that are neighbours. Its rows are counted in place, or filled one behind the other in a slot, together with
- * their numbers and where each begins.
+ * queries that are neighbours; those of the papers may want them most work first, as the host has them. Its rows are
+ * counted in place, or filled one behind the other in a slot, together with their numbers and where each begins.
  *
  * Memory: 4 bytes per left point while there is a host's order; 16 more while rows are filled. Per query of a list 8
  * bytes, and in each of four slots 8 (counting) or 12 (filling), and the entries.
@@ -40,6 +40,7 @@ struct adji_gpu_lists {
   adji_block temporary;  /* of CUB */
   bool fills, single;    /* the current pass */
   uint64_t first_row, end_row, longest;
+  adji_totals totals; /* of all lists of the pass */
   list_slot slots[ADJI_LISTS];
 };
 
@@ -139,6 +140,9 @@ adj_status adji_gpu_lists_begin(adji_gpu_lists *l, adji_lists_request *request) 
 }
 
 void adji_gpu_lists_end(adji_gpu_lists *l) {
+  l->range->work.slots += l->totals.slots;
+  if (l->totals.slots) l->range->work.compared += l->totals.candidates;
+  l->totals = adji_totals{};
   adji_blocks_free(l->gpu, {&l->queries[0], &l->queries[1], &l->bounds, &l->temporary});
   for (list_slot &slot : l->slots) {
     adji_blocks_free(l->gpu, {&slot.ranges, &slot.rows, &slot.counts, &slot.offsets, &slot.ids, &slot.sums});
@@ -233,8 +237,9 @@ static adj_status fill_list(adji_gpu_lists *l, const list_slot *slot, adji_tiles
 
 static adj_status do_list(adji_gpu_lists *l, uint64_t ranges, list_slot *slot) {
   uint32_t *queries = NULL;
-  adji_order_list list = {&slot->ranges,  &l->order,  ranges,       {l->range->left->ids, l->first_row, l->end_row},
-                          l->range->rows, l->queries, &l->temporary};
+  adji_order_list list = {
+      &slot->ranges,  &l->order,  ranges,        {l->range->left->ids, l->first_row, l->end_row},
+      l->range->rows, l->queries, &l->temporary, l->range->points.options.order > ADJI_WORK_INDEX_ORDER};
   adj_status status = adji_order_queries(l->gpu, &list, &slot->count, &queries, adji_at<uint32_t>(slot->rows));
   if (status || !slot->count) return status;
   adji_tiles_job job = adji_range_job(l->range);
@@ -264,6 +269,7 @@ adj_status adji_gpu_lists_listed(adji_gpu_lists *l, uint32_t slot, adji_tally *f
     return adji_fail(ADJ_E_INTERNAL, "device %d: %llu rows are not as long as they were counted", l->gpu->device,
                      static_cast<unsigned long long>(totals.broken));
   *found = adji_tally{totals.pairs, totals.candidates};
+  l->totals = totals;
   return ADJ_OK;
 }
 

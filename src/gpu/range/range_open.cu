@@ -205,7 +205,6 @@ static void take_options(adji_gpu_range *r, const adji_gpu_range_options *option
   r->join = *options->join;
   r->measure = *options->measure;
   r->rows = r->join.left->count;
-  r->points.options = options->points;
   r->blocks = options->blocks;
   r->timed = options->timed;
   r->single = options->single && !adji_access_by_point(options->points.access);
@@ -225,6 +224,7 @@ adj_status adji_gpu_range_open(adji_gpu *gpu, const adji_gpu_range_options *opti
   r->gpu = gpu;
   take_options(r, options);
   adj_status status = r->cleared ? adji_answer_clear(gpu, gpu->compute, 0, ADJI_ANSWERS) : ADJ_OK;
+  if (!status) status = adji_per_point_open(gpu, &options->points, r->join.left->dim, &r->points);
   if (!status) status = options->tree ? open_tree(r, options) : open_grid(r, options);
   if (!status) status = make_counts(r);
   if (!status && !r->checks_left) status = adji_gpu_mark(gpu, ADJI_MARK_INDEXED);
@@ -243,7 +243,7 @@ void adji_gpu_range_close(adji_gpu_range *r) {
   adji_count_cache_free(r->gpu, &r->cache);
   adji_per_point_clear(r->gpu, &r->points);
   adji_blocks_free(r->gpu, {&r->box, &r->degrees, &r->offsets, &r->queries, &r->temporary, &r->left_points,
-                            &r->right_points, &r->limits});
+                            &r->right_points, &r->limits, &r->queue_rows, &r->queue_counts});
   adji_gpu_halves_clear(r->gpu, &r->halves);
   adji_gpu_index_clear(r->gpu, &r->own_right);
   adji_gpu_index_clear(r->gpu, &r->left_index);

@@ -47,7 +47,8 @@ struct adji_gpu_range {
   adji_tensor_tiles_rows given;         /* points as given, for the prefilter */
   adji_block left_points, right_points; /* copies of host points */
   adji_block degrees, offsets, queries, temporary;
-  adji_per_point points; /* for kernels other than the default ones */
+  adji_per_point points;               /* for kernels other than the default ones */
+  adji_block queue_rows, queue_counts; /* see adji_gpu_range_make_queue */
   bool single;
   bool mirrored; /* a count compares every two points once */
   uint64_t single_pairs;

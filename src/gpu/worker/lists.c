@@ -25,7 +25,7 @@ static uint64_t entries_of(const adji_lists *l, const adji_batch *batch) {
 /* The next lists are of these batches. */
 static void open_batches(adji_lists *l, const adji_batch *batches, uint64_t count) {
   const adji_placer *p = l->placer;
-  uint64_t queries = 0, pairs = 0;
+  uint64_t queries = 0, pairs = 0, lists = l->most ? 1 : p->lists_a_take;
   for (uint64_t i = 0; i < count; i++) {
     queries += batches[i].end - batches[i].begin;
     if (l->pass->batch_pairs) pairs += entries_of(l, &batches[i]);
@@ -33,7 +33,7 @@ static void open_batches(adji_lists *l, const adji_batch *batches, uint64_t coun
   l->next.batches = batches;
   l->next.count = count;
   l->next.at = l->next.done = 0;
-  l->next.queries = clamp(queries / p->lists_a_take + 1, p->least_queries, l->list_queries);
+  l->next.queries = clamp(queries / lists + 1, p->least_queries, l->list_queries);
   if (p->multiple > 1) {
     uint64_t rounded = (l->next.queries + p->multiple - 1) / p->multiple * p->multiple;
     l->next.queries = rounded <= l->list_queries      ? rounded
@@ -42,7 +42,7 @@ static void open_batches(adji_lists *l, const adji_batch *batches, uint64_t coun
   }
   if (!l->pass->batch_pairs) return;
   l->next.queries = l->list_queries; /* their entries are the limit */
-  l->next.pairs = clamp(pairs / p->lists_a_take + 1, LEAST_PAIRS, l->list_pairs);
+  l->next.pairs = clamp(pairs / lists + 1, LEAST_PAIRS, l->list_pairs);
   if (l->next.pairs < l->pass->longest) l->next.pairs = l->list_pairs; /* which has room for it */
 }
 
@@ -229,7 +229,8 @@ static adj_status end_take(loop *p) {
 /* Begins lists, as long as there are slots and batches. */
 static adj_status begin_lists(loop *p) {
   adj_status status = ADJ_OK;
-  while (!status && p->begun - p->placed < ADJI_LISTS) {
+  uint32_t most = p->lists->most ? p->lists->most : ADJI_LISTS;
+  while (!status && p->begun - p->placed < most) {
     const adji_batch *batches;
     uint64_t count;
     uint32_t slot = (uint32_t)(p->begun % ADJI_LISTS);

@@ -63,6 +63,7 @@ struct adji_lists {
   uint32_t *missed_room; /* where it does: positions, in the cores' order, of a list's queries without valid rows */
   const adji_pass *pass;
   uint64_t list_queries, list_pairs; /* that a slot has room for            */
+  uint32_t most;                     /* lists under way; 0: ADJI_LISTS. Then each take is one list, if it fits */
   adji_batch *ranges;                /* of the next list                    */
   /* Where in the batches the next list begins. */
   struct {

@@ -29,9 +29,11 @@ typedef struct range_device {
   uint64_t batch_bytes, slots, slices; /* as in the options                 */
   bool has_order;                      /* of the cores, from the beginning  */
   bool by_point;                       /* which counts all queries at once  */
-  bool by_tensor;                      /* through tensor cores              */
-  uint32_t blocks;                     /* at most; 0: as many as fit        */
-  double candidates;                   /* estimated; 0: not known           */
+  adji_point_options paper;            /* then                              */
+  adji_batch_options batches;
+  bool by_tensor;    /* through tensor cores              */
+  uint32_t blocks;   /* at most; 0: as many as fit        */
+  double candidates; /* estimated; 0: not known           */
   adji_lists lists;
   const adji_pass *pass;
   adji_run *run;
@@ -124,6 +126,7 @@ static adj_status count_alone(range_device *d, adji_run *run) {
   }
   run->redone += d->found.redone;
   run->device.slots += d->found.slots;
+  if (d->found.slots) run->device.compared += d->found.candidates;
   if (!d->pass->degrees) return ADJ_OK;
   return adji_download(d->gpu, adji_gpu_range_degrees(d->range), d->join.left->count * sizeof(uint32_t),
                        d->pass->degrees, &run->device);
@@ -133,9 +136,16 @@ static adji_ordered_fill ordered_fill(const range_device *d) {
   return (adji_ordered_fill){d->gpu, d->range, &d->join.style, d->batch_bytes, d->slots, d->found.longest};
 }
 
+static adj_status fill_batched(range_device *d, adji_run *run, const adji_window *window) {
+  adji_batched_fill fill = {d->gpu,         d->range,   &d->join.style, d->paper.access,
+                            d->paper.order, d->batches, d->batch_bytes, d->found.longest};
+  return adji_batched_fill_window(&fill, run, window);
+}
+
 static adj_status fill_alone(range_device *d, adji_run *run) {
   adji_ordered_fill fill = ordered_fill(d);
   const adji_window *window = d->pass->window;
+  if (d->by_point) return fill_batched(d, run, window);
   adj_status status = adji_ordered_fill_window(&fill, run, window, &d->prefetched);
   if (status == ADJ_E_DEVICE_MEMORY && adji_gpu_range_forget(d->range)) { /* there is room if pairs are found again */
     run->redone++;
@@ -167,6 +177,7 @@ static adj_status offsets(void *state, adji_run *run, uint64_t *to) {
 static void prefetch(void *state, adji_run *run, const adji_window *window) {
   range_device *d = state;
   adji_ordered_fill fill = ordered_fill(d);
+  if (d->by_point) return;
   adji_gpu_lock(d->gpu);
   adji_ordered_prefetch(&fill, run, window, &d->prefetched);
   adji_gpu_unlock(d->gpu);
@@ -285,8 +296,14 @@ static adj_status rows(void *state, adji_run *run, const adji_window *to) {
 /* ---- Making it --------------------------------------------------------------------------------------- */
 
 adj_status adji_gpu_range_can_share(const adji_gpu_worker_options *options) {
-  if (adji_access_by_point(options->range.points.access))
-    return adji_fail(ADJ_E_UNSUPPORTED, "tuning: paper.access= is for a GPU that does a join alone");
+  if (adji_access_mirrors(options->range.points.access))
+    return adji_fail(ADJ_E_UNSUPPORTED,
+                     "tuning: paper.access=%s is for a GPU that does a join alone: beside cores it finds whole rows, "
+                     "as with paper.access=full",
+                     options->range.points.access == ADJI_ACCESS_UNICOMP ? "unicomp" : "lid-unicomp");
+  if (options->batches.streams > ADJI_LISTS)
+    return adji_fail(ADJ_E_UNSUPPORTED, "tuning: paper.streams=%u: beside cores there are at most %d",
+                     options->batches.streams, (int)ADJI_LISTS);
   if (options->chunk) return adji_fail(ADJ_E_UNSUPPORTED, "tuning: device_chunk= is for a GPU that does a join alone");
   return ADJ_OK;
 }
@@ -366,7 +383,9 @@ adj_status adji_gpu_range_worker_create(const adji_gpu_worker_options *options, 
   d->batch_bytes = options->batch_bytes;
   d->slots = options->slots;
   d->slices = options->slices;
-  d->by_point = adji_access_by_point(options->range.points.access);
+  d->paper = options->range.points;
+  d->by_point = adji_access_by_point(d->paper.access);
+  d->batches = options->batches;
   d->by_tensor = options->range.tensor && options->range.tensor->use;
   d->blocks = options->range.blocks;
   const adji_gpu_lender *lender = options->range.lender;
@@ -411,6 +430,39 @@ adj_status adji_gpu_range_worker_follow(adji_worker *worker, const uint32_t *row
     status = adji_gpu_lists_follow(d->lists.range, rows);
     if (!status) status = adji_gpu_wait(d->gpu);
   }
+  adji_gpu_unlock(d->gpu);
+  return status;
+}
+
+/* ---- The queue of HEGJoin ---------------------------------------------------------------------------- */
+
+static adj_status fetch_queue(range_device *d, const adji_gpu_queue *from, adji_range_queue *out) {
+  adji_memory *memory = &d->join.ctx->memory;
+  uint64_t count = d->join.left->count;
+  *out = (adji_range_queue){.count = count, .samples = from->samples, .step = from->step};
+  out->rows = adji_alloc(memory, count, sizeof *out->rows, "queue");
+  out->counts = adji_alloc(memory, from->samples, sizeof *out->counts, "queue");
+  adj_status status = out->rows && out->counts ? ADJ_OK : ADJ_E_MEMORY;
+  if (!status) status = adji_download(d->gpu, from->rows, count * sizeof *out->rows, out->rows, &d->made);
+  if (!status) status = adji_download(d->gpu, from->counts, from->samples * sizeof *out->counts, out->counts, &d->made);
+  if (status) adji_range_queue_clear(memory, out);
+  return status;
+}
+
+void adji_gpu_range_worker_streams(adji_worker *worker, uint32_t streams) {
+  range_device *d = worker->state;
+  d->lists.most = streams < ADJI_LISTS ? streams : ADJI_LISTS;
+}
+
+adj_status adji_gpu_range_worker_queue(adji_worker *worker, double part, uint32_t streams, adji_range_queue *out) {
+  range_device *d = worker->state;
+  adji_gpu_queue queue;
+  adji_gpu_range_worker_streams(worker, streams);
+  adji_gpu_lock(d->gpu);
+  adj_status status = adji_gpu_range_make_queue(d->range, part, &queue);
+  if (!status) status = fetch_queue(d, &queue, out);
+  adji_gpu_range_forget_queue(d->range);
+  report_stats(d, &d->made);
   adji_gpu_unlock(d->gpu);
   return status;
 }

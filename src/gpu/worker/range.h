@@ -5,6 +5,8 @@
 #ifndef ADJI_GPU_WORKER_RANGE_H
 #define ADJI_GPU_WORKER_RANGE_H
 
+#include "cpu/range_queue.h"
+#include "gpu/papers/point_batches.h"
 #include "gpu/range/range.h"
 #include "queue/engine.h"
 
@@ -14,11 +16,12 @@ static const uint64_t ADJI_GPU_BATCH = (uint64_t)256 << 20;
 
 typedef struct adji_gpu_worker_options {
   adji_gpu_range_options range;
-  bool reopened;        /* perhaps: points are kept on the device until the first pass */
-  uint64_t batch_bytes; /* of the device, for one batch of the result; 0: the default */
-  uint64_t slots;       /* batches in flight; 0: the default                          */
-  uint64_t slices;      /* of a count, at least; 0: by the candidates                 */
-  uint64_t chunk;       /* points of a set at a time; 0: all, if they fit             */
+  bool reopened;              /* perhaps: points are kept on the device until the first pass */
+  uint64_t batch_bytes;       /* of the device, for one batch of the result; 0: the default */
+  uint64_t slots;             /* batches in flight; 0: the default                          */
+  uint64_t slices;            /* of a count, at least; 0: by the candidates                 */
+  uint64_t chunk;             /* points of a set at a time; 0: all, if they fit             */
+  adji_batch_options batches; /* of the papers' kernels                               */
 } adji_gpu_worker_options;
 
 /* Whether a device can take part in the join beside the cores: otherwise the message says why not. */
@@ -34,6 +37,12 @@ adj_status adji_gpu_range_worker_follow(adji_worker *worker, const uint32_t *row
 /* Builds the index of a worker again, with another grid and order, from the points that it kept; without them they are
  * copied once more. A worker that fails can only be destroyed. */
 adj_status adji_gpu_range_worker_reopen(adji_worker *worker, const adji_gpu_range_options *options);
+
+/* The queue of HEGJoin, from the device's grid, to host memory that the caller frees. part: of the queries are counted.
+ * From now on the device computes up to `streams` batches of the queue at a time, each in one list; the second function
+ * does only that. */
+adj_status adji_gpu_range_worker_queue(adji_worker *worker, double part, uint32_t streams, adji_range_queue *out);
+void adji_gpu_range_worker_streams(adji_worker *worker, uint32_t streams);
 
 /* Whether the device has room to keep so many pairs in a single evaluation. */
 bool adji_gpu_range_worker_has_room(adji_worker *worker, uint64_t pairs);
