@@ -3,9 +3,7 @@
  * The range join on a GPU, timed: one command, one table.
  *
  *   bench/gpu [--case NAME] [--mean N] [--repeats N] [--points N] [--check] [--quick] [--tuning TEXT]
- *   bench/gpu --ablation | --ablation-dims [--case NAME] [--mean N] [--repeats N] [--points N] [--check]
  *   bench/gpu --nearest [--case NAME] [--neighbours K] [--repeats N] [--points N] [--tuning TEXT] [--quick] [--check]
- *             [--algorithm grid]
  *   bench/gpu --hybrid [--case NAME] [--neighbours K] [--repeats N] [--points N] [--tuning TEXT] [--quick]
  *   bench/gpu --hybrid-range [--case NAME] [--mean N] [--repeats N] [--points N] [--tuning TEXT]
  *   bench/gpu --auto [--seconds S] [--repeats N] [--quick] [--seed N] [--case TEXT]
@@ -28,8 +26,8 @@
  * The floor of device and count is the larger of the bytes of the result over MEMORY_GBS and of the pairs found over
  * COMPARE_GPS, the rate of a kernel that compares all pairs; that of host is the bytes of the result over the pinned
  * copy rate, which is measured here. --check compares every pair with the CPU's result. --tuning: docs/tuning.md.
- * --threads: of the host. The others are tables of their own: gpu_ablation.c, gpu_auto.c, gpu_dims.c, gpu_hybrid.c,
- * gpu_index.c, gpu_knn.c, gpu_select.c, gpu_skip.c, gpu_spread.c, gpu_sweep.c.
+ * --threads: of the host. The others are tables of their own: gpu_auto.c, gpu_dims.c, gpu_hybrid.c, gpu_index.c,
+ * gpu_knn.c, gpu_select.c, gpu_skip.c, gpu_spread.c, gpu_sweep.c.
  */
 #include "gpu.h"
 
@@ -353,7 +351,6 @@ static bool *switch_of(options *o, const char *name) {
     const char *name;
     bool *set;
   } all[] = {{"--check", &o->check},         {"--quick", &o->quick},
-             {"--ablation", &o->ablation},   {"--ablation-dims", &o->ablation_dims},
              {"--dims", &o->dims},           {"--nearest", &o->nearest},
              {"--brute", &o->brute},         {"--select", &o->select},
              {"--hybrid", &o->hybrid},       {"--hybrid-range", &o->hybrid_range},
@@ -388,8 +385,6 @@ static bool set_value(options *o, const char *name, const char *value) {
     o->seconds = atof(value);
   else if (!strcmp(name, "--tuning"))
     o->tuning = value;
-  else if (!strcmp(name, "--algorithm"))
-    o->algorithm = value;
   else if (!strcmp(name, "--backend"))
     o->backend = value;
   else
@@ -406,14 +401,13 @@ static options parse(int argc, char **argv) {
       continue;
     }
     if (i + 1 == argc || !set_value(&o, argv[i], argv[i + 1])) {
-      fprintf(
-          stderr,
-          "usage: gpu [--case NAME] [--mean N] [--repeats N] [--points N] [--check] [--quick] [--tuning TEXT]\n"
-          "           [--threads N] [--ablation] [--ablation-dims] [--dims [--plain N] [--radius R]]\n"
-          "           [--nearest [--neighbours K] [--algorithm grid]] [--hybrid [--neighbours K]] [--hybrid-range]\n"
-          "           [--brute [--neighbours K]] [--select] [--auto [--seconds S] [--seed N]] [--auto-sets] "
-          "[--auto-cold]\n"
-          "           [--spread] [--index] [--skip]\n");
+      fprintf(stderr,
+              "usage: gpu [--case NAME] [--mean N] [--repeats N] [--points N] [--check] [--quick] [--tuning TEXT]\n"
+              "           [--threads N] [--dims [--plain N] [--radius R]]\n"
+              "           [--nearest [--neighbours K]] [--hybrid [--neighbours K]] [--hybrid-range]\n"
+              "           [--brute [--neighbours K]] [--select] [--auto [--seconds S] [--seed N]] [--auto-sets] "
+              "[--auto-cold]\n"
+              "           [--spread] [--index] [--skip]\n");
       exit(2);
     }
     i++;
@@ -451,10 +445,8 @@ int main(int argc, char **argv) {
   printf("milliseconds, smallest of %d; mem: device memory beyond the result, in sizes of the points\n",
          b.options.repeats);
   const options *o = &b.options;
-  if (o->ablation || o->ablation_dims || o->dims || o->nearest || o->brute || o->hybrid || o->hybrid_range ||
-      o->select || o->automatic || o->auto_sets || o->auto_cold || o->spread || o->index || o->skip) {
-    if (b.options.ablation) run_ablation(&b);
-    if (b.options.ablation_dims) run_ablation_dims(&b);
+  if (o->dims || o->nearest || o->brute || o->hybrid || o->hybrid_range || o->select || o->automatic || o->auto_sets ||
+      o->auto_cold || o->spread || o->index || o->skip) {
     if (b.options.dims) run_dims(&b);
     if (b.options.nearest) run_nearest(&b);
     if (b.options.brute) run_brute(&b);

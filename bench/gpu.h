@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the tables of bench/gpu share: gpu.c, gpu_ablation.c, gpu_auto.c, gpu_brute.c, gpu_dims.c, gpu_hybrid.c,
+ * What the tables of bench/gpu share: gpu.c, gpu_auto.c, gpu_brute.c, gpu_dims.c, gpu_hybrid.c,
  * gpu_index.c, gpu_knn.c, gpu_select.c, gpu_skip.c, gpu_spread.c, gpu_sweep.c.
  */
 #ifndef ADJOIN_BENCH_GPU_H
@@ -14,7 +14,7 @@
 #include "lanes.h"
 
 typedef struct options {
-  const char *name, *tuning, *algorithm, *backend;
+  const char *name, *tuning, *backend;
   double mean;
   int repeats;
   uint64_t points, plain;
@@ -22,8 +22,7 @@ typedef struct options {
   bool check, quick;
   uint32_t neighbours, threads, seed;
   double seconds; /* 0: no limit */
-  bool ablation, ablation_dims, dims, nearest, brute, hybrid, hybrid_range, select, automatic, auto_sets, auto_cold,
-      spread, index, skip;
+  bool dims, nearest, brute, hybrid, hybrid_range, select, automatic, auto_sets, auto_cold, spread, index, skip;
 } options;
 
 typedef struct bench {
@@ -69,14 +68,10 @@ void find_radius(bench *b, double mean);
 /* Seconds from points to CSR on the device, smallest of the repeats; split: of that one. */
 double time_device(bench *b, adj_order order, adj_cuda_times *split, uint64_t *pairs);
 
-/* The papers' configurations beside the default kernels. */
-void run_ablation(bench *b);
-void run_ablation_dims(bench *b);
-
 /* Many dimensions, beside an exhaustive count. */
 void run_dims(bench *b);
 
-/* kNN joins in few dimensions; with the algorithm grid, the figures of HybridKNN-Join. */
+/* kNN joins in few dimensions. */
 void run_nearest(bench *b);
 
 /* Outliers, sentinels, clusters of many scales. */

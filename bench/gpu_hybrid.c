@@ -14,7 +14,6 @@
  *               rates of both alone (HEGJoin, table 2), and the same of the hybrid as planned; gpu %: queries that the
  *               GPU did; apart: worker_imbalance in per cent; kernel: the time of kernels in that of the join, in
  *               per cent
- *   fixed       the same with the papers' batches (share=fixed)
  *
  * Every result is compared with that of the CPU. --quick: k = 8 only. --tuning test.device_blocks=132 holds the GPU to
  * a fraction of itself, alone and with others.
@@ -32,7 +31,7 @@ static const uint32_t KS[] = {8, 32};
 static const char *const RANGE_SETS[] = {"Expo2D20M", "Unif2D20M", "Expo3D20M", "Unif3D20M", "Expo6D2M"};
 static const double RANGE_MEAN = 100;
 
-typedef enum way { CPU, GPU, HYBRID, RATES, FIXED, WAYS } way;
+typedef enum way { CPU, GPU, HYBRID, RATES, WAYS } way;
 
 typedef struct best {
   double all_ms, join_ms;
@@ -41,9 +40,8 @@ typedef struct best {
 
 /* k 0: a range join. */
 static adj_result *collect(const bench *b, uint32_t k, way how, best *to) {
-  static const adj_backend backends[] = {ADJ_BACKEND_CPU, ADJ_BACKEND_GPU, ADJ_BACKEND_HYBRID, ADJ_BACKEND_HYBRID,
-                                         ADJ_BACKEND_HYBRID};
-  static const char *const tunings[] = {"", "", "", "share=rates", "share=fixed"};
+  static const adj_backend backends[] = {ADJ_BACKEND_CPU, ADJ_BACKEND_GPU, ADJ_BACKEND_HYBRID, ADJ_BACKEND_HYBRID};
+  static const char *const tunings[] = {"", "", "", "share=rates"};
   char tuning[256];
   snprintf(tuning, sizeof tuning, "%s%s%s", tunings[how], *tunings[how] && b->tuning ? "," : "",
            b->tuning ? b->tuning : "");
@@ -87,15 +85,14 @@ static void run_k(bench *b, uint32_t k, double mean) {
          all[GPU].all_ms, all[GPU].join_ms, 100 * (all[HYBRID].all_ms / all[GPU].all_ms - 1));
   print_shared(&all[HYBRID], all);
   print_shared(&all[RATES], all);
-  print_shared(&all[FIXED], all);
   printf(" %s\n", equal ? "same" : "DIFFERS");
   fflush(stdout);
 }
 
 static void print_heading(const char *of) {
-  printf("%-14s | %-17s | %-17s | %6s | %-46s | %-46s | fixed\n", "", "cpu", "gpu", "hybrid", "hybrid", "rates");
+  printf("%-14s | %-17s | %-17s | %6s | %-46s | rates\n", "", "cpu", "gpu", "hybrid", "hybrid");
   printf("%-10s %3s | %8s %8s | %8s %8s | %6s", "points", of, "all", "join", "all", "join", "+");
-  for (int i = 0; i < 3; i++)
+  for (int i = 0; i < 2; i++)
     printf(" | %8s %8s %7s %6s %6s %6s", "all", "join", "ofbound", "gpu %", "apart", "kernel");
   printf("\n");
 }

@@ -3,7 +3,6 @@
  * kNN joins on a GPU, timed: one command, one table.
  *
  *   bench/gpu --nearest [--case NAME] [--neighbours K] [--repeats N] [--points N] [--tuning TEXT] [--quick] [--check]
- *             [--algorithm grid]
  *
  * Each point's k nearest others among 10 M, f32, with distances:
  *
@@ -14,13 +13,6 @@
  *            device, over the time of copying points and result at the rate of pinned memory
  *
  * --check compares every id and distance with those of the CPU. --quick: k = 8 only.
- *
- * With --algorithm grid the table is one of HybridKNN-Join's algorithm (Gowanlock, Tables 8 and 9):
- *
- *   device   as above; tree: the default algorithm
- *   epsilon  the distance chosen at first, and the device's time for that
- *   failed   queries that found fewer than k, by all that were searched for (Table 8)
- *   again    how often the points were indexed again, and its share of the time of kernels (Table 9)
  */
 #include <math.h>
 #include <stdio.h>
@@ -41,7 +33,6 @@ static adj_join_spec knn_spec(const bench *b, uint32_t k) {
   spec.radius = INFINITY;
   spec.k = k;
   spec.flags |= ADJ_WITH_DISTANCE;
-  spec.algorithm = b->options.algorithm;
   return spec;
 }
 
@@ -69,7 +60,7 @@ static double time_on_device(const bench *b, uint32_t k, adj_cuda_times *split) 
 static adj_result *collect(const bench *b, uint32_t k, adj_backend backend, double *ms, adj_stats *stats) {
   adj_join_spec spec = knn_spec(b, k);
   spec.backend = backend;
-  if (backend != ADJ_BACKEND_GPU) spec.tuning = spec.algorithm = NULL;
+  if (backend != ADJ_BACKEND_GPU) spec.tuning = NULL;
   adj_plan *plan;
   adj_result *result;
   double begin = now();
@@ -119,58 +110,7 @@ static void run_k(bench *b, uint32_t k, double peer_ms) {
   fflush(stdout);
 }
 
-/* ---- The grid ---------------------------------------------------------------------------------------- */
-
-static double time_of_tree(const bench *b, uint32_t k) {
-  bench other = *b;
-  adj_cuda_times split;
-  other.options.algorithm = NULL;
-  other.tuning = NULL; /* which is for the grid */
-  return time_on_device(&other, k, &split);
-}
-
-static void run_grid_k(bench *b, uint32_t k) {
-  adj_cuda_times split;
-  adj_stats stats;
-  double device = time_on_device(b, k, &split), ms, cpu_ms = 0;
-  adj_stats_init(&stats, sizeof stats);
-  adj_result_destroy(collect(b, k, ADJ_BACKEND_GPU, &ms, &stats));
-  bool same = !b->options.check || same_as_cpu(b, k, &cpu_ms);
-  b->faults += !same;
-  printf("%-10s %5u | %9.3f %9.3f | %9.3g %8.3f | %6.3f | %5llu %6.3f | %8.0f", b->name, k, device, time_of_tree(b, k),
-         stats.grid_epsilon, stats.grid_epsilon_s * 1e3,
-         stats.grid_queries ? (double)stats.grid_failed / (double)stats.grid_queries : 0,
-         (unsigned long long)stats.grid_reindexed, stats.kernel_s > 0 ? stats.grid_reindex_s / stats.kernel_s : 0,
-         (double)split.candidates / (double)b->count);
-  if (b->options.check) printf(" %s, CPU %.0f ms", same ? "same" : "DIFFERS", cpu_ms);
-  printf("\n");
-  fflush(stdout);
-}
-
-static void run_grid(bench *b) {
-  static const char *const names[] = {"Unif2D10M", "Unif3D10M", "Unif4D10M", "Unif5D10M", "Unif6D10M",
-                                      "Expo2D10M", "Expo3D10M", "Expo4D10M", "Expo5D10M", "Expo6D10M"};
-  static const uint32_t ks[] = {8, 32, 96};
-  printf("%-10s %5s | %9s %9s | %9s %8s | %6s | %5s %6s | %8s\n", "points", "k", "device", "tree", "epsilon", "chosen",
-         "failed", "again", "share", "cand/q");
-  for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
-    if (b->options.name && strcmp(b->options.name, names[n])) continue;
-    b->name = names[n];
-    open_points(b);
-    if (b->options.neighbours)
-      run_grid_k(b, b->options.neighbours);
-    else
-      for (int i = 0; i < (b->options.quick ? 1 : 3); i++)
-        run_grid_k(b, ks[i]);
-    close_points(b);
-  }
-}
-
 void run_nearest(bench *b) {
-  if (b->options.algorithm && !strcmp(b->options.algorithm, "grid")) {
-    run_grid(b);
-    return;
-  }
   printf("%-10s %5s | %8s %6s %6s %8s %7s | %6s %5s | %8s %5s | %5s\n", "points", "k", "device", "plan", "tree",
          "search", "cand/q", "peer", "times", "host", "/copy", "mem");
   for (size_t n = 0; n < sizeof SETS / sizeof *SETS; n++) {

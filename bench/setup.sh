@@ -17,6 +17,6 @@ fi
 python=${PYTHON:-/usr/bin/python3}
 [ -x "$python" ] || python=python3
 [ -x "$here/.venv/bin/python" ] || "$python" -m venv "$here/.venv"
-"$here/.venv/bin/python" -m pip install --quiet numpy scipy scikit-learn faiss-cpu pykdtree
+"$here/.venv/bin/python" -m pip install --quiet numpy scipy scikit-learn faiss-cpu pykdtree matplotlib
 "$here/.venv/bin/python" -m pip list --format=freeze | grep -i -E '^(numpy|scipy|scikit-learn|faiss-cpu|pykdtree)=='
 echo "now build (make), then: python3 $here/bench.py run"

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The driver of the papers' experiments, on adjoin.h alone: reads one join a line, answers with one JSON object a line.
+ *
+ *   data=Expo2D2M count=200000 kind=range mean=100 backend=gpu system=lbjoin tuning=paper.point_threads=1 repeats=3
+ *
+ * driver_papers.h has all the words. A join goes from points in memory to the whole result in memory: plan, index, join
+ * and rows; the median and the smallest of the repeats. `digest` is the same for the same result. A join that is
+ * refused, or that takes longer than `limit`, is answered with its status and message.
+ */
+#include "driver_papers.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "driver.h"
+
+enum { LINE = 4096, SETS = 2 };
+
+typedef struct held {
+  char key[256];
+  adj_dataset *set;
+  double mean, radius; /* the last one looked for */
+  uint64_t used;
+} held;
+
+typedef struct driver {
+  adj_ctx *ctx;
+  uint32_t threads;
+  held sets[SETS];
+  uint64_t clock;
+  papers_traced traced;
+} driver;
+
+/* ---- Requests -------------------------------------------------------------------------------------------- */
+
+static bool set_number(papers_request *r, const char *name, const char *value) {
+  struct {
+    const char *name;
+    uint64_t *whole;
+    double *real;
+  } all[] = {{"count", &r->count, NULL},     {"queries", &r->queries, NULL},
+             {"dim", &r->dim, NULL},         {"threads", &r->threads, NULL},
+             {"repeats", &r->repeats, NULL}, {"part", &r->part, NULL},
+             {"parts", &r->parts, NULL},     {"k", &r->k, NULL},
+             {"radius", NULL, &r->radius},   {"mean", NULL, &r->mean},
+             {"limit", NULL, &r->limit}};
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    if (strcmp(name, all[i].name) != 0) continue;
+    if (all[i].whole) *all[i].whole = strtoull(value, NULL, 10);
+    if (all[i].real) *all[i].real = strtod(value, NULL);
+    return true;
+  }
+  return false;
+}
+
+static bool set_text(papers_request *r, const char *name, const char *value) {
+  struct {
+    const char *name, **to;
+  } all[] = {{"data", &r->data},     {"type", &r->type},           {"kind", &r->kind},     {"backend", &r->backend},
+             {"system", &r->system}, {"algorithm", &r->algorithm}, {"tuning", &r->tuning}, {"order", &r->order}};
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    if (!strcmp(name, all[i].name)) {
+      *all[i].to = value;
+      return true;
+    }
+  return false;
+}
+
+/* Cuts the line at its blanks; the request points into it. */
+static bool parse(char *line, papers_request *r) {
+  *r = (papers_request){.kind = "range", .type = "f32", .repeats = 1};
+  for (char *rest = NULL, *word = strtok_r(line, " \n", &rest); word; word = strtok_r(NULL, " \n", &rest)) {
+    char *value = strchr(word, '=');
+    if (!value) return false;
+    *value++ = 0;
+    if (*value && !set_text(r, word, value) && !set_number(r, word, value)) return false;
+  }
+  if (r->repeats < 1) r->repeats = 1;
+  if (r->repeats > PAPERS_REPEATS) r->repeats = PAPERS_REPEATS;
+  return r->data || !strcmp(r->kind, "select");
+}
+
+/* What would end the string is left out. */
+void papers_print_text(const char *name, const char *text) {
+  printf(", \"%s\": \"", name);
+  for (; *text; text++)
+    if (*text != '"' && *text != '\\' && (unsigned char)*text >= ' ') putchar(*text);
+  putchar('"');
+}
+
+void papers_refuse(adj_status status, const char *message) {
+  printf("{\"status\": \"%s\"", adj_status_name(status));
+  papers_print_text("message", message);
+  printf("}\n");
+}
+
+/* ---- Context and points ---------------------------------------------------------------------------------- */
+
+static void note_event(void *user, const adj_trace_event *event) {
+  papers_traced *t = user;
+  if (!strcmp(event->name, "sort")) __atomic_fetch_add(&t->sort_ns, event->end_ns - event->begin_ns, __ATOMIC_RELAXED);
+  if (event->lane < t->first_lane || !event->items) return;
+  uint32_t at = __atomic_fetch_add(&t->count, 1, __ATOMIC_RELAXED);
+  if (at < PAPERS_BATCHES) t->queries[at] = event->items;
+}
+
+static void drop_sets(driver *d) {
+  for (int i = 0; i < SETS; i++) {
+    adj_dataset_destroy(d->sets[i].set);
+    d->sets[i] = (held){0};
+  }
+}
+
+/* A context with so many threads; 0: one a core. */
+static adj_status use_threads(driver *d, uint32_t threads) {
+  if (d->ctx && d->threads == threads) return ADJ_OK;
+  drop_sets(d);
+  adj_ctx_destroy(d->ctx);
+  d->ctx = NULL;
+  adj_ctx_options options;
+  adj_ctx_options_init(&options, sizeof options);
+  options.threads = threads;
+  options.trace = note_event;
+  options.trace_user = &d->traced;
+  adj_status status = adj_ctx_create(&options, &d->ctx);
+  d->threads = threads;
+  if (!status) d->traced.first_lane = adj_ctx_threads(d->ctx);
+  return status;
+}
+
+static adj_status make_set(driver *d, const papers_request *r, bool left, adj_dataset **out) {
+  adj_generate_options options;
+  if (strchr(r->data, '/')) return adj_dataset_open(d->ctx, r->data, NULL, out);
+  adj_generate_options_init(&options, sizeof options);
+  options.name = r->data;
+  options.count = left ? r->queries : r->count;
+  options.dim = (uint32_t)r->dim;
+  options.type = strcmp(r->type, "f64") ? ADJ_F32 : ADJ_F64;
+  if (left) options.seed = 2;
+  return adj_dataset_generate(d->ctx, &options, out);
+}
+
+/* The points of a request, made or kept from an earlier one. */
+static adj_status find_set(driver *d, const papers_request *r, bool left, held **out) {
+  char key[256];
+  snprintf(key, sizeof key, "%s %llu %llu %s %d", r->data, (unsigned long long)(left ? r->queries : r->count),
+           (unsigned long long)r->dim, r->type, left);
+  held *oldest = d->sets;
+  for (held *h = d->sets; h < d->sets + SETS; h++) {
+    if (h->set && !strcmp(h->key, key)) oldest = h;
+    if (h->set && !strcmp(h->key, key)) break;
+    if (h->used < oldest->used) oldest = h;
+  }
+  adj_status status = ADJ_OK;
+  if (!oldest->set || strcmp(oldest->key, key) != 0) {
+    adj_dataset_destroy(oldest->set);
+    *oldest = (held){0};
+    status = make_set(d, r, left, &oldest->set);
+    memcpy(oldest->key, key, sizeof key);
+  }
+  oldest->used = ++d->clock;
+  *out = oldest;
+  return status;
+}
+
+/* Every parts-th point, of a set of one entity partition (GPU-Join 6.2). */
+static adj_status take_part(driver *d, const papers_request *r, const adj_dataset *from, adj_dataset **out) {
+  adj_points points;
+  adj_points_init(&points, sizeof points);
+  points.type = adj_dataset_type(from);
+  points.dim = adj_dataset_dim(from);
+  points.count = (adj_dataset_count(from) + r->parts - 1 - r->part) / r->parts;
+  size_t row = points.dim * (points.type == ADJ_F64 ? sizeof(double) : sizeof(float));
+  char *rows = malloc(points.count * row + 1);
+  if (!rows) return ADJ_E_MEMORY;
+  adj_status status = ADJ_OK;
+  for (uint64_t i = 0; i < points.count && !status; i++)
+    status = adj_dataset_row(from, r->part + i * r->parts, rows + i * row);
+  points.data = rows;
+  if (!status) status = adj_dataset_create(d->ctx, &points, out);
+  free(rows);
+  return status;
+}
+
+static adj_status find_sets(driver *d, papers_request *r, papers_sets *out) {
+  held *points, *queries = NULL;
+  *out = (papers_sets){0};
+  adj_status status = find_set(d, r, false, &points);
+  if (!status && r->queries) status = find_set(d, r, true, &queries);
+  if (!status && r->parts) status = take_part(d, r, points->set, &out->part);
+  if (status) return status;
+  if (r->mean > 0 && points->mean != r->mean) {
+    points->radius = papers_radius_of(points->set, r->mean, adj_ctx_threads(d->ctx));
+    points->mean = r->mean;
+  }
+  if (r->mean > 0) r->radius = points->radius;
+  adj_dataset *left = out->part ? out->part : queries ? queries->set : NULL;
+  out->left = left ? left : points->set;
+  out->right = left ? points->set : NULL;
+  return ADJ_OK;
+}
+
+/* kind=machine. */
+static void print_machine(const driver *d) {
+  adj_device device;
+  adj_device_init(&device, sizeof device);
+  printf("{\"status\": \"ok\", \"threads\": %u", adj_ctx_threads(d->ctx));
+  if (!adj_device_describe(0, &device)) papers_print_text("device", device.name);
+  printf("}\n");
+}
+
+static void answer_join(driver *d, papers_request *r) {
+  papers_sets s;
+  if (!find_sets(d, r, &s)) {
+    papers_join(d->ctx, r, &s, &d->traced);
+    adj_dataset_destroy(s.part);
+    return;
+  }
+  printf("{\"status\": \"points\""); /* the experiment is wrong */
+  papers_print_text("message", adj_last_error());
+  printf("}\n");
+}
+
+static void answer(driver *d, papers_request *r) {
+  adj_status status = use_threads(d, (uint32_t)r->threads);
+  if (status) {
+    papers_refuse(status, adj_last_error());
+  } else if (!strcmp(r->kind, "machine")) {
+    print_machine(d);
+  } else if (!strcmp(r->kind, "select")) {
+#ifdef BENCH_CUDA
+    papers_select(d->ctx, r);
+#else
+    papers_refuse(ADJ_E_UNSUPPORTED, "built without CUDA");
+#endif
+  } else {
+    answer_join(d, r);
+  }
+}
+
+int main(void) {
+  driver d = {0};
+  char line[LINE];
+  papers_request request;
+  papers_cache_open();
+  while (fgets(line, sizeof line, stdin)) {
+    if (parse(line, &request))
+      answer(&d, &request);
+    else
+      papers_refuse(ADJ_E_ARGUMENT, "a word of the line is not NAME=VALUE of a known name, or data is missing");
+    fflush(stdout);
+  }
+  drop_sets(&d);
+  adj_ctx_destroy(d.ctx);
+  return 0;
+}
