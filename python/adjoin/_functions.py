@@ -17,7 +17,7 @@ from ._context import context as context_of
 from ._errors import ArgumentError, ArrayTypeError
 from ._join import PairJob
 from ._library import check, fresh, lib
-from ._options import JoinOptions, documented, k_of, order_of, settings
+from ._options import JoinOptions, Settings, documented, k_of, order_of, settings
 from ._plan import Plan, explained
 from ._result import Result
 from ._stream import blocks_of
@@ -32,28 +32,24 @@ def _flags(distances: bool, include_self: bool) -> int:
     return (d.ADJ_WITH_DISTANCE if distances else 0) | (d.ADJ_WITH_SELF if include_self else 0)
 
 
-def _range_job(a: Any, b: Any, radius: Any, options: Any) -> Any:
-    """A range join, on a GPU if the points are there."""
-    chosen = settings(options)
+def _job(a: Any, b: Any, chosen: Settings, kind: int) -> Any:
+    """A join, on a GPU if the points are there."""
     if is_on_device(a) or (b is not None and is_on_device(b)):
         from ._device import DeviceJob
 
-        job: Any = DeviceJob(a, b, chosen, d.ADJ_RANGE)
-    else:
-        job = PairJob(a, b, chosen, d.ADJ_RANGE)
+        return DeviceJob(a, b, chosen, kind)
+    return PairJob(a, b, chosen, kind)
+
+
+def _range_job(a: Any, b: Any, radius: Any, options: Any) -> Any:
+    job = _job(a, b, settings(options), d.ADJ_RANGE)
     job.within(radius)
     return job
 
 
 def _knn_job(a: Any, b: Any, k: int, radius: Any, include_self: bool, options: Any) -> Any:
-    """A kNN join, on a GPU if the points are there."""
     chosen = settings(options)
-    if is_on_device(a) or (b is not None and is_on_device(b)):
-        from ._device import DeviceJob
-
-        job: Any = DeviceJob(a, b, chosen, d.ADJ_KNN)
-    else:
-        job = PairJob(a, b, chosen, d.ADJ_KNN)
+    job = _job(a, b, chosen, d.ADJ_KNN)
     job.spec.k = k_of(k)
     job.spec.flags = _flags(True, include_self)
     if radius is None:
@@ -64,7 +60,9 @@ def _knn_job(a: Any, b: Any, k: int, radius: Any, include_self: bool, options: A
 
 
 def _any_job(a: Any, b: Any, radius: Any, k: int | None, distances: bool, include_self: bool, options: Any) -> Any:
-    """A kNN join if k is given, otherwise a range join."""
+    """A kNN join if k is given, otherwise a range join; of points in host memory."""
+    if is_on_device(a) or (b is not None and is_on_device(b)):
+        raise ArrayTypeError("explain, blocks and write take points in host memory")
     if k is not None:
         return _knn_job(a, b, k, radius, include_self, options)
     if radius is None:

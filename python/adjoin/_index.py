@@ -234,6 +234,8 @@ class Index:
         elif self._settings.metric == d.ADJ_DOT:
             job.spec.radius = -math.inf
         nearest: tuple[Any, Any] = job.nearest()
+        if self._device is not None and queries is not None and len(queries.shape) == 1 and self.dim > 1:
+            return nearest[0][0], nearest[1][0]
         return nearest
 
     def _nearest(self, query: Array, k: int) -> tuple[Array, Array]:

@@ -162,6 +162,7 @@ class Settings:
         "max_pairs",
         "metric",
         "p",
+        "place",
         "plain",
         "progress",
         "sphere_radius",
@@ -179,6 +180,7 @@ class Settings:
         o = {**_DEFAULTS, **options}
         self.plain = not options
         self.context = None if self.plain else context(o["threads"], o["memory"], o["device"])
+        self.place = o["threads"], o["memory"]
         self.metric, self.p = _metric(options.get("metric"), o["p"])
         self.backend = _choice("backend", o["backend"], BACKENDS)
         self.angle = _choice("angle", o["angle"], ANGLES)
@@ -196,6 +198,10 @@ class Settings:
     def get_context(self) -> Context:
         """The context of these options. That of the defaults is looked up each time, because a process may fork."""
         return self.context or default()
+
+    def on_device(self, number: int) -> Context:
+        """The context of these options for points on a device."""
+        return context(*self.place, number)
 
     def fill_index(self, options: d.adj_index_options) -> None:
         """What an index needs of these."""
