@@ -32,6 +32,7 @@ from ._library import lib as _lib
 from ._options import JoinOptions
 from ._plan import Plan
 from ._result import Coordinates, Result
+from .kdtree import KDTree, cKDTree
 
 __version__: str = _lib.adj_version_string().decode()
 
@@ -47,12 +48,14 @@ __all__ = [
     "Index",
     "InternalError",
     "JoinOptions",
+    "KDTree",
     "LimitError",
     "OutOfMemoryError",
     "Plan",
     "Result",
     "UnsupportedError",
     "blocks",
+    "cKDTree",
     "count",
     "explain",
     "knn_join",
