@@ -73,8 +73,8 @@ class Job:
         """A plan. It, and what it needs, is put into handles."""
         raise NotImplementedError
 
-    def run(self, work: Callable[[ctypes.c_void_p, Stop], T]) -> T:
-        """work(plan, stop), in a way that Ctrl-C ends."""
+    def run(self, work: Callable[[ctypes.c_void_p, Stop], T], here: Stop | None = None) -> T:
+        """work(plan, stop), in a way that Ctrl-C ends; or in this thread, until `here` says to stop."""
 
         def whole(stop: Stop) -> T:
             handles: Handles = []
@@ -84,7 +84,9 @@ class Job:
                 for destroy, handle in reversed(handles):
                     destroy(handle)
 
-        return interruptible(self.context, whole) if self._long else whole(Stop())
+        if self._long and here is None:
+            return interruptible(self.context, whole)
+        return whole(Stop() if here is None else here)
 
     def controlled(self, stop: Stop, function: Any, *arguments: Any) -> None:
         """Runs a plan with progress and limits: function(*arguments, control, NULL)."""

@@ -60,8 +60,7 @@ class _Stream:
             sink = fresh(d.adj_sink)
             callback = d.WRITE(self._write)
             sink.write = callback
-            self.job._long = False
-            self.job.run(lambda plan, stop: self._stream(plan, sink))
+            self.job.run(lambda plan, stop: self._stream(plan, sink), self.stop)
         except BaseException as reason:  # noqa: BLE001 - raised again by the caller's thread
             self.error = self.error or reason
         self._put(None)
