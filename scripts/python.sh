@@ -29,10 +29,10 @@ environment() {
   fi
 }
 
-# run_tests FOLDER: all of them, with warnings as errors.
+# run_tests FOLDER [FILE]: all of them, or those of a file, with warnings as errors.
 run_tests() {
   PYTHONDONTWRITEBYTECODE=1 ADJOIN_COSTS=none "$1/bin/python" -X dev -m pytest -q -p no:cacheprovider \
-    -c "$root/pyproject.toml" --rootdir "$root" "$root/python/tests"
+    -c "$root/pyproject.toml" --rootdir "$root" "$root/python/tests${2:-}"
 }
 
 case ${1:-} in
@@ -41,6 +41,10 @@ case ${1:-} in
     ADJOIN_LIBRARY=$(realpath "$2") PYTHONPATH=$root/python
     export ADJOIN_LIBRARY PYTHONPATH
     run_tests build/venv
+    software=$(dirname "$ADJOIN_LIBRARY")/../tests/libadjoin_software.so
+    if [ -e "$software" ]; then
+      ADJOIN_LIBRARY=$software run_tests build/venv /test_device.py
+    fi
     build/venv/bin/mypy --cache-dir build/mypy
     ;;
   wheel)

@@ -74,8 +74,6 @@ def nearest(tree: cKDTree, points: Array, k: int, p: float, bound: float) -> tup
     radius = None if bound == np.inf else min(bound, _diameter(tree, flat))
     if flat is tree.data:
         distances, ids = index.knn(None, k, radius=radius, include_self=True)
-    elif len(flat) == 1 and radius is None:
-        distances, ids = index._nearest(flat[0], k)
     else:
         distances, ids = index.knn(flat, k, radius=radius)
     places = ids.astype(np.intp)

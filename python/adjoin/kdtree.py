@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _kdtree_answers as answers
+from ._kdtree_one import OneQuery
 from ._arrays import Array
 from ._index import Index
 
@@ -93,6 +94,7 @@ class cKDTree:  # noqa: N801 - SciPy's name
         self._build = {"compact_nodes": compact_nodes, "balanced_tree": balanced_tree}
         self._box, self._lengths = self._check_box(boxsize)
         self._indexes: dict[float, Index] = {}
+        self._one = OneQuery(self)
         self._scipy: Any = None
 
     def _check_box(self, boxsize: Any) -> tuple[Array | None, Array | None]:
@@ -210,6 +212,10 @@ class cKDTree:  # noqa: N801 - SciPy's name
         workers: int | None = 1,
     ) -> Any:
         """The nearest neighbours of each point of `x`; see `scipy.spatial.KDTree.query`."""
+        if distance_upper_bound == np.inf and workers == 1:
+            found = self._one.nearest(x, k, p)
+            if found is not None:
+                return found
         points = self._queries(x)
         if p < 1:
             raise ValueError("Only p-norms with 1<=p<=infinity permitted")
@@ -217,9 +223,6 @@ class cKDTree:  # noqa: N801 - SciPy's name
         if p != p or self.m == 0:
             return self._original().query(x, k, eps, p, distance_upper_bound, workers)
         single = isinstance(k, int) or np.isscalar(k)
-        if single and points.ndim == 1 and distance_upper_bound == np.inf and k == 1 and self.n:
-            distances, ids = self._index(p)._nearest(points, 1)
-            return float(distances[0]), int(ids[0])
         if not single:
             len(k)  # a TypeError for what is neither a number nor a sequence
         numbers = np.arange(1, k + 1).astype(np.intp) if single else np.array(k, np.intp)
@@ -298,6 +301,10 @@ class cKDTree:  # noqa: N801 - SciPy's name
         return_length: bool = False,
     ) -> Any:
         """All points within `r` of each point of `x`; see `scipy.spatial.KDTree.query_ball_point`."""
+        if workers == 1 and not eps:
+            found = self._one.ball(x, r, p, return_length)
+            if found is not None:
+                return found
         points = self._queries(x)
         _check_workers(workers)
         if not p >= 1 or self.m == 0:
@@ -392,7 +399,7 @@ class cKDTree:  # noqa: N801 - SciPy's name
         return answers.matrix(rows, output_type)
 
 
-_OWN = ("data", "leafsize", "_build", "_box", "_lengths", "_indexes", "_scipy", "_tree")
+_OWN = ("data", "leafsize", "_build", "_box", "_lengths", "_indexes", "_one", "_scipy", "_tree")
 
 
 class _Node:
@@ -490,7 +497,8 @@ class KDTree(cKDTree):
             Shape ``x.shape[:-1] + (k,)``, without the last dimension if k is 1. A neighbour that is missing has
             distance infinity and index n.
         """
-        _refuse_complex(x)
+        if type(x) is not np.ndarray or x.dtype.kind == "c":
+            _refuse_complex(x)
         if k is None:
             raise ValueError("k must be an integer or a sequence of integers")
         distances, ids = super().query(x, k, eps, p, distance_upper_bound, workers)
@@ -507,5 +515,6 @@ class KDTree(cKDTree):
         return_length: bool = False,
     ) -> Any:
         """All points within `r` of each point of `x`; see `scipy.spatial.KDTree.query_ball_point`."""
-        _refuse_complex(x)
+        if type(x) is not np.ndarray or x.dtype.kind == "c":
+            _refuse_complex(x)
         return super().query_ball_point(x, r, p, eps, workers, return_sorted, return_length)
