@@ -12,7 +12,14 @@ typedef struct named_setup {
 } named_setup;
 
 static const char *const CORES_RANGE[] = {NULL, "grid", "ego", "kdtree", "brute"};
-static const char *const CORES_NEAREST[] = {NULL, "kdtree", "brute"};
+/* The queues of HybridKNN-Join at the end. */
+static const named_setup CORES_NEAREST[] = {{NULL, NULL},
+                                            {"kdtree", NULL},
+                                            {"brute", NULL},
+                                            {"kdtree", "paper.queue=off,batch=16"},
+                                            {"kdtree", "paper.queue=points"},
+                                            {"kdtree", "paper.queue=cells"},
+                                            {"kdtree", "paper.queue=cells,batch=7"}};
 
 /* A GPU alone, range joins: results in one batch and in many; pairs kept by the count, or found again; too little room
  * for them; counts in slices; sets in chunks; every kernel; all pairs in tiles; the prefilter of tensor cores. */
@@ -82,7 +89,8 @@ static const named_setup NEAREST_SETUPS[] = {
     {"grid", "paper.point_threads=1,device_rows=300"},
     {"grid", "paper.point_threads=32,paper.epsilon=0.3,paper.failures=0.001,paper.tail=0.001"},
     {"grid", "paper.point_threads=2,paper.epsilon=3,paper.bins=50,paper.sample=20,test.per_query=off"},
-    {"grid", "paper.point_threads=4,paper.epsilon=0.01"}};
+    {"grid", "paper.point_threads=4,paper.epsilon=0.01"},
+    {"grid", "paper.epsilon=0.5,paper.tail=0"}};
 
 /* Cores and a GPU, kNN joins: as planned; by rates and by fixed sizes; with the smallest batches; with nearly all
  * queries on the GPU, or some; all rows at once, or few; and through a grid, where some queries, most or none return to
@@ -94,7 +102,10 @@ static const named_setup HYBRID_SETUPS[] = {
     {NULL, "share=fixed,paper.n_large=1,paper.n_cwin=0.001,test.per_query=off,test.budget=40"},
     {"grid", "share=fixed,paper.n_large=1,paper.n_cwin=0.001,batch=16"},
     {"grid", "share=fixed,paper.n_large=0.9,paper.n_cwin=0.1,paper.epsilon=0.5,batch=16,device_rows=77"},
-    {"grid", "share=rates,paper.epsilon=3"}};
+    {"grid", "share=rates,paper.epsilon=3"},
+    {"grid", "share=fixed,paper.n_large=0.6,paper.n_cwin=0,paper.failures=0.01,paper.queue=cells"},
+    {"grid", "share=rates,paper.failures=0.01,paper.tail=0,batch=16,device_rows=77"},
+    {"kdtree", "share=rates,paper.queue=cells,batch=16"}};
 
 /* The same for range joins: with SEGO-New on the cores; lists of many queries and of few pairs, the prefilter of tensor
  * cores, and single evaluation. */
@@ -194,7 +205,8 @@ void setup_choose(adj_backend backend, bool nearest, int a, uint32_t number, tes
     return;
   }
   if (backend == ADJ_BACKEND_CPU) {
-    out->algorithm = nearest ? CORES_NEAREST[a] : CORES_RANGE[a];
+    out->algorithm = nearest ? CORES_NEAREST[a].algorithm : CORES_RANGE[a];
+    out->tuning = nearest ? CORES_NEAREST[a].tuning : NULL;
   } else if (backend == ADJ_BACKEND_HYBRID || backend == ADJ_BACKEND_GPU) {
     const named_setup *named = backend == ADJ_BACKEND_GPU ? NEAREST_SETUPS : HYBRID_SETUPS;
     const char *const *tunings = backend == ADJ_BACKEND_GPU ? DEVICE_TUNINGS : HYBRID_RANGE_TUNINGS;

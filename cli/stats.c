@@ -72,15 +72,16 @@ static void put_device(json_writer *json, const adj_stats *stats) {
   put_real(json, "warp_efficiency", stats->warp_efficiency);
 }
 
-/* Only where a grid was searched for the nearest. */
+/* Only where a grid was searched for the nearest, or ordered the queue. */
 static void put_grid(json_writer *json, const adj_stats *stats) {
-  if (!stats->grid_queries) return;
+  if (!stats->grid_queries && !(stats->grid_order_s > 0)) return;
   json_raw(json, ",\n  \"grid\": {\"epsilon\": ");
   json_real(json, stats->grid_epsilon);
   json_raw(json, ", \"epsilon_seconds\": %.9f, \"queries\": %llu, \"failed\": %llu", stats->grid_epsilon_s,
            (unsigned long long)stats->grid_queries, (unsigned long long)stats->grid_failed);
-  json_raw(json, ", \"reindexed\": %llu, \"reindex_seconds\": %.9f}", (unsigned long long)stats->grid_reindexed,
+  json_raw(json, ", \"reindexed\": %llu, \"reindex_seconds\": %.9f", (unsigned long long)stats->grid_reindexed,
            stats->grid_reindex_s);
+  json_raw(json, ", \"order_seconds\": %.9f}", stats->grid_order_s);
 }
 
 /* Only where sequences of points were joined. */

@@ -70,11 +70,12 @@ endfunction()
 
 # For 80 and 90, kernels are translated to PTX once, for 80, and that to machine code for both. For 90 this gives the same
 # machine code as PTX of its own, in two thirds of the time. Not so where the source asks for the architecture, as
-# selection from long rows and CUB do: such sources get PTX for each. Sources are looked at, not their headers.
+# selection from long rows and CUB's functions for whole devices do: such sources get PTX for each. CUB's for blocks do
+# not. Sources are looked at, not their headers.
 function(adjoin_share_ptx target sources)
   set_target_properties(${target} PROPERTIES CUDA_ARCHITECTURES OFF)
   foreach(source IN LISTS sources)
-    file(STRINGS ${source} asks REGEX "cub/|thrust/|select_long|__CUDA_ARCH__")
+    file(STRINGS ${source} asks REGEX "cub/device|thrust/|select_long|__CUDA_ARCH__")
     if(asks)
       set(flags "--generate-code=arch=compute_80,code=[sm_80]" "--generate-code=arch=compute_90,code=[sm_90,compute_90]")
     else()

@@ -241,6 +241,26 @@ static void joining_with_staged_rows(void **state) {
   try_joins(0, 2, "staged=on");
 }
 
+static void joining_by_pairs_of_sequences(void **state) {
+  (void)state;
+  static const char *const systems[] = {"super-ego", "sego-new"};
+  attempt a = {.ctx = context_of(2, NULL)};
+  adj_dataset *left = make(a.ctx, "clusters", 300, 3, 1), *right = make(a.ctx, "unif", 200, 3, 2);
+  for (int i = 0; i < 6; i++) {
+    a.left = left;
+    a.right = i / 2 % 2 ? right : NULL;
+    adj_join_spec_init(&a.spec, sizeof a.spec);
+    a.spec.radius = 0.1;
+    a.spec.system = systems[i % 2];
+    a.spec.order = i < 4 ? ADJ_ORDER_DISTANCE : ADJ_ORDER_ID;
+    try_all_faults(systems[i % 2], &a, i < 2 ? act_count : i < 4 ? act_collect : act_stream);
+  }
+  adj_dataset_destroy(left);
+  adj_dataset_destroy(right);
+  assert_int_equal(adj_ctx_memory_used(a.ctx), 0);
+  adj_ctx_destroy(a.ctx);
+}
+
 static void joining_the_nearest(void **state) {
   (void)state;
   try_joins(1, 1, NULL);
@@ -352,6 +372,7 @@ int main(void) {
       cmocka_unit_test(joining_with_small_buffers),
       cmocka_unit_test(joining_each_pair_once),
       cmocka_unit_test(joining_with_staged_rows),
+      cmocka_unit_test(joining_by_pairs_of_sequences),
       cmocka_unit_test(joining_the_nearest),
       cmocka_unit_test(joining_by_other_metrics),
       cmocka_unit_test(asking_an_index),

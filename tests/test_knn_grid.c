@@ -5,10 +5,11 @@
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "check.h"
-#include "gpu/papers/knn_grid.h"
-#include "plan/tuning.h"
+#include "gpu/papers/knn_order.h"
+#include "plan/systems.h"
 
 static adji_knn_grid_options defaults(void) {
   adji_knn_grid_options asked = {.use = true};
@@ -61,7 +62,6 @@ static void epsilon_is_the_middle_of_its_bin(void **state) {
   assert_int_equal(bin, 5);
   const uint64_t many[] = {UINT64_C(1) << 40, 1};
   assert_true(adji_knn_grid_epsilon(many, 2, 1, 4e9, &bin) == 0.5);
-  assert_true(adji_knn_grid_is_coarse(0) && adji_knn_grid_is_coarse(7) && !adji_knn_grid_is_coarse(8));
 }
 
 static void limits_are_numbers_of_the_type(void **state) {
@@ -96,6 +96,12 @@ static void many_failures_widen(void **state) {
   assert_int_equal(adji_knn_grid_next(&o, 1000, 1000, 1000000, 1), ADJI_GRID_WIDEN);
   assert_int_equal(adji_knn_grid_next(&o, 1000, 1, 1000000, 255), ADJI_GRID_WIDEN);
   assert_int_equal(adji_knn_grid_next(&o, 1000, 1, 1000000, 256), ADJI_GRID_TAIL);
+  /* As published: few failures are a batch of their own, which fails and so makes epsilon grow. */
+  o = defaults();
+  o.no_tail = true;
+  assert_int_equal(adji_knn_grid_next(&o, 1000, 249, 100000, 1), ADJI_GRID_AGAIN);
+  assert_int_equal(adji_knn_grid_next(&o, 249, 249, 100000, 1), ADJI_GRID_WIDEN);
+  assert_int_equal(adji_knn_grid_next(&o, 249, 0, 100000, 2), ADJI_GRID_DONE);
 }
 
 /* ---- Shapes ------------------------------------------------------------------------------------------- */
@@ -163,8 +169,10 @@ static void check_cells(adj_ctx *ctx, uint32_t dim, double epsilon, double far, 
         uint64_t one = adji_axis_slab(axis, x), two = adji_axis_slab(axis, y);
         assert_true((one > two ? one - two : two - one) <= 1);
       }
-  assert_true(adji_knn_grid_is_worth(&grid, 1000));
-  assert_true(adji_knn_grid_is_worth(&grid, 10000000) == (axes > 0));
+  adji_knn_grid_options o = {0}, published = {.no_tail = true};
+  assert_true(adji_knn_grid_is_worth(&o, &grid, 1000));
+  assert_true(adji_knn_grid_is_worth(&o, &grid, 10000000) == (axes > 0));
+  assert_true(adji_knn_grid_is_worth(&published, &grid, 10000000));
   adji_grid_clear(ctx, &grid);
   free(points);
   free(values);
@@ -184,6 +192,117 @@ static void cells_are_as_wide_as_epsilon(void **state) {
   }
   assert_int_equal(adj_ctx_memory_used(ctx), 0);
   adj_ctx_destroy(ctx);
+}
+
+/* ---- The queue ---------------------------------------------------------------------------------------- */
+
+/* How many right points are in the cell of a left one. */
+static uint32_t population_of(const adj_dataset *left, const adj_dataset *right, const adji_grid *grid, uint64_t row) {
+  uint32_t count = 0;
+  for (uint64_t i = 0; i < right->count; i++) {
+    bool same = true;
+    for (uint32_t a = 0; a < grid->axis_count; a++) {
+      const adji_axis *axis = &grid->axes[a];
+      same = same && adji_axis_slab(axis, adji_dataset_at(left, row, axis->dim)) ==
+                         adji_axis_slab(axis, adji_dataset_at(right, i, axis->dim));
+    }
+    count += same;
+  }
+  return count;
+}
+
+static void check_order(adj_ctx *ctx, const adj_dataset *left, const adj_dataset *right, double epsilon) {
+  adji_measure measure = {.step = ADJI_STEP_L2};
+  adji_join join = {.ctx = ctx, .left = left, .right = right, .self_join = left == right, .k = 5, .limit = INFINITY};
+  double *values = malloc(2 * right->count * sizeof *values);
+  for (uint32_t j = 0; j < 2; j++) {
+    for (uint64_t i = 0; i < right->count; i++)
+      values[j * right->count + i] = adji_dataset_at(right, i, j);
+    qsort(values + j * right->count, right->count, sizeof *values, ascending);
+  }
+  adji_knn_values sample = {values, right->count};
+  adji_grid grid;
+  uint32_t *rows, before = UINT32_MAX;
+  must(adji_knn_grid_cells(ctx, right, &measure, adji_knn_grid_limit(ADJI_STEP_L2, right->type, epsilon), &sample,
+                           &grid));
+  must(adji_knn_order_rows(&join, &measure, epsilon, &rows));
+  bool *seen = calloc(left->count, sizeof *seen);
+  for (uint64_t i = 0; i < left->count; i++) {
+    assert_true(rows[i] < left->count && !seen[rows[i]]);
+    seen[rows[i]] = true;
+    uint32_t population = population_of(left, right, &grid, rows[i]);
+    assert_true(population <= before);
+    before = population;
+  }
+  free(seen);
+  free(values);
+  adji_free(&ctx->memory, rows);
+  adji_grid_clear(ctx, &grid);
+}
+
+static void full_cells_come_first(void **state) {
+  (void)state;
+  adj_ctx *ctx = context_of(2, NULL);
+  adj_dataset *a = uniform(ctx, 700, 2), *b = uniform(ctx, 500, 2);
+  adji_measure measure = {.step = ADJI_STEP_L2};
+  adji_join join = {.ctx = ctx, .left = a, .right = a, .self_join = true, .k = 5, .limit = INFINITY};
+  join.style.drop_self = true;
+  double epsilon;
+  must(adji_knn_order_epsilon(&join, &measure, &(adji_knn_grid_options){0}, &epsilon));
+  assert_true(epsilon > 0);
+  uint64_t within = 0;
+  for (uint64_t i = 0; i < a->count; i++)
+    for (uint64_t j = 0; j < a->count; j++)
+      within += i != j && hypot(adji_dataset_at(a, i, 0) - adji_dataset_at(a, j, 0),
+                                adji_dataset_at(a, i, 1) - adji_dataset_at(a, j, 1)) <= epsilon;
+  assert_true(fabs((double)within / (double)a->count - 5) < 1); /* of 500 queries, k neighbours on average */
+  check_order(ctx, a, a, epsilon);
+  check_order(ctx, a, b, epsilon);
+  check_order(ctx, b, a, 100);
+  adj_dataset_destroy(a);
+  adj_dataset_destroy(b);
+  assert_int_equal(adj_ctx_memory_used(ctx), 0);
+  adj_ctx_destroy(ctx);
+}
+
+/* ---- The system --------------------------------------------------------------------------------------- */
+
+static adj_status fits_system(uint32_t dim, uint32_t k, adj_metric metric, adj_backend backend, const char *tuning) {
+  const adji_system *system;
+  adj_join_spec spec;
+  adji_algorithm algorithm = ADJI_ALGORITHM_AUTO;
+  adji_tuning t;
+  adj_join_spec_init(&spec, sizeof spec);
+  spec.kind = ADJ_KNN;
+  spec.k = k;
+  spec.metric = metric;
+  spec.backend = backend;
+  spec.tuning = tuning;
+  must(adji_system_find("hybrid-knn", &system));
+  adj_status status = adji_system_fit(system, dim, &spec, &algorithm);
+  if (!status) status = adji_system_tuning(system, dim, &spec, &t);
+  if (status) return status;
+  bool cpu = spec.backend == ADJ_BACKEND_CPU;
+  assert_int_equal(spec.backend, backend ? backend : ADJ_BACKEND_HYBRID);
+  assert_int_equal(algorithm, cpu ? ADJI_ALGORITHM_KDTREE : ADJI_ALGORITHM_GRID);
+  adji_tuning_scope scope = {ADJ_KNN, metric, spec.backend, algorithm, 0};
+  return adji_tuning_fit(&t, &scope);
+}
+
+static void the_system_has_limits(void **state) {
+  (void)state;
+  must(fits_system(2, 8, ADJ_L2, ADJ_BACKEND_AUTO, NULL));
+  must(fits_system(6, 1024, ADJ_L1, ADJ_BACKEND_GPU, "paper.failures=0.5"));
+  must(fits_system(6, 8, ADJ_L2, ADJ_BACKEND_CPU, "paper.queue=points"));
+  must(fits_system(6, 8, ADJ_L2, ADJ_BACKEND_HYBRID, "paper.n_large=1,paper.n_cwin=0"));
+  assert_int_equal(fits_system(7, 8, ADJ_L2, ADJ_BACKEND_AUTO, NULL), ADJ_E_UNSUPPORTED);
+  assert_non_null(strstr(adj_last_error(), "\"hybrid-knn\" is for up to 6 dimensions"));
+  assert_int_equal(fits_system(2, 1025, ADJ_L2, ADJ_BACKEND_AUTO, NULL), ADJ_E_UNSUPPORTED);
+  assert_non_null(strstr(adj_last_error(), "\"hybrid-knn\" is for k up to 1024"));
+  assert_int_equal(fits_system(2, 8, ADJ_DOT, ADJ_BACKEND_AUTO, NULL), ADJ_E_UNSUPPORTED);
+  assert_int_equal(fits_system(2, 8, ADJ_L2, ADJ_BACKEND_REFERENCE, NULL), ADJ_E_UNSUPPORTED);
+  assert_int_equal(fits_system(2, 8, ADJ_L2, ADJ_BACKEND_HYBRID, "paper.queue=points"), ADJ_E_UNSUPPORTED);
+  assert_int_equal(fits_system(2, 8, ADJ_L2, ADJ_BACKEND_CPU, "paper.n_large=1"), ADJ_E_ARGUMENT);
 }
 
 /* ---- Settings ----------------------------------------------------------------------------------------- */
@@ -252,6 +371,8 @@ static void the_grid_is_for_a_gpu(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(full_cells_come_first),
+      cmocka_unit_test(the_system_has_limits),
       cmocka_unit_test(defaults_are_the_papers),
       cmocka_unit_test(mean_samples_are_a_part_of_the_points),
       cmocka_unit_test(epsilon_is_the_middle_of_its_bin),

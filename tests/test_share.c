@@ -227,11 +227,16 @@ static void fixed_sizes_are_those_of_the_papers(void **state) {
   assert_true(adji_share_for_device(&share, 0, 1, 900, 1) == 5); /* large ones do not come back */
   assert_true(adji_share_for_device(&share, 0, 1, 49, 1) == 2.5);
   assert_true(adji_share_for_lane(&share, 4, 49, 1) == 2.5);
-  fixed = (adji_share_options){true, 0.2, 0.1, 0.01, 0.02, 0};
+  fixed = (adji_share_options){.fixed = true, .large = 0.2, .reserved = 0.1, .small = 0.01, .cpu = 0.02};
   adji_share_init(&share, &fixed, 1000, 4, 1);
   assert_true(adji_share_for_device(&share, 0, 1, 1000, 1) == 200);
   assert_true(adji_share_for_device(&share, 0, 1, 90, 1) == 10);
   assert_true(adji_share_for_lane(&share, 0, 1000, 1) == 20);
+  fixed = (adji_share_options){.fixed = true, .large = 1, .unreserved = true};
+  adji_share_init(&share, &fixed, 1000, 4, 1);
+  assert_true(adji_share_for_device(&share, 0, 1, 1000, 1) == 1000);
+  adji_share_took(&share, 0, 1, 100);
+  assert_true(adji_share_for_device(&share, 0, 1, 20, 1) == 20); /* nothing is kept for cores */
 }
 
 /* HEGJoin: a device's batches all have as much work, whatever anybody did so far. */

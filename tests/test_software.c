@@ -50,6 +50,8 @@ static const problem SHARED[] = {
      ADJ_ORDER_ID, false},
     {"expo", 400, 2, 0, 0.02, "share=results,paper.access=full,paper.order=workqueue,batch=16,paper.batch_size=300",
      NULL, ADJ_WITH_DISTANCE, ADJ_ORDER_ID, true},
+    {"expo", 400, 2, 6, 0, "share=fixed,paper.n_large=0.9,paper.n_cwin=0,paper.queue=cells,paper.failures=0.01", "grid",
+     ADJ_WITH_DISTANCE, ADJ_ORDER_ID, true},
 };
 enum { SHARED_COUNT = sizeof SHARED / sizeof *SHARED };
 

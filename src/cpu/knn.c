@@ -4,7 +4,8 @@
  *
  * A group is the queries of one leaf. They are searched together (cpu/knn_group.c): the tree is traversed once for all
  * of them, and what is loaded serves all of them. Where the left points are far apart, among many right points, the box
- * of a group would meet more than its queries need: then every query is a group of its own.
+ * of a group would meet more than its queries need: then every query is a group of its own. It is, too, in the queues
+ * of HybridKNN-Join.
  */
 #include "cpu/knn.h"
 
@@ -68,6 +69,49 @@ static adj_status add_batches(const knn_cores *c, adji_queue *queue, uint64_t ea
   return status;
 }
 
+static bool is_published(const knn_cores *c) {
+  return c->options.queue == ADJI_KNN_QUEUE_POINTS || c->options.queue == ADJI_KNN_QUEUE_CELLS;
+}
+
+static uint64_t smaller(uint64_t a, uint64_t b) {
+  return a < b ? a : b;
+}
+
+/* HybridKNN-Join's queue (4.5). Cores take batches of 0.5 % from the sparse end, and of half of that for the last
+ * 5 %. Beside devices a taker puts its batches together of smaller ones. */
+static adj_status queue_by_cells(const knn_cores *c, bool shared, adji_queue *queue) {
+  uint64_t count = c->order.count, each = shared ? smaller(count / SHARED_BATCHES, SHARED_BATCH) : count / 200;
+  if (c->options.batch) each = c->options.batch;
+  if (!each) each = 1;
+  adj_status status = adji_queue_init(queue, c->join.ctx, count / each + 64);
+  for (uint64_t done = 0, many; done < count && !status; done += many) {
+    bool ending = !shared && each > 1 && done >= count / 20 * 19;
+    many = smaller(ending ? each / 2 : each, count - done);
+    uint64_t begin = shared ? done : count - done - many;
+    status = adji_queue_add(queue, (adji_batch){(uint32_t)begin, (uint32_t)(begin + many), (double)many});
+  }
+  return status;
+}
+
+/* Thread t has every queries t, t + threads, ..., one after the other in the order. It takes them in several batches,
+ * for progress. */
+static adj_status queue_by_points(const knn_cores *c, adji_queue *queue) {
+  enum { PIECES = 64 };
+  uint64_t count = c->order.count, lanes = c->options.lanes, most = (count + lanes - 1) / lanes;
+  uint64_t each = (most + PIECES - 1) / PIECES;
+  adj_status status = adji_queue_init(queue, c->join.ctx, lanes * PIECES + 1);
+  queue->round_robin = true;
+  for (uint64_t from = 0; from < most && !status; from += each)
+    for (uint64_t t = 0, first = 0, its; t < lanes && !status; t++, first += its) {
+      its = t < count ? (count - t + lanes - 1) / lanes : 0;
+      uint64_t end = smaller(from + each, its);
+      if (from < end)
+        status = adji_queue_add(queue,
+                                (adji_batch){(uint32_t)(first + from), (uint32_t)(first + end), (double)(end - from)});
+    }
+  return status;
+}
+
 /* Alone: batches of 0.5 %, and of a quarter of that for the last 5 %, so that the lanes finish together (papers on
  * hybrid kNN joins, "work queue"). Beside devices: of up to 1,024 queries, densest first (HybridKNN-Join 4.3), and in
  * the order of the tree where they are about as dense. */
@@ -75,6 +119,8 @@ static adj_status fill_queue(void *state, bool shared, adji_queue *queue) {
   const knn_cores *c = state;
   const adji_tree *left = c->left;
   adji_memory *memory = &c->join.ctx->memory;
+  if (c->options.queue == ADJI_KNN_QUEUE_CELLS) return queue_by_cells(c, shared, queue);
+  if (c->options.queue == ADJI_KNN_QUEUE_POINTS) return queue_by_points(c, queue);
   if (!left) return adji_point_batches(c->join.ctx, c->order.count, c->options.batch, queue);
   uint64_t leaves = left->levels ? left->level[0].count : 0, each = leaves / 200;
   if (shared)
@@ -83,7 +129,7 @@ static adj_status fill_queue(void *state, bool shared, adji_queue *queue) {
   if (!each) each = 1;
   adj_status status = adji_queue_init(queue, c->join.ctx, leaves / each + 64);
   if (status) return status;
-  queue->round_robin = c->options.round_robin && !shared;
+  queue->round_robin = c->options.queue == ADJI_KNN_QUEUE_OFF && !shared;
   if (!shared) return add_batches(c, queue, each, c->options.batch ? leaves : leaves / 20 * 19, NULL);
   double *densities = adji_alloc(memory, leaves / each + 1, sizeof *densities, "work queue");
   status = densities ? add_batches(c, queue, each, leaves, densities) : ADJ_E_MEMORY;
@@ -255,9 +301,25 @@ static bool searches_one_by_one(const knn_cores *c) {
   return left < right / APART || (left < right && adji_join_reach(join) > 1 && is_inside(c));
 }
 
+/* The queries of thread 0, those of thread 1, ... */
+static adj_status deal_points(knn_cores *c) {
+  uint64_t at = 0, count = c->order.count, lanes = c->options.lanes;
+  uint32_t *rows = adji_alloc(&c->join.ctx->memory, count, sizeof *rows, "order of queries");
+  if (!rows) return ADJ_E_MEMORY;
+  for (uint64_t t = 0; t < lanes; t++)
+    for (uint64_t row = t; row < count; row += lanes)
+      rows[at++] = (uint32_t)row;
+  c->order.rows = rows;
+  return ADJ_OK;
+}
+
 static adj_status order_left(knn_cores *c) {
   const adji_join *join = &c->join;
   adji_tree_room room = {0};
+  if (is_published(c)) {
+    c->order = (adji_point_order){.rows = c->options.rows, .count = join->left->count};
+    return c->options.queue == ADJI_KNN_QUEUE_POINTS ? deal_points(c) : ADJ_OK;
+  }
   c->left = join->self_join ? c->right : &c->own_left;
   if (join->self_join) return ADJ_OK;
   if (searches_one_by_one(c)) {
@@ -274,6 +336,7 @@ adj_status adji_knn_create(const adji_join *join, const adji_lent *right, const 
   knn_cores *c = calloc(1, sizeof *c);
   if (!c) {
     adji_give_back(right);
+    adji_free(&join->ctx->memory, options->rows);
     return adji_fail(ADJ_E_MEMORY, "no memory for a join");
   }
   c->join = *join;

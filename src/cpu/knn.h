@@ -7,11 +7,20 @@
 
 #include "queue/engine.h"
 
+/* Who gets which queries: paper.queue. */
+typedef enum adji_knn_queue {
+  ADJI_KNN_QUEUE_ON = 1, /* batches through the queue; the default                                    */
+  ADJI_KNN_QUEUE_OFF,    /* batches dealt out in turns                                                */
+  ADJI_KNN_QUEUE_POINTS, /* queries dealt out in turns, in the order of the rows (HybridKNN-Join 5.3) */
+  ADJI_KNN_QUEUE_CELLS   /* through the queue, in the order of `rows`, those of full cells first (4.5) */
+} adji_knn_queue;
+
 typedef struct adji_knn_options {
-  uint64_t batch;   /* queries a batch; 0: 0.5 % of them                   */
-  bool round_robin; /* batches dealt out in turns instead of by the queue  */
-  bool shared;      /* devices take part                                   */
-  uint32_t lanes;   /* threads that will take part; 0: all                 */
+  uint64_t batch; /* queries a batch; 0: 0.5 % of them   */
+  adji_knn_queue queue;
+  uint32_t *rows; /* of QUEUE_CELLS, of the context's memory; the engine's from then on, even if it fails */
+  bool shared;    /* devices take part                   */
+  uint32_t lanes; /* threads that will take part; 0: all */
 } adji_knn_options;
 
 /* An engine with the cores as its worker. right: the adji_tree of the right set. Left points that are about as dense as

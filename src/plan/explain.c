@@ -144,6 +144,7 @@ static void say_device(text *t, const adj_stats *s) {
 }
 
 static void say_grid(text *t, const adj_stats *s) {
+  if (s->grid_order_s > 0) say(t, "  queue: ordered by cells in %.4f s\n", s->grid_order_s);
   if (!s->grid_queries) return;
   say(t, "  grid: first radius %g, chosen in %.4f s; %llu of %llu queries failed; indexed again %llu times in %.4f s\n",
       s->grid_epsilon, s->grid_epsilon_s, (unsigned long long)s->grid_failed, (unsigned long long)s->grid_queries,

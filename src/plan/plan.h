@@ -63,8 +63,11 @@ struct adj_plan {
   uint64_t sampled;
   double plan_s, index_s;
   adji_ego_seconds ego; /* parts of index_s, of the recursion over pairs of sequences */
-  uint64_t plan_peak;   /* bytes held at most while the plan was made */
-  adji_near near;       /* plan_precision.c */
+  struct { /* kNN: the queue by cells */
+    double epsilon, epsilon_s, order_s;
+  } queue_order;
+  uint64_t plan_peak; /* bytes held at most while the plan was made */
+  adji_near near;     /* plan_precision.c */
   bool ran;
   adj_stats last; /* of the last run */
   adj_worker last_workers[1 + ADJI_MOST_DEVICES];
@@ -160,7 +163,9 @@ double adji_least_range_seconds(const adj_plan *plan);
 adji_knn_request adji_knn_request_of(const adj_plan *plan);
 adj_status adji_check_knn_kernels(const adj_plan *plan);
 /* An engine of cores that search trees, and the time of its queries. */
-adj_status adji_make_trees(adj_plan *plan, adji_engine *out);
+adj_status adji_make_trees(adj_plan *plan, double epsilon, adji_engine *out);
+/* Refuses orders of the queue that the join cannot have. */
+adj_status adji_check_knn_queue(const adj_plan *plan);
 adj_status adji_estimate_tree(adj_plan *plan);
 
 adji_share_options adji_share_of(const adji_tuning *tuning);

@@ -157,9 +157,9 @@ adj_status adji_check_request(adj_join_spec *spec, const adj_dataset *left, cons
   const adji_system *system = NULL;
   adj_status status = check_spec(spec, left, right, &scope->algorithm);
   if (!status) status = adji_system_find(spec->system, &system);
-  if (!status) status = adji_system_fit(system, spec, &scope->algorithm);
+  if (!status) status = adji_system_fit(system, left->dim, spec, &scope->algorithm);
   if (!status) status = check_algorithm_on(spec->kind, spec->backend, scope->algorithm);
-  if (!status) status = adji_system_tuning(system, left->dim, spec->tuning, tuning);
+  if (!status) status = adji_system_tuning(system, left->dim, spec, tuning);
   scope->kind = spec->kind;
   scope->metric = spec->metric;
   scope->backend = spec->backend;

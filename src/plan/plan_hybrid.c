@@ -67,13 +67,21 @@ static adj_status choose_alone(adj_plan *plan, adji_pending_device *device) {
 }
 
 adji_share_options adji_share_of(const adji_tuning *t) {
-  return (adji_share_options){t->share == ADJI_SHARE_FIXED, t->n_large, t->n_cwin, t->n_small, t->n_cpu, 0};
+  return (adji_share_options){.fixed = t->share == ADJI_SHARE_FIXED,
+                              .large = t->n_large,
+                              .reserved = t->n_cwin,
+                              .small = t->n_small,
+                              .cpu = t->n_cpu,
+                              .unreserved = ADJI_TUNING_IS_ZERO(t, n_cwin)};
 }
 
 /* Builds the trees of the cores, and shares the queries with the devices. */
 static adj_status make_shared(adj_plan *plan, adji_pending_devices *all) {
   uint32_t devices = 0;
-  adj_status status = adji_make_trees(plan, &plan->engine);
+  double epsilon = -1;
+  bool by_cells = plan->tuning.queue == ADJI_KNN_QUEUE_CELLS;
+  if (by_cells && !adji_pending_wait(&all->each[0])) epsilon = adji_gpu_knn_worker_epsilon(&all->each[0].worker);
+  adj_status status = adji_make_trees(plan, epsilon, &plan->engine);
   if (!status) status = adji_pending_add(all, &plan->engine, &devices);
   if (status) return status;
   plan->engine.share = adji_share_of(&plan->tuning);
@@ -81,11 +89,10 @@ static adj_status make_shared(adj_plan *plan, adji_pending_devices *all) {
     plan->choice.backend = ADJ_BACKEND_CPU;
     plan->choice.algorithm = ADJI_ALGORITHM_KDTREE;
   }
-  snprintf(
-      plan->choice.reason, sizeof plan->choice.reason, "cores and %u GPU%s have a tree each%s, and share queries %s",
-      devices, devices == 1 ? "" : "s",
-      plan->choice.algorithm == ADJI_ALGORITHM_GRID ? " and the GPU a grid, whose failed queries go to the cores" : "",
-      plan->engine.share.fixed ? "in batches of fixed sizes" : "by what each gets done");
+  snprintf(plan->choice.reason, sizeof plan->choice.reason,
+           "cores and %u GPU%s have a tree each%s, and share queries %s", devices, devices == 1 ? "" : "s",
+           plan->choice.algorithm == ADJI_ALGORITHM_GRID ? " and the GPU a grid, whose failed queries go back" : "",
+           plan->engine.share.fixed ? "in batches of fixed sizes" : "by what each gets done");
   return adji_estimate_tree(plan);
 }
 
@@ -124,6 +131,7 @@ adj_status adji_plan_knn_hybrid(adj_plan *plan, adji_algorithm algorithm) {
   adji_pending_devices all = {.open = open_worker, .follow = adji_gpu_knn_worker_follow, .options = &options};
   options.grid.use = algorithm == ADJI_ALGORITHM_GRID; /* the papers' way, which is shared in any case */
   adj_status status = adji_check_knn_kernels(plan);
+  if (!status) status = adji_check_knn_queue(plan);
   if (!status) status = adji_gpu_can_be();
   if (status) return status;
   status = adji_gpu_knn_can_share(&plan->join, &plan->measure);
@@ -133,7 +141,7 @@ adj_status adji_plan_knn_hybrid(adj_plan *plan, adji_algorithm algorithm) {
   plan->choice.algorithm = options.grid.use ? ADJI_ALGORITHM_GRID : ADJI_ALGORITHM_KDTREE;
   plan->estimated_pairs = (double)plan->left->count * adji_join_reach(&plan->join);
   all.count = adji_gpu_worker_count(plan->ctx);
-  bool beside = plan->tuning.share || all.count > 1 || options.grid.use;
+  bool beside = plan->tuning.share || all.count > 1 || options.grid.use || plan->tuning.queue;
   if (!beside && device_takes_chunks(plan, algorithm, &options)) return ADJ_OK;
   adji_pending_open(&all, beside);
   if (!beside) status = choose_alone(plan, &all.each[0]);

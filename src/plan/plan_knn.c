@@ -15,6 +15,7 @@
 #include "cpu/knn.h"
 #include "gpu/brute/prefilter_gemm.h"
 #include "gpu/brute/prefilter_tensor.h"
+#include "gpu/papers/knn_order.h"
 #include "plan/plan.h"
 
 enum { TRIAL_LEAVES = 16, FEW_SAMPLED = 1 << 14 };
@@ -29,9 +30,47 @@ static void __attribute__((format(printf, 2, 3))) because(adj_plan *plan, const 
   va_end(arguments);
 }
 
-adj_status adji_make_trees(adj_plan *plan, adji_engine *out) {
+/* How a grid is searched, if it is. */
+static adji_knn_grid_options grid_of(const adji_tuning *t) {
+  return (adji_knn_grid_options){.threads = t->point_threads ? 1u << (t->point_threads - 1) : 0,
+                                 .sample = t->grid_sample,
+                                 .bins = t->bins,
+                                 .mean_part = t->mean_part,
+                                 .epsilon = t->epsilon,
+                                 .widen = t->widen,
+                                 .failures = t->failures,
+                                 .tail = t->tail,
+                                 .no_tail = ADJI_TUNING_IS_ZERO(t, tail),
+                                 .stall = t->stall};
+}
+
+adj_status adji_check_knn_queue(const adj_plan *plan) {
+  if (plan->tuning.queue == ADJI_KNN_QUEUE_CELLS && !adji_gpu_has_tree(&plan->measure, plan->left->dim))
+    return adji_fail(ADJ_E_UNSUPPORTED,
+                     "tuning: paper.queue=cells is for up to six dimensions, and for L2, L1 and Linf (and what is "
+                     "computed from these)");
+  return ADJ_OK;
+}
+
+/* The queries by the population of their cells, whose width is that of a device or, if that is negative, chosen. */
+static adj_status order_by_cells(adj_plan *plan, double epsilon, uint32_t **rows) {
+  adji_knn_grid_options grid = grid_of(&plan->tuning);
+  uint64_t begin = adji_now_ns();
+  adj_status status = ADJ_OK;
+  if (epsilon < 0) {
+    status = adji_knn_order_epsilon(&plan->join, &plan->measure, &grid, &epsilon);
+    plan->queue_order.epsilon = epsilon;
+    plan->queue_order.epsilon_s = (double)(adji_now_ns() - begin) * 1e-9;
+    begin = adji_now_ns();
+  }
+  if (!status) status = adji_knn_order_rows(&plan->join, &plan->measure, epsilon, rows);
+  plan->queue_order.order_s = (double)(adji_now_ns() - begin) * 1e-9;
+  return status;
+}
+
+adj_status adji_make_trees(adj_plan *plan, double epsilon, adji_engine *out) {
   adji_knn_options options = {.batch = plan->tuning.batch,
-                              .round_robin = plan->tuning.queue == ADJI_OFF,
+                              .queue = (adji_knn_queue)plan->tuning.queue,
                               .shared = plan->choice.backend == ADJ_BACKEND_HYBRID,
                               .lanes = plan->choice.alone ? 1 : 0};
   adji_lent tree;
@@ -39,6 +78,10 @@ adj_status adji_make_trees(adj_plan *plan, adji_engine *out) {
   adji_memory_keep(&plan->ctx->memory); /* what the right tree was built in serves the left one */
   adj_status status = adji_index_tree(plan->index, plan->tuning.leaf ? 8u << plan->tuning.leaf : 0, &tree, &built);
   if (!status) adji_note_structure(plan, "kd-tree", built);
+  if (!status && options.queue == ADJI_KNN_QUEUE_CELLS) {
+    status = order_by_cells(plan, epsilon, &options.rows);
+    if (status) adji_give_back(&tree);
+  }
   if (!status) status = adji_knn_create(&plan->join, &tree, &options, out);
   adji_memory_drop(&plan->ctx->memory);
   return status;
@@ -71,7 +114,7 @@ static _Atomic uint32_t *kept_choice(const adj_plan *plan) {
 static adj_status choose_by_trial(adj_plan *plan) {
   adji_engine tree = {0}, brute = {0};
   double tree_ns, brute_ns, candidates;
-  adj_status status = adji_make_trees(plan, &tree);
+  adj_status status = adji_make_trees(plan, -1, &tree);
   uint64_t begin = adji_now_ns();
   if (!status) status = adji_knn_try(&tree, TRIAL_LEAVES, &tree_ns, &candidates);
   plan->plan_s += (double)(adji_now_ns() - begin) * 1e-9;
@@ -112,7 +155,7 @@ adj_status adji_estimate_tree(adj_plan *plan) {
 
 static adj_status make_chosen(adj_plan *plan) {
   if (plan->choice.algorithm == ADJI_ALGORITHM_KDTREE) {
-    adj_status status = adji_make_trees(plan, &plan->engine);
+    adj_status status = adji_make_trees(plan, -1, &plan->engine);
     return status ? status : adji_estimate_tree(plan);
   }
   double query_ns = 0;
@@ -122,19 +165,6 @@ static adj_status make_chosen(adj_plan *plan) {
   plan->plan_s += (double)(adji_now_ns() - begin) * 1e-9;
   if (!status) expect(plan, query_ns, (double)plan->right->count);
   return status;
-}
-
-/* How a grid is searched, if it is. */
-static adji_knn_grid_options grid_of(const adji_tuning *t) {
-  return (adji_knn_grid_options){.threads = t->point_threads ? 1u << (t->point_threads - 1) : 0,
-                                 .sample = t->grid_sample,
-                                 .bins = t->bins,
-                                 .mean_part = t->mean_part,
-                                 .epsilon = t->epsilon,
-                                 .widen = t->widen,
-                                 .failures = t->failures,
-                                 .tail = t->tail,
-                                 .stall = t->stall};
 }
 
 static adji_brute_method brute_method(const adji_tuning *t) {
@@ -244,6 +274,8 @@ adj_status adji_plan_knn(adj_plan *plan, adji_algorithm algorithm) {
   uint64_t begin = adji_now_ns();
   plan->choice.backend = ADJ_BACKEND_CPU;
   plan->estimated_pairs = (double)plan->left->count * adji_join_reach(&plan->join);
+  adj_status queue = adji_check_knn_queue(plan);
+  if (queue) return queue;
   adji_knn_choice early = adji_choose_knn(&plan->join);
   if (plan->index->kept) early = choose_kept(plan, early);
   plan->choice.algorithm = algorithm ? algorithm : early.algorithm;

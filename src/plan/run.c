@@ -43,6 +43,14 @@ static void report_device(const adj_plan *plan, const adji_run *run, adj_stats *
   stats->grid_reindex_s = device->grid.reindex_s;
 }
 
+/* The queue by cells; epsilon is the device's where there is one. */
+static void report_order(const adj_plan *plan, adj_stats *stats) {
+  stats->grid_order_s = plan->queue_order.order_s;
+  if (!(plan->queue_order.epsilon > 0)) return;
+  stats->grid_epsilon = plan->queue_order.epsilon;
+  stats->grid_epsilon_s = plan->queue_order.epsilon_s;
+}
+
 static void report_workers(const adji_run *run, adj_stats *stats, adj_worker *workers) {
   stats->worker_count = run->worker_count;
   stats->worker_imbalance = run->shared_s > 0 ? run->apart_s / run->shared_s : 0;
@@ -83,6 +91,7 @@ adj_status adji_finish_run(adj_plan *plan, adji_run *run, uint64_t begin_ns, dou
   mine.ego_sort_s = plan->ego.sort;
   mine.ego_workload_s = plan->ego.workload;
   report_device(plan, run, &mine);
+  report_order(plan, &mine);
   report_workers(run, &mine, plan->last_workers);
   plan->last = mine;
   plan->ran = true;

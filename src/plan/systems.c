@@ -15,6 +15,13 @@ struct adji_system {
   /* It indexes the first dimensions, up to so many; 0: as planned. A setting of its own, since it depends on the
    * points. */
   uint32_t indexed;
+  uint32_t most_dim, most_k; /* 0: any */
+  adj_backend usual;         /* the backend where none is asked for; 0: the first it has */
+  /* By backend: what is not as in `algorithm` and `about`. */
+  struct {
+    adji_algorithm algorithm;
+    const char *tuning;
+  } on[ADJ_BACKEND_REFERENCE + 1];
 };
 
 #define ON(backend) ADJI_BIT(ADJ_BACKEND_##backend)
@@ -24,6 +31,8 @@ struct adji_system {
 #define GPU_JOIN_PAPER "Gowanlock and Karsin, GPU Accelerated Similarity Self-Join for Multi-Dimensional Data"
 #define HEGJOIN_PAPER "Gallet and Gowanlock, HEGJoin: Heterogeneous CPU-GPU Epsilon Grids"
 #define SUPER_EGO_PAPER "Kalashnikov, Super-EGO: Fast Multi-Dimensional Similarity Join"
+#define HYBRID_KNN_PAPER \
+  "Gowanlock, Hybrid KNN-Join: Parallel Nearest Neighbor Searches Exploiting CPU and GPU Architectural Features"
 
 static const adji_system systems[] = {
     {.about = {.name = "lbjoin",
@@ -85,6 +94,26 @@ static const adji_system systems[] = {
      .algorithm = ADJI_ALGORITHM_GRID,
      .metrics = BY(L2) | BY(L1) | BY(LINF),
      .indexed = 8},
+    {.about = {.name = "hybrid-knn",
+               .kind = ADJ_KNN,
+               .paper = HYBRID_KNN_PAPER,
+               .sections = "4, 5.3",
+               .summary = "kNN join shared by cores and a GPU: densest cells to the GPU; alone: GPU-only, CPU-only",
+               .backends = ON(CPU) | ON(GPU) | ON(HYBRID),
+               .tuning = "share=fixed,paper.queue=cells,paper.n_large=0.4,paper.n_cwin=0.4,paper.n_small=0.005,"
+                         "paper.n_cpu=0.005,paper.point_threads=8,paper.sample=500,paper.mean_part=0.001,"
+                         "paper.failures=0.25,paper.widen=0.5,paper.tail=0",
+               .differences = "the GPU keeps the k nearest instead of all pairs within epsilon; cores share one "
+                              "kd-tree; after 256 steps of epsilon a tree finds the rest"},
+     .algorithm = ADJI_ALGORITHM_GRID,
+     .metrics = BY(L2) | BY(L1) | BY(LINF),
+     .most_dim = 6,
+     .most_k = 1024,
+     .usual = ADJ_BACKEND_HYBRID,
+     .on = {[ADJ_BACKEND_CPU] = {ADJI_ALGORITHM_KDTREE, "paper.queue=cells"},
+            [ADJ_BACKEND_GPU] = {ADJI_ALGORITHM_GRID,
+                                 "paper.point_threads=8,paper.sample=500,paper.mean_part=0.001,paper.failures=0.25,"
+                                 "paper.widen=0.5,paper.tail=0"}}},
 };
 enum { SYSTEMS = sizeof systems / sizeof *systems };
 
@@ -118,8 +147,10 @@ adj_status adji_system_find(const char *name, const adji_system **out) {
 
 /* ---- What it is for -------------------------------------------------------------------------------------- */
 
-static adj_status fit_backend(const adj_system *about, adj_join_spec *spec) {
+static adj_status fit_backend(const adji_system *system, adj_join_spec *spec) {
+  const adj_system *about = &system->about;
   char names[64];
+  if (!spec->backend) spec->backend = system->usual;
   if (!spec->backend)
     for (int b = ADJ_BACKEND_REFERENCE; b > ADJ_BACKEND_AUTO; b--)
       if (about->backends & ADJI_BIT(b)) spec->backend = (adj_backend)b;
@@ -128,7 +159,16 @@ static adj_status fit_backend(const adj_system *about, adj_join_spec *spec) {
                    adji_backends_text(about->backends, " or ", names, sizeof names), adji_backend_name(spec->backend));
 }
 
-adj_status adji_system_fit(const adji_system *system, adj_join_spec *spec, adji_algorithm *algorithm) {
+static adj_status fit_algorithm(const adji_system *system, adj_backend backend, adji_algorithm *algorithm) {
+  adji_algorithm its = system->on[backend].algorithm ? system->on[backend].algorithm : system->algorithm;
+  if (*algorithm && *algorithm != its)
+    return adji_fail(ADJ_E_UNSUPPORTED, "system: \"%s\" has the algorithm %s, not %s", system->about.name,
+                     adji_algorithm_name(its), adji_algorithm_name(*algorithm));
+  *algorithm = its;
+  return ADJ_OK;
+}
+
+adj_status adji_system_fit(const adji_system *system, uint32_t dim, adj_join_spec *spec, adji_algorithm *algorithm) {
   if (!system) return ADJ_OK;
   const adj_system *about = &system->about;
   if (about->kind != spec->kind)
@@ -136,24 +176,28 @@ adj_status adji_system_fit(const adji_system *system, adj_join_spec *spec, adji_
                      about->kind == ADJ_KNN ? "kNN" : "range");
   if (!(system->metrics & ADJI_BIT(spec->metric)))
     return adji_fail(ADJ_E_UNSUPPORTED, "system: \"%s\" does not have this metric", about->name);
-  if (*algorithm && *algorithm != system->algorithm)
-    return adji_fail(ADJ_E_UNSUPPORTED, "system: \"%s\" has the algorithm %s, not %s", about->name,
-                     adji_algorithm_name(system->algorithm), adji_algorithm_name(*algorithm));
-  *algorithm = system->algorithm;
-  return fit_backend(about, spec);
+  if (system->most_dim && dim > system->most_dim)
+    return adji_fail(ADJ_E_UNSUPPORTED, "system: \"%s\" is for up to %u dimensions, not %u", about->name,
+                     system->most_dim, dim);
+  if (system->most_k && spec->k > system->most_k)
+    return adji_fail(ADJ_E_UNSUPPORTED, "system: \"%s\" is for k up to %u, not %u", about->name, system->most_k,
+                     spec->k);
+  adj_status status = fit_backend(system, spec);
+  return status ? status : fit_algorithm(system, spec->backend, algorithm);
 }
 
 /* ---- Its settings ---------------------------------------------------------------------------------------- */
 
-adj_status adji_system_tuning(const adji_system *system, uint32_t dim, const char *text, adji_tuning *out) {
-  char own[256];
-  if (!system) return adji_tuning_parse(text, out);
-  const char *tuning = system->about.tuning ? system->about.tuning : "";
+adj_status adji_system_tuning(const adji_system *system, uint32_t dim, const adj_join_spec *spec, adji_tuning *out) {
+  char own[512];
+  if (!system) return adji_tuning_parse(spec->tuning, out);
+  const char *here = system->on[spec->backend].tuning, *tuning = here ? here : system->about.tuning;
+  if (!tuning) tuning = "";
   uint32_t indexed = system->indexed < dim ? system->indexed : dim;
-  if (text && strstr(text, "paper.indexed=")) indexed = 0; /* which chooses it */
+  if (spec->tuning && strstr(spec->tuning, "paper.indexed=")) indexed = 0; /* which chooses it */
   if (indexed)
     snprintf(own, sizeof own, "%s%sindexed=%u", tuning, *tuning ? "," : "", indexed);
   else
     snprintf(own, sizeof own, "%s", tuning);
-  return adji_tuning_parse_over(own, text, out);
+  return adji_tuning_parse_over(own, spec->tuning, out);
 }

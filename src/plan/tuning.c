@@ -46,6 +46,7 @@ static const char *const shares[] = {"rates", "fixed", "results", NULL};
 static const char *const accesses[] = {"tiles", "full", "unicomp", "lid-unicomp", NULL};
 static const char *const orders[] = {"none", "sortbywl", "workqueue", NULL};
 static const char *const indexings[] = {"memory", NULL};
+static const char *const queues[] = {"on", "off", "points", "cells", NULL};
 static const char *const powers[] = {"1", "2", "4", "8", "16", "32", NULL};
 static const char *const leaves[] = {"16", "32", "64", NULL};
 static const char *const distances[] = {"naive", "tiled", "register", NULL};
@@ -176,11 +177,12 @@ static adj_status parse_item(const char *item, size_t length, adji_tuning *out) 
 
 /* Sizes of batches are for hybrid joins that do not go by rates. */
 static adj_status check_sizes(const adji_tuning *t) {
-  const char *size = t->n_large > 0   ? "n_large"
-                     : t->n_cwin > 0  ? "n_cwin"
-                     : t->n_small > 0 ? "n_small"
-                     : t->n_cpu > 0   ? "n_cpu"
-                                      : NULL;
+  const char *size = t->n_large > 0                   ? "n_large"
+                     : t->n_cwin > 0                  ? "n_cwin"
+                     : ADJI_TUNING_IS_ZERO(t, n_cwin) ? "n_cwin"
+                     : t->n_small > 0                 ? "n_small"
+                     : t->n_cpu > 0                   ? "n_cpu"
+                                                      : NULL;
   if (size && t->share != ADJI_SHARE_FIXED)
     return adji_fail(ADJ_E_ARGUMENT, "tuning: paper.%s= is for share=fixed only", size);
   return ADJ_OK;
@@ -293,8 +295,14 @@ adj_status adji_tuning_parse(const char *text, adji_tuning *out) {
 
 /* ---- The join they are for ------------------------------------------------------------------------------- */
 
+/* paper.queue=off and points: queries are dealt out to the cores. */
+static bool is_without_queue(const adji_tuning *t) {
+  return t->queue == 2 || t->queue == 3;
+}
+
 static scope scope_of(const struct setting *s, const adji_tuning *t, adj_join_kind kind) {
   bool knn = kind == ADJ_KNN;
+  if (s->offset == offsetof(adji_tuning, queue) && knn && is_without_queue(t)) return (scope){CPU, KDTREE};
   if (s->offset == offsetof(adji_tuning, prefilter))
     return knn ? prefilter_scopes[t->prefilter].knn : prefilter_scopes[t->prefilter].range;
   return knn ? s->knn : s->range;

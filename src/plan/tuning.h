@@ -49,17 +49,17 @@ typedef enum adji_ego_threading { ADJI_EGO_PRODUCER = 1, ADJI_EGO_QUEUE = 2 } ad
   X(uint64_t, NUMBER, batch_size, "paper.batch_size", 1, 1e9, NULL, DEVICE, GRID, 0, 0)              \
   X(double, FACTOR, sample_part, "paper.sample_part", 1e-9, 1, NULL, DEVICE, GRID, 0, 0)             \
   X(double, FACTOR, n_large, "paper.n_large", 1e-9, 1, NULL, HYBRID, ANY, HYBRID, TREES)             \
-  X(double, FACTOR, n_cwin, "paper.n_cwin", 1e-9, 1, NULL, HYBRID, ANY, HYBRID, TREES)               \
+  X(double, FACTOR, n_cwin, "paper.n_cwin", 0, 1, NULL, HYBRID, ANY, HYBRID, TREES)                  \
   X(double, FACTOR, n_small, "paper.n_small", 1e-9, 1, NULL, HYBRID, ANY, HYBRID, TREES)             \
   X(double, FACTOR, n_cpu, "paper.n_cpu", 1e-9, 1, NULL, HYBRID, ANY, HYBRID, TREES)                 \
-  X(uint64_t, NAME, queue, "paper.queue", 0, 0, switches, 0, 0, CPU, KDTREE)                         \
+  X(uint64_t, NAME, queue, "paper.queue", 0, 0, queues, 0, 0, CORES, TREES)                          \
   X(uint64_t, NUMBER, grid_sample, "paper.sample", 1, 1e9, NULL, 0, 0, DEVICE, GRID)                 \
   X(uint64_t, NUMBER, bins, "paper.bins", 1, 10000, NULL, 0, 0, DEVICE, GRID)                        \
   X(double, FACTOR, mean_part, "paper.mean_part", 1e-9, 1, NULL, 0, 0, DEVICE, GRID)                 \
   X(double, FACTOR, epsilon, "paper.epsilon", 1e-6, 1e6, NULL, 0, 0, DEVICE, GRID)                   \
   X(double, FACTOR, widen, "paper.widen", 1e-6, 1e6, NULL, 0, 0, DEVICE, GRID)                       \
   X(double, FACTOR, failures, "paper.failures", 1e-9, 1, NULL, 0, 0, DEVICE, GRID)                   \
-  X(double, FACTOR, tail, "paper.tail", 1e-9, 1, NULL, 0, 0, DEVICE, GRID)                           \
+  X(double, FACTOR, tail, "paper.tail", 0, 1, NULL, 0, 0, DEVICE, GRID)                              \
   X(double, FACTOR, stall, "paper.stall", 1e-9, 1, NULL, 0, 0, DEVICE, GRID)                         \
   X(uint64_t, NAME, boxes, "test.boxes", 0, 0, switches, CORES, GRID | BRUTE, 0, 0)                  \
   X(uint64_t, NAME, leaf, "test.leaf", 0, 0, leaves, 0, 0, CORES, TREES)                             \
@@ -100,6 +100,16 @@ adj_status adji_tuning_parse_over(const char *defaults, const char *text, adji_t
 static inline bool adji_tuning_is_given(const adji_tuning *t, int i) {
   return t->given[i / 64] >> i % 64 & 1;
 }
+
+/* The place of each setting in the table. */
+enum adji_setting_place {
+#define ADJI_SETTING_PLACE(type, kind, member, ...) ADJI_SETTING_##member,
+  ADJI_SETTINGS(ADJI_SETTING_PLACE)
+#undef ADJI_SETTING_PLACE
+};
+
+/* Whether a setting was given as 0, which is otherwise what those are that the planner decides. */
+#define ADJI_TUNING_IS_ZERO(t, member) (adji_tuning_is_given(t, ADJI_SETTING_##member) && !((t)->member > 0))
 
 /* Whether any setting was. */
 static inline bool adji_tuning_any(const adji_tuning *t) {

@@ -34,8 +34,12 @@ void adji_feed_found(adji_feed *feed);
 /* The rows of the oldest batches are in place. From now on nobody else does them. */
 adj_status adji_feed_done(adji_feed *feed, const adji_tally *tally);
 
-/* Queries of the oldest batches, before these are done, that the device could not answer: the cores do them. */
+/* Queries of the oldest batches, before these are done, that the device could not answer: others do them. */
 adj_status adji_feed_return(adji_feed *feed, const adji_batch *batches, uint64_t count);
+
+/* The device may be able to answer now what it returned before: it gets some of these queries, as the cores do, when
+ * nothing else is in the queue. */
+void adji_feed_again(adji_feed *feed);
 
 /* Runs tasks 0 .. count - 1 on the host, each once: in the device's thread, and in lanes that are between two batches.
  * While there are batches, no more than enough() lanes join in. lane < threads + devices of the pass: for buffers a

@@ -70,13 +70,56 @@ void adji_feed_sleep(adji_feed *feed, bool asleep) {
 
 /* ---- Batches ---------------------------------------------------------------------------------------- */
 
+static bool is_empty(adji_batch_run run) {
+  return run.begin == run.end;
+}
+
+/* Whether the device may try these. */
+static bool may_try(const adji_feed *feed, const adji_returned *returned) {
+  return returned->device != feed->device || returned->epoch < feed->epoch;
+}
+
+/* How many returned queries a device takes: one of its batches, or half of what waits. */
+static double most_again(const adji_feed *feed) {
+  const adji_drain *d = feed->drain;
+  if (d->share.options.fixed) return adji_share_for_device(&d->share, feed->device, adji_drain_now(d), 0, 0);
+  return (double)(d->returned_count - d->returned_taken) / 2;
+}
+
+/* Returned queries for a device; false: nothing. The lock is held. */
+static bool take_again(adji_feed *feed) {
+  adji_drain *d = feed->drain;
+  uint64_t many = d->returned_count - d->returned_taken, taken = 0, queries = 0;
+  double most = most_again(feed);
+  if (!feed->epoch || feed->again_count || !many) return false;
+  if (many > feed->again_room) {
+    if (!adji_grow(&d->run->ctx->memory, (void **)&feed->again, many, sizeof *feed->again, 0, "work queue"))
+      return false; /* the cores do them */
+    feed->again_room = many;
+  }
+  while (taken < many && (!taken || (double)queries < most)) {
+    const adji_returned *next = &d->returned[d->returned_taken + taken];
+    if (!may_try(feed, next)) break;
+    feed->again[taken++] = next->batch;
+    queries += next->batch.end - next->batch.begin;
+  }
+  if (!taken) return false;
+  d->returned_taken += taken;
+  feed->again_count = taken;
+  feed->again_queries = queries;
+  feed->held[feed->held_count] = (adji_batch_run){0, 0};
+  adji_share_took(&d->share, feed->device, adji_drain_now(d), 0);
+  if (!feed->held_count++) feed->since_ns = adji_now_ns();
+  return true;
+}
+
 /* More for a device; false: nothing. The lock is held. */
 static bool take_more(adji_feed *feed) {
   adji_drain *d = feed->drain;
   double remaining, next;
   adji_batch_run *out = &feed->held[feed->held_count];
-  if (d->failed || feed->held_count == ADJI_MOST_HELD || !adji_queue_look(d->queue, true, &remaining, &next))
-    return false;
+  if (d->failed || feed->held_count == ADJI_MOST_HELD) return false;
+  if (!adji_queue_look(d->queue, true, &remaining, &next)) return take_again(feed);
   double work = adji_share_for_device(&d->share, feed->device, adji_drain_now(d), remaining, next);
   if (work < 0 || !adji_queue_take_some(d->queue, true, work, out)) return false;
   adji_share_took(&d->share, feed->device, adji_drain_now(d), adji_drain_work_of(d, *out));
@@ -90,8 +133,8 @@ bool adji_feed_take(adji_feed *feed, const adji_batch **batches, uint64_t *count
   bool some = feed->handed < feed->held_count || take_more(feed);
   if (some) {
     adji_batch_run run = feed->held[feed->handed++];
-    *batches = d->queue->batches + run.begin;
-    *count = run.end - run.begin;
+    *batches = is_empty(run) ? feed->again : d->queue->batches + run.begin;
+    *count = is_empty(run) ? feed->again_count : run.end - run.begin;
   }
   pthread_mutex_unlock(&d->lock);
   return some;
@@ -105,8 +148,9 @@ void adji_feed_found(adji_feed *feed) {
   pthread_mutex_unlock(&d->lock);
 }
 
-static uint64_t queries_of(const adji_drain *d, adji_batch_run batches) {
-  uint64_t queries = 0;
+static uint64_t queries_of(const adji_feed *feed, adji_batch_run batches) {
+  const adji_drain *d = feed->drain;
+  uint64_t queries = is_empty(batches) ? feed->again_queries : 0;
   for (uint64_t i = batches.begin; i < batches.end; i++)
     queries += d->queue->batches[i].end - d->queue->batches[i].begin;
   return queries;
@@ -115,13 +159,13 @@ static uint64_t queries_of(const adji_drain *d, adji_batch_run batches) {
 static void trace_oldest(const adji_feed *feed) {
   const adji_drain *d = feed->drain;
   adji_trace(d->run->ctx, d->pass->name, d->run->ctx->threads + feed->device, feed->since_ns,
-             queries_of(d, feed->held[0]));
+             queries_of(feed, feed->held[0]));
 }
 
 adj_status adji_feed_done(adji_feed *feed, const adji_tally *tally) {
   adji_drain *d = feed->drain;
   adji_batch_run batches = feed->held[0];
-  uint64_t queries = queries_of(d, batches), now = adji_now_ns();
+  uint64_t queries = queries_of(feed, batches), now = adji_now_ns();
   double work = adji_drain_work_of(d, batches);
   trace_oldest(feed);
   adj_status status = adji_drain_account(d, work, 1, tally);
@@ -133,6 +177,7 @@ adj_status adji_feed_done(adji_feed *feed, const adji_tally *tally) {
   stats->busy_s += (double)(now - feed->since_ns) * 1e-9;
   d->last_end[1 + feed->device] = adji_drain_now(d);
   feed->since_ns = now;
+  if (is_empty(batches)) feed->again_count = 0;
   feed->held_count--;
   feed->handed--;
   feed->found--;
@@ -154,20 +199,35 @@ static adj_status reserve_returned(adji_drain *d, uint64_t count) {
   return ADJ_OK;
 }
 
+/* Appends to what waits for others; the lock is held. */
+static adj_status add_returned(adji_feed *feed, const adji_batch *batches, uint64_t count) {
+  adji_drain *d = feed->drain;
+  adj_status status = reserve_returned(d, count);
+  for (uint64_t i = 0; i < count && !status; i++)
+    d->returned[d->returned_count++] = (adji_returned){batches[i], feed->device, feed->epoch};
+  return status;
+}
+
 adj_status adji_feed_return(adji_feed *feed, const adji_batch *batches, uint64_t count) {
   adji_drain *d = feed->drain;
   adji_worker_stats *stats = &d->workers[1 + feed->device];
   pthread_mutex_lock(&d->lock);
-  adj_status status = reserve_returned(d, count);
+  adj_status status = add_returned(feed, batches, count);
   for (uint64_t i = 0; i < count && !status; i++) {
     uint64_t queries = batches[i].end - batches[i].begin;
-    d->returned[d->returned_count++] = batches[i];
     stats->failed += queries;
     stats->queries -= queries; /* adji_feed_done will count them with their batches */
   }
   pthread_cond_broadcast(&d->changed);
   pthread_mutex_unlock(&d->lock);
   return status;
+}
+
+void adji_feed_again(adji_feed *feed) {
+  adji_drain *d = feed->drain;
+  pthread_mutex_lock(&d->lock);
+  feed->epoch++;
+  pthread_mutex_unlock(&d->lock);
 }
 
 /* ---- Beginning and end ------------------------------------------------------------------------------ */
@@ -183,8 +243,10 @@ static void device_failed(adji_feed *feed, adj_status status) {
   adji_worker_stats *stats = &d->workers[1 + feed->device];
   uint64_t queries = 0;
   for (uint32_t i = feed->held_count; i--;) {
-    queries += queries_of(d, feed->held[i]);
-    adji_queue_return(d->queue, feed->held[i]);
+    bool again = is_empty(feed->held[i]);
+    queries += queries_of(feed, feed->held[i]);
+    if (!again) adji_queue_return(d->queue, feed->held[i]);
+    if (again && add_returned(feed, feed->again, feed->again_count)) adji_drain_give_up(d, ADJ_E_MEMORY);
   }
   stats->failed += queries;
   d->last_end[1 + feed->device] = adji_drain_now(d);
@@ -202,6 +264,7 @@ void adji_feed_close(adji_feed *feed, adj_status status) {
   if (feed->held_count) trace_oldest(feed);
   pthread_mutex_lock(&d->lock);
   if (status) device_failed(feed, status);
+  adji_free(&d->run->ctx->memory, feed->again);
   adji_share_gone(&d->share, feed->device);
   d->running--;
   pthread_cond_broadcast(&d->changed);

@@ -14,12 +14,11 @@
  * with a task of its loop, the device waits as well.
  */
 #include <math.h>
-#include <string.h>
 
 #include "queue/scheduler_private.h"
 
-/* Returned batches that a lane takes at once. */
-enum { RETURNED_AT_ONCE = 16 };
+/* Returned batches that a lane takes at once, by rates and by fixed sizes. */
+enum { RETURNED_AT_ONCE = 16, RETURNED_FIXED = 256 };
 
 /* One lane in so many gives way to devices, at most, and only to threads that sleep for less of the time than this. */
 enum { GIVE_WAY = 4 };
@@ -113,20 +112,23 @@ static bool do_batches(adji_drain *d, uint32_t lane) {
 /* Does some returned batches, if there are any. The lock is held, but not while it works. */
 static bool do_returned(adji_drain *d, uint32_t lane) {
   const adji_worker *cores = d->active->workers[0];
-  adji_batch mine[RETURNED_AT_ONCE];
-  uint64_t many = d->returned_count - d->returned_taken, queries = 0;
-  if (!many) return false;
-  if (many > RETURNED_AT_ONCE) many = RETURNED_AT_ONCE;
-  memcpy(mine, d->returned + d->returned_taken, many * sizeof *mine);
+  adji_batch mine[RETURNED_FIXED];
+  uint64_t waiting = d->returned_count - d->returned_taken, many = 0, queries = 0;
+  bool fixed = d->share.options.fixed;
+  double most = fixed ? adji_share_for_lane(&d->share, adji_drain_now(d), 0, 0) : (double)d->pass->queries;
+  if (!waiting) return false;
+  while (many < waiting && many < (fixed ? RETURNED_FIXED : RETURNED_AT_ONCE) && (!many || (double)queries < most)) {
+    mine[many] = d->returned[d->returned_taken + many].batch;
+    queries += mine[many].end - mine[many].begin;
+    many++;
+  }
   d->returned_taken += many;
   pthread_mutex_unlock(&d->lock);
   uint64_t begin = adji_now_ns();
   adji_tally tally = {0};
   adj_status status = adji_check_cancel(d->run->ctx);
-  for (uint64_t i = 0; i < many && !status; i++) {
+  for (uint64_t i = 0; i < many && !status; i++)
     status = cores->process(cores->state, &mine[i], lane, &tally);
-    queries += mine[i].end - mine[i].begin;
-  }
   adji_trace(d->run->ctx, "again", lane, begin, queries);
   if (!status) status = adji_drain_account(d, 0, 0, &tally);
   double took = (double)(adji_now_ns() - begin) * 1e-9;

@@ -12,13 +12,23 @@ enum { ADJI_MOST_HELD = ADJI_MOST_RETURNED / ADJI_MOST_DEVICES };
 
 typedef struct adji_drain adji_drain;
 
+/* Queries that a device could not answer. It may be asked again once it has a later epoch. */
+typedef struct adji_returned {
+  adji_batch batch;
+  uint32_t device, epoch;
+} adji_returned;
+
 /* A worker's side of a pass. Written by the worker's thread only, with the drain's lock held. */
 struct adji_feed {
   adji_drain *drain;
   uint32_t device; /* its number among the devices of the pass */
-  /* What the device holds, the oldest first: so many were handed to the worker, and so many of these are computed. */
+  /* What the device holds, the oldest first: so many were handed to the worker, and so many of these are computed. An
+   * empty stretch stands for queries that it, or another device, had returned. */
   adji_batch_run held[ADJI_MOST_HELD];
   uint32_t held_count, handed, found;
+  uint32_t epoch; /* how often adji_feed_again was called */
+  adji_batch *again;
+  uint64_t again_count, again_room, again_queries;
   uint64_t since_ns;           /* when it began the oldest one, or finished the one before               */
   double fell_asleep, slept_s; /* its thread: when, from the start of the pass; how long until it last woke */
   /* The parallel loop that runs; guarded by the lock. */
@@ -47,8 +57,8 @@ struct adji_drain {
   pthread_mutex_t lock; /* guards what follows, where several workers share the queue */
   pthread_cond_t changed;
   adji_share share;
-  uint32_t running;     /* devices that have not finished */
-  adji_batch *returned; /* batches of queries that devices returned; the first returned_taken are done or at work */
+  uint32_t running;        /* devices that have not finished */
+  adji_returned *returned; /* what devices returned; the first returned_taken are done or at work */
   uint64_t returned_count, returned_taken, returned_room;
   adj_status failed; /* why the pass was given up */
   char message[512];

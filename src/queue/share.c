@@ -35,7 +35,7 @@ void adji_share_init(adji_share *share, const adji_share_options *options, doubl
   if (options) share->options = *options;
   adji_share_options *o = &share->options;
   o->large = or_default(o->large, 0.4);
-  o->reserved = or_default(o->reserved, 0.4);
+  o->reserved = o->unreserved ? 0 : or_default(o->reserved, 0.4);
   o->small = or_default(o->small, 0.005);
   o->cpu = or_default(o->cpu, 0.005);
   for (uint32_t d = 0; d < devices; d++)

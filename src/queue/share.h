@@ -33,6 +33,7 @@ typedef struct adji_share_options {
   double small;    /* of the batches after these                                  */
   double cpu;      /* of those of a core                                          */
   double equal;    /* work of each batch of a device; 0: sizes or rates           */
+  bool unreserved; /* nothing is reserved for cores                               */
 } adji_share_options;
 
 /* What one kind of worker did, and has to do. */

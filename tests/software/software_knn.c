@@ -20,7 +20,9 @@ struct adji_gpu_knn {
   adji_gpu *gpu;
   adji_software_sets sets;
   uint64_t rows_at_once, chunk;
-  bool grid, checks_left;
+  bool checks_left;
+  adji_knn_grid_options grid;         /* use: through a grid */
+  uint32_t epoch;                     /* how often its epsilon grew */
   adji_software_block bounds, names;  /* of left rows; of right points */
   const adji_gpu_pick *pick;          /* right points, of which rows are own ones in a self-join; NULL: none */
   adji_software_block ids, distances; /* rows first_row .. end_row - 1 */
@@ -50,7 +52,9 @@ adj_status adji_gpu_knn_open(adji_gpu *gpu, const adji_gpu_knn_options *options,
   n->pick = options->pick;
   n->rows_at_once = options->rows_at_once ? options->rows_at_once : join->left->count;
   n->chunk = options->brute && options->brute->chunk < join->right->count ? options->brute->chunk : 0;
-  n->grid = options->grid.use;
+  n->grid = options->grid;
+  if (n->grid.use) n->grid = adji_knn_grid_defaults(&n->grid);
+  if (n->grid.use) n->work.grid.epsilon = 0.05;
   n->checks_left = options->checks_left;
   if (options->right) {
     n->sets.lent = adji_gpu_right_rows(options->right);
@@ -288,8 +292,8 @@ static void find_query(adji_gpu_knn *n, uint32_t query, list_slot *slot, adji_so
   if (row < n->list_first || row >= n->list_end) return;
   adji_window table = {0, n->queries, NULL, slot->ids.at, slot->distances.at, n->sets.join.k};
   ((uint32_t *)slot->rows.at)[slot->count] = row;
-  n->work.grid.queries += n->grid;
-  if (n->grid && order && row % ADJI_SOFTWARE_MISSED == 0) {
+  n->work.grid.queries += n->grid.use;
+  if (n->grid.use && order && row % ADJI_SOFTWARE_MISSED == 0 && row / ADJI_SOFTWARE_MISSED % 4 >= n->epoch) {
     ((uint32_t *)slot->missed.at)[slot->missed_count++] = query;
     n->work.grid.failed++;
   } else {
@@ -343,6 +347,14 @@ adj_status adji_gpu_knn_missed(adji_gpu_knn *knn, uint32_t slot, uint32_t *to, u
   *count = wanted->missed_count;
   memcpy(to, wanted->missed.at, *count * sizeof *to);
   return ADJ_OK;
+}
+
+adj_status adji_gpu_knn_judge(adji_gpu_knn *knn, uint64_t queries, uint64_t missed, bool *grew) {
+  adj_status status = adji_software_turn(knn->gpu, "knn_judge");
+  *grew = !status && adji_knn_grid_next(&knn->grid, queries, missed, queries, knn->epoch) == ADJI_GRID_WIDEN;
+  knn->epoch += *grew;
+  knn->work.grid.reindexed += *grew;
+  return status;
 }
 
 adj_status adji_gpu_knn_fetch(adji_gpu_knn *knn, uint32_t slot, uint64_t first, uint64_t rows, bool distances,

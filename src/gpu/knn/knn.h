@@ -112,6 +112,9 @@ ADJI_OP adj_status adji_gpu_knn_listed(adji_gpu_knn *knn, uint32_t slot, uint64_
 /* Writes the queries of a finished list for which the grid found no rows: their places in the host's order. `to` has
  * room for all queries of the list. */
 ADJI_OP adj_status adji_gpu_knn_missed(adji_gpu_knn *knn, uint32_t slot, uint32_t *to, uint64_t *count);
+/* After a host's batch, of which so many queries were missed: epsilon grows if these are too many. *grew: queries that
+ * were missed may be found now. */
+ADJI_OP adj_status adji_gpu_knn_judge(adji_gpu_knn *knn, uint64_t queries, uint64_t missed, bool *grew);
 /* Starts to copy rows first .. first + rows - 1 of a slot to a pinned buffer: their numbers, their ids and, if
  * requested, their distances, laid out as in adji_list_piece. */
 ADJI_OP adj_status adji_gpu_knn_fetch(adji_gpu_knn *knn, uint32_t slot, uint64_t first, uint64_t rows, bool distances,

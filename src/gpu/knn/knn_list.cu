@@ -22,7 +22,8 @@ adj_status adji_gpu_knn_follow(adji_gpu_knn *n, const uint32_t *rows) {
   adj_status status = adji_order_make(n->gpu, n->left->points.ids, rows, n->join.left->count, &n->order, &n->work);
   if (status) return status;
   adji_gpu_tree *left = n->join.self_join ? &n->right->tree : &n->left_tree;
-  bool moves = !n->join.self_join || !n->right->shared;
+  /* The order by cells of a grid is not that of any tree. */
+  bool moves = !n->grid_first && (!n->join.self_join || !n->right->shared);
   if (moves)
     status = adji_gpu_tree_follow(n->gpu, n->join.left->type, n->join.left->dim, adji_at<uint32_t>(n->order), left);
   if (status && status != ADJ_E_DEVICE_MEMORY)
@@ -113,7 +114,6 @@ static adj_status find_list(adji_gpu_knn *n, uint64_t ranges, adji_knn_slot *slo
   status = adji_knn_search(n, &job);
   if (status || !n->grid.returned) return status;
   slot->returned = true;
-  slot->indexed = n->grid.work.reindexed;
   return adji_knn_grid_report_failed(&n->grid, slot->count, &slot->failed);
 }
 
@@ -137,7 +137,9 @@ adj_status adji_gpu_knn_listed(adji_gpu_knn *n, uint32_t slot, uint64_t *candida
   *candidates = adji_totals_kept(n->gpu, slot).candidates;
   const adji_knn_slot *of = &n->slots[slot];
   if (!of->returned) return ADJ_OK;
-  return adji_knn_grid_account_list(&n->grid, of->count, adji_answer_kept(n->gpu, slot, ADJI_ANSWER_HEAD), of->indexed);
+  n->grid.work.queries += of->count;
+  n->grid.work.failed += adji_answer_kept(n->gpu, slot, ADJI_ANSWER_HEAD);
+  return ADJ_OK;
 }
 
 adj_status adji_gpu_knn_missed(adji_gpu_knn *n, uint32_t slot_number, uint32_t *to, uint64_t *count) {
@@ -147,6 +149,10 @@ adj_status adji_gpu_knn_missed(adji_gpu_knn *n, uint32_t slot_number, uint32_t *
   ADJI_CUDA(n->gpu, cudaMemcpyAsync(to, slot->failed.at, *count * 4, cudaMemcpyDeviceToHost, n->gpu->copy));
   ADJI_CUDA(n->gpu, cudaStreamSynchronize(n->gpu->copy));
   return ADJ_OK;
+}
+
+adj_status adji_gpu_knn_judge(adji_gpu_knn *n, uint64_t queries, uint64_t missed, bool *grew) {
+  return adji_knn_grid_judge(&n->grid, queries, missed, grew);
 }
 
 /* ---- To the host ----------------------------------------------------------------------------- */

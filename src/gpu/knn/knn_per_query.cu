@@ -129,11 +129,19 @@ __device__ __forceinline__ void merge(warp_list<T, E> *list, const per_query_sha
 #pragma unroll
     for (int e = 0; e < E; e++)
       if (!(e & step)) put_in_order(&list->sums[e], &list->ids[e], &list->sums[e + step], &list->ids[e + step]);
+  if constexpr (E < 32) {
 #pragma unroll
-  for (int e = 0; e < E; e++)
+    for (int e = 0; e < E; e++)
 #pragma unroll
+      for (uint32_t step = ADJI_WARP / 2; step; step /= 2)
+        exchange(&list->sums[e], &list->ids[e], step, !(lane & step));
+  } else { /* a loop: all exchanges of a long list take half of the instruction cache, and more registers */
+#pragma unroll 1
     for (uint32_t step = ADJI_WARP / 2; step; step /= 2)
-      exchange(&list->sums[e], &list->ids[e], step, !(lane & step));
+#pragma unroll
+      for (int e = 0; e < E; e++)
+        exchange(&list->sums[e], &list->ids[e], step, !(lane & step));
+  }
 }
 
 /* Merges a batch of the pending candidates, or all of them if there are fewer. */

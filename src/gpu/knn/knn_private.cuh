@@ -22,7 +22,6 @@ typedef struct adji_knn_slot {
   adji_block rows, ids, sums;
   adji_block failed; /* queries, in the cores' order, that the grid failed */
   bool returned;     /* some may have failed */
-  uint64_t indexed;  /* how often points had been indexed again by then */
   uint64_t count;
   cudaEvent_t found;
 } adji_knn_slot;

@@ -10,7 +10,7 @@
 
 /* The mean of fewer than LEAST_MEAN distances says little, and distances between more than MOST_MEAN points take
  * long. */
-enum { LEAST_MEAN = 128, MOST_MEAN = 1 << 14, COARSE_BINS = 8 };
+enum { LEAST_MEAN = 128, MOST_MEAN = 1 << 14, COARSE_BINS = 8, MOST_ROUNDS = 6 };
 
 static double real_or(double value, double otherwise) {
   return value > 0 ? value : otherwise;
@@ -49,8 +49,25 @@ double adji_knn_grid_epsilon(const uint64_t *bins, uint64_t count, double width,
   return -1;
 }
 
-bool adji_knn_grid_is_coarse(uint64_t bin) {
-  return bin < COARSE_BINS;
+adj_status adji_knn_grid_find_epsilon(const adji_knn_grid_options *options, const adji_knn_binning *b, double end,
+                                      double *epsilon) {
+  uint64_t bin;
+  *epsilon = -1;
+  for (int round = 0; round < MOST_ROUNDS && isfinite(end); round++) {
+    adj_status status = b->count(b->user, end, b->bins);
+    if (status) return status;
+    double width = end / (double)options->bins;
+    double found = adji_knn_grid_epsilon(b->bins, options->bins, width, b->wanted, &bin);
+    if (found < 0 && *epsilon >= 0) break;
+    if (found < 0) {
+      end *= 2;
+      continue;
+    }
+    *epsilon = found;
+    end = (double)(bin + 1) * width;
+    if (bin >= COARSE_BINS || !(end > 0)) break;
+  }
+  return ADJ_OK;
 }
 
 double adji_knn_grid_limit(adji_step step, adj_type type, double epsilon) {
@@ -67,9 +84,9 @@ adji_knn_grid_step adji_knn_grid_next(const adji_knn_grid_options *options, uint
                                       uint64_t all, uint32_t widened) {
   double many = (double)failed;
   if (!failed) return ADJI_GRID_DONE;
-  if (many < options->failures * (double)attempted) return ADJI_GRID_TAIL;
-  if (many < options->tail * (double)all) return ADJI_GRID_TAIL;
-  if (widened && many > options->stall * (double)attempted) return ADJI_GRID_TAIL;
+  if (many < options->failures * (double)attempted) return options->no_tail ? ADJI_GRID_AGAIN : ADJI_GRID_TAIL;
+  if (!options->no_tail && many < options->tail * (double)all) return ADJI_GRID_TAIL;
+  if (!options->no_tail && widened && many > options->stall * (double)attempted) return ADJI_GRID_TAIL;
   return widened < MOST_WIDENED ? ADJI_GRID_WIDEN : ADJI_GRID_TAIL;
 }
 
@@ -121,6 +138,6 @@ adj_status adji_knn_grid_cells(adj_ctx *ctx, const adj_dataset *right, const adj
   return ADJ_OK;
 }
 
-bool adji_knn_grid_is_worth(const adji_grid *grid, uint64_t right) {
-  return grid->axis_count || right <= 1 << 14;
+bool adji_knn_grid_is_worth(const adji_knn_grid_options *options, const adji_grid *grid, uint64_t right) {
+  return options->no_tail || grid->axis_count || right <= 1 << 14;
 }

@@ -19,7 +19,7 @@ extern "C" {
 #include "gpu/device/survey.h"
 }
 
-enum { THREADS = 256, VALUES = 2048, MOST_ROUNDS = 6 };
+enum { THREADS = 256, VALUES = 2048 };
 
 /* ---- Epsilon --------------------------------------------------------------------------------- */
 
@@ -66,30 +66,15 @@ static adji_knn_job sample_job(const adji_knn_grid *g) {
   return job;
 }
 
-/* Bins reach from 0 to the mean distance at first. If this is not far enough for k neighbours, they reach twice as
- * far. If epsilon is in one of the first bins, they reach to the end of that bin. */
-static adj_status find_bin(adji_knn_grid *g, double end, uint64_t *bins, double *epsilon) {
-  const adji_knn_grid_options *o = &g->options;
+static uint64_t binned_queries(const adji_knn_grid *g) {
+  uint64_t most = adji_knn_grid_most_sample(g->gpu, g->right->points.count);
+  return std::min(std::min(g->options.sample, g->left->points.count), most);
+}
+
+static adj_status bin_distances(void *user, double end, uint64_t *bins) {
+  adji_knn_grid *g = static_cast<adji_knn_grid *>(user);
   adji_knn_job job = sample_job(g);
-  uint64_t left = g->left->points.count, most = adji_knn_grid_most_sample(g->gpu, g->right->points.count);
-  uint64_t sample = std::min(std::min(o->sample, left), most), bin;
-  double wanted = static_cast<double>(sample) * adji_join_reach(g->join);
-  *epsilon = -1;
-  for (int round = 0; round < MOST_ROUNDS && std::isfinite(end); round++) {
-    adj_status status = adji_knn_grid_bin(g->gpu, &job, sample, end, o->bins, bins);
-    if (status) return status;
-    double width = end / static_cast<double>(o->bins);
-    double found = adji_knn_grid_epsilon(bins, o->bins, width, wanted, &bin);
-    if (found < 0 && *epsilon >= 0) break;
-    if (found < 0) {
-      end *= 2;
-      continue;
-    }
-    *epsilon = found;
-    end = static_cast<double>(bin + 1) * width;
-    if (!adji_knn_grid_is_coarse(bin) || !(end > 0)) break;
-  }
-  return ADJ_OK;
+  return adji_knn_grid_bin(g->gpu, &job, binned_queries(g), end, g->options.bins, bins);
 }
 
 /* *epsilon is negative if there is none. */
@@ -107,7 +92,9 @@ static adj_status choose_epsilon(adji_knn_grid *g, double *epsilon) {
   }
   adji_memory *memory = &g->join->ctx->memory;
   uint64_t *bins = static_cast<uint64_t *>(adji_alloc(memory, o->bins, sizeof *bins, "sample"));
-  status = bins ? find_bin(g, mean, bins, epsilon) : ADJ_E_MEMORY;
+  adji_knn_binning binning = {bin_distances, g, bins,
+                              static_cast<double>(binned_queries(g)) * adji_join_reach(g->join)};
+  status = bins ? adji_knn_grid_find_epsilon(o, &binning, mean, epsilon) : ADJ_E_MEMORY;
   adji_free(memory, bins);
   *epsilon *= o->epsilon;
   return status;
@@ -174,7 +161,7 @@ static adj_status index_points(adji_knn_grid *g, adji_stopwatch *watch) {
   if (watched) return watched;
   adj_status status = adji_knn_grid_cells(g->join->ctx, g->join->right, g->measure, g->limit, &g->sample, &cells);
   if (status) return status;
-  if (adji_knn_grid_is_worth(&cells, g->join->right->count)) {
+  if (adji_knn_grid_is_worth(&g->options, &cells, g->join->right->count)) {
     status = build_index(g, &cells);
     g->ready = !status;
     if (status) clear_index(g);
@@ -245,6 +232,7 @@ adj_status adji_knn_grid_search(adji_knn_grid *g, adji_knn_job *job) {
     adji_knn_grid_step next = adji_knn_grid_next(&g->options, job->query_count, failed, all, widened);
     job->queries = adji_at<uint32_t>(g->failed[turn]);
     job->query_count = failed;
+    if (next == ADJI_GRID_AGAIN) continue;
     if (next != ADJI_GRID_WIDEN) break;
     bool grew;
     status = widen(g, &grew);
@@ -295,16 +283,15 @@ adj_status adji_knn_grid_report_failed(adji_knn_grid *g, uint64_t queries, const
   return ADJ_OK;
 }
 
-adj_status adji_knn_grid_account_list(adji_knn_grid *g, uint64_t queries, uint64_t failed, uint64_t indexed) {
-  g->work.queries += queries;
-  g->work.failed += failed;
-  if (indexed != g->work.reindexed) return ADJ_OK;
+adj_status adji_knn_grid_judge(adji_knn_grid *g, uint64_t queries, uint64_t failed, bool *grew) {
+  *grew = false;
+  if (!g->ready) return ADJ_OK;
   uint32_t widened = static_cast<uint32_t>(g->work.reindexed);
   adji_knn_grid_step next = adji_knn_grid_next(&g->options, queries, failed, queries, widened);
-  bool grew = true;
-  adj_status status = next == ADJI_GRID_WIDEN ? widen(g, &grew) : ADJ_OK;
+  adj_status status = next == ADJI_GRID_WIDEN ? widen(g, grew) : ADJ_OK;
   bool stalled = static_cast<double>(failed) > g->options.stall * static_cast<double>(queries);
-  if (!status && (!grew || (next == ADJI_GRID_TAIL && stalled))) clear_index(g);
+  bool gives_up = next == ADJI_GRID_WIDEN ? !*grew : next == ADJI_GRID_TAIL && stalled;
+  if (!status && gives_up) clear_index(g);
   return status;
 }
 

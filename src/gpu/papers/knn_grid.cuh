@@ -56,9 +56,8 @@ void adji_knn_grid_free_lists(adji_knn_grid *g); /* after a search */
 adj_status adji_knn_grid_return_failed(adji_knn_grid *g, const uint32_t *order);
 /* Writes the failed queries to a block with room for them all, and their number to ADJI_ANSWER_HEAD. */
 adj_status adji_knn_grid_report_failed(adji_knn_grid *g, uint64_t queries, const adji_block *to);
-/* Reports how many queries of a list failed, and how often points had been indexed again when it ran. Epsilon grows if
- * they are too many, and if that does not help the tree takes over. Lists of an older epsilon are ignored. */
-adj_status adji_knn_grid_account_list(adji_knn_grid *g, uint64_t queries, uint64_t failed, uint64_t indexed);
+/* After a batch of the queue. Epsilon grows if too many failed, and if that does not help the tree takes over. */
+adj_status adji_knn_grid_judge(adji_knn_grid *g, uint64_t queries, uint64_t failed, bool *grew);
 void adji_knn_grid_keep_failed(adji_knn_grid *g); /* failed queries are for the tree again */
 
 /* ---- Launches -------------------------------------------------------------------------------- */

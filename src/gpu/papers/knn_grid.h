@@ -9,7 +9,7 @@
  * 3. If many fail, epsilon grows by a fraction of its first value, the points are indexed again, and the failed queries
  *    are searched again (4.5, Table 3).
  * 4. If few remain, or a wider epsilon hardly helps, the tree searches for them: the paper's GPU-only mode has a long
- *    tail there (5.4.12).
+ *    tail there (5.4.12), which no_tail brings back.
  */
 #ifndef ADJI_GPU_PAPERS_KNN_GRID_H
 #define ADJI_GPU_PAPERS_KNN_GRID_H
@@ -32,6 +32,7 @@ typedef struct adji_knn_grid_options {
   double failures;  /* fraction of a batch: if more fail, epsilon grows; 0.25 */
   double tail;      /* fraction of all queries: fewer are left to the tree; 0.01 */
   double stall;     /* fraction of a batch: if more fail after epsilon grew, they go to the tree; 0.9 */
+  bool no_tail;     /* as published: the tree gets no queries as long as epsilon can grow */
 } adji_knn_grid_options;
 
 /* The options with defaults filled in. */
@@ -44,14 +45,25 @@ uint64_t adji_knn_grid_mean_sample(const adji_knn_grid_options *options, uint64_
  * `wanted` pairs were counted. *bin: its number. Negative: all bins together have fewer. */
 double adji_knn_grid_epsilon(const uint64_t *bins, uint64_t count, double width, double wanted, uint64_t *bin);
 
-/* Whether epsilon is in one of the first bins, which is too coarse: these are then divided again. */
-bool adji_knn_grid_is_coarse(uint64_t bin);
+/* Counts the distances of a sample in bins from 0 to end. */
+typedef struct adji_knn_binning {
+  adj_status (*count)(void *user, double end, uint64_t *bins);
+  void *user;
+  uint64_t *bins; /* room for options->bins of them */
+  double wanted;  /* pairs up to epsilon */
+} adji_knn_binning;
+
+/* Epsilon from bins that reach to `end` at first. If that is not far enough they reach twice as far, and so on. If
+ * epsilon is in one of the first bins, these are divided again. Negative: there is none. */
+adj_status adji_knn_grid_find_epsilon(const adji_knn_grid_options *options, const adji_knn_binning *binning, double end,
+                                      double *epsilon);
 
 /* The next step, after `failed` of `attempted` queries failed, of `all` in this pass. widened: how often epsilon grew
  * before. */
 typedef enum adji_knn_grid_step {
   ADJI_GRID_DONE,
   ADJI_GRID_WIDEN, /* grow epsilon, index again, and search for the failed queries */
+  ADJI_GRID_AGAIN, /* the failed queries are the next batch, with the same epsilon: all of it will fail (5.3) */
   ADJI_GRID_TAIL   /* the tree searches for the failed queries */
 } adji_knn_grid_step;
 adji_knn_grid_step adji_knn_grid_next(const adji_knn_grid_options *options, uint64_t attempted, uint64_t failed,
@@ -84,7 +96,7 @@ adj_status adji_knn_grid_cells(adj_ctx *ctx, const adj_dataset *right, const adj
                                const adji_knn_values *sample, adji_grid *out);
 
 /* Without an axis every query is compared with all points: returns whether that is acceptable. */
-bool adji_knn_grid_is_worth(const adji_grid *grid, uint64_t right);
+bool adji_knn_grid_is_worth(const adji_knn_grid_options *options, const adji_grid *grid, uint64_t right);
 
 #ifdef __cplusplus
 }

@@ -49,7 +49,7 @@ __device__ __forceinline__ void keep_smaller_of_warp(KEY (&best)[EACH], const KE
 #pragma unroll
   for (int i = 0; i < EACH; i++) { /* compare with the mirror image */
     KEY other = from_lane(v[EACH - 1 - i], ADJI_WARP - 1);
-    best[i] = less(other, best[i]) ? other : best[i];
+    best[i] = comes_first(other, best[i]) ? other : best[i];
   }
 #pragma unroll 1
   for (uint32_t mask = ADJI_WARP / 2; mask; mask /= 2)
@@ -75,7 +75,7 @@ __device__ __forceinline__ void keep_smaller_of_block(KEY (&best)[EACH], const K
 #pragma unroll
   for (int i = 0; i < EACH; i++) {
     KEY other = mirrored[EACH - 1 - i];
-    best[i] = less(other, best[i]) ? other : best[i];
+    best[i] = comes_first(other, best[i]) ? other : best[i];
   }
   __syncthreads();
 #pragma unroll
@@ -93,7 +93,7 @@ __device__ __forceinline__ void keep_smaller_of_block(KEY (&best)[EACH], const K
 #pragma unroll
   for (int i = 0; i < EACH; i++)
     best[i] = own[i];
-#pragma unroll
+#pragma unroll 1
   for (uint32_t mask = FINISH_THREADS / EACH / 2; mask; mask /= 2)
     merge_lanes(best, mask, threadIdx.x & mask);
   merge_inside<EACH, EACH / 2>(best);
@@ -140,9 +140,9 @@ __device__ void chunks_of_block(const SOURCE &source, uint32_t length, uint32_t 
     bool some = read_chunk<T>(source, begin, length, FINISH_THREADS, bound, v);
     if (!__syncthreads_or(some)) continue;
     sort_warp<CHUNK_EACH>(v, threadIdx.x % ADJI_WARP);
-#pragma unroll
+#pragma unroll 1
     for (uint32_t threads = 2 * ADJI_WARP; threads <= FINISH_THREADS; threads *= 2)
-      merge_runs<CHUNK_EACH>(v, shared, threads, BLOCK_CHUNK);
+      merge_runs<CHUNK_EACH, true>(v, shared, threads, BLOCK_CHUNK);
     keep_smaller_of_block(best, v, shared);
 #pragma unroll
     for (int i = 0; i < CHUNK_EACH; i++)

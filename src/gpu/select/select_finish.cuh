@@ -19,16 +19,16 @@ namespace {
 /* ---- A block's selection --------------------------------------------------------------------- */
 
 /* Sorts up to BLOCK_KEYS keys with all warps. The last barrier inside is before the stores. */
-template <class T, class ENTRIES>
-__device__ __noinline__ void sort_block(const ENTRIES &entries, unsigned char *memory, uint32_t length) {
+template <class T>
+__device__ __noinline__ void sort_block(const sorted_list<T> &entries, unsigned char *memory, uint32_t length) {
   key_of<T> *shared = reinterpret_cast<key_of<T> *>(memory);
   constexpr int EACH = key_traits<T>::EACH;
   if (length <= 8 * FINISH_THREADS)
-    sort_row_together<8, FINISH_WARPS>(entries, shared, 0, length);
+    sort_row_together<8, FINISH_WARPS, true>(entries, shared, 0, length);
   else if (EACH == 16 || length <= 16 * FINISH_THREADS)
-    sort_row_together<16, FINISH_WARPS>(entries, shared, 0, length);
+    sort_row_together<16, FINISH_WARPS, true>(entries, shared, 0, length);
   else
-    sort_row_together<EACH, FINISH_WARPS>(entries, shared, 0, length);
+    sort_row_together<EACH, FINISH_WARPS, true>(entries, shared, 0, length);
 }
 
 /* The keys of a row, and those of a list. */
@@ -78,8 +78,7 @@ __device__ void gather_smallest(const SOURCE &source, uint32_t length, uint32_t 
     __syncthreads();
     uint32_t now = *held;
     if (now > BLOCK_KEYS<T> - TILE && begin + TILE < length) {
-      list_to_list<T> entries = {pool, pool, k};
-      sort_block<T>(entries, memory, now);
+      sort_block<T>(list_to_list<T>(pool, pool, k), memory, now);
       __syncthreads();
       bound = pool[k - 1];
       if (threadIdx.x == 0) *held = k;
@@ -249,10 +248,34 @@ __device__ __forceinline__ bool finish_few(const selection<T> &s, const findings
   return finish_in_buckets<T, FEW_THREADS>(s, row, keys, all_buckets(), memory);
 }
 
+/* A row by FINISH_THREADS threads: by buckets, if these are all threads of the block. Otherwise it is sorted. Of more
+ * keys than a block sorts at once, or of all keys of the row if its bound was wrong, the smallest are gathered first.
+ * Few rows need it: in a function of its own it takes no registers from finish_few. held is shared. */
+template <class T>
+__device__ __noinline__ void finish_row(const selection<T> &s, const findings<T> &found, uint32_t row, key_of<T> *pool,
+                                        unsigned char *memory, uint32_t *held) {
+  uint32_t length = found.counts[row];
+  const key_of<T> *from = found.row(row);
+  bool wrong = !found.holds(length, s.k);
+  list_keys<T, FINISH_THREADS> keys = {from, length};
+  if (!wrong && blockDim.x == FINISH_THREADS &&
+      finish_in_buckets<T, FINISH_THREADS>(s, row, keys, all_buckets(), memory))
+    return;
+  if (wrong || length > BLOCK_KEYS<T>) {
+    if (wrong)
+      gather_smallest<T>(row_source<T>{s, s.row(row), 0}, s.columns, s.k, pool, memory, held);
+    else
+      gather_smallest<T>(list_source<T>{from}, length, s.k, pool, memory, held);
+    from = pool;
+    length = *held;
+  }
+  sort_block<T>(list_to_answer<T>(from, s, row), memory, length);
+  __syncthreads();
+}
+
 /* Finishes the listed rows, a block per row, one after the other, in FINISH_THREADS threads; or few rows, all at once,
  * in FEW_THREADS, as many as there are registers for: those past FINISH_THREADS are for the buckets only, and a block
- * has one row. A row that buckets are not for is sorted. One whose bound was wrong is gathered from all its keys.
- * Limits, for few rows: latency, of about ten barriers and one reading of the list. */
+ * has one row. Limits, for few rows: latency, of about ten barriers and one reading of the list. */
 template <class T>
 __global__ void __launch_bounds__(FEW_THREADS, 1) finish_by_blocks(selection<T> s, finishing<T> f) {
   extern __shared__ __align__(16) unsigned char memory[];
@@ -262,29 +285,12 @@ __global__ void __launch_bounds__(FEW_THREADS, 1) finish_by_blocks(selection<T> 
     bool done = finish_few(s, f.found, blockIdx.x, memory);
     if (done || threadIdx.x >= FINISH_THREADS) return; /* barriers do not wait for threads that have returned */
   }
+  selection<T> copy = s; /* otherwise the kernel would read its own parameters from local memory */
+  findings<T> found = f.found;
   key_of<T> *pool = f.pools + static_cast<uint64_t>(blockIdx.x) * BLOCK_KEYS<T>;
   uint32_t many = f.list.count();
-  for (uint32_t i = blockIdx.x; i < many; i += gridDim.x) {
-    uint32_t row = f.list.row(i), length = f.found.counts[row];
-    const key_of<T> *from = f.found.row(row);
-    bool wrong = !f.found.holds(length, s.k);
-    list_keys<T, FINISH_THREADS> keys = {from, length};
-    if (!wrong && blockDim.x == FINISH_THREADS &&
-        finish_in_buckets<T, FINISH_THREADS>(s, row, keys, all_buckets(), memory))
-      continue;
-    if (wrong || length > BLOCK_KEYS<T>) {
-      if (wrong)
-        gather_smallest<T>(row_source<T>{s, s.row(row), 0}, s.columns, s.k, pool, memory, &held);
-      else
-        gather_smallest<T>(list_source<T>{from}, length, s.k, pool, memory, &held);
-      from = pool;
-      length = held;
-    }
-    selection<T> copy = s; /* otherwise the kernel would read its own parameters from local memory */
-    list_to_answer<T> entries = {from, copy, row};
-    sort_block<T>(entries, memory, length);
-    __syncthreads();
-  }
+  for (uint32_t i = blockIdx.x; i < many; i += gridDim.x)
+    finish_row(copy, found, f.list.row(i), pool, memory, &held);
 }
 
 /* Selection without a bound, from all keys: gather_in_chunks or gather_smallest leave the k smallest of what they are
@@ -308,13 +314,11 @@ __global__ void __launch_bounds__(FINISH_THREADS, 2)
       gather_smallest<T>(source, here, k, pool, memory, &held);
     uint32_t length = held;
     if (parts == 1) {
-      list_to_answer<T> entries = {pool, s, row};
-      sort_block<T>(entries, memory, length);
+      sort_block<T>(list_to_answer<T>(pool, s, row), memory, length);
     } else {
       if (threadIdx.x == 0) place = atomicAdd(to.counts + row, k);
       __syncthreads();
-      list_to_list<T> entries = {pool, to.row(row) + place, k};
-      sort_block<T>(entries, memory, length);
+      sort_block<T>(list_to_list<T>(pool, to.row(row) + place, k), memory, length);
     }
     __syncthreads();
   }

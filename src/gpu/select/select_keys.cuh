@@ -147,13 +147,15 @@ struct selection {
   }
 };
 
-/* What a sort reads and writes: the k smallest of a list to the answer of a row, or to the front of it or of another
- * list. */
+/* What a sort reads and writes: the k smallest of a list to the front of it or of another list, or to the answer of a
+ * row. One type for both, so that there is one copy of the sort. */
 template <class T>
-struct list_to_answer {
+struct sorted_list {
   typedef key_of<T> key;
   const key *from;
-  const selection<T> &s;
+  key *to; /* NULL: the answer */
+  uint32_t k;
+  const selection<T> *s;
   uint32_t row;
   __device__ key last() const {
     return last_key<T>();
@@ -162,25 +164,21 @@ struct list_to_answer {
     return from[at];
   }
   __device__ void store(uint64_t at, const key &value) const {
-    if (at < s.k) s.put(row, static_cast<uint32_t>(at), value);
+    if (at >= k) return;
+    if (to)
+      to[at] = value;
+    else
+      s->put(row, static_cast<uint32_t>(at), value);
   }
 };
 template <class T>
-struct list_to_list {
-  typedef key_of<T> key;
-  const key *from;
-  key *to;
-  uint32_t k;
-  __device__ key last() const {
-    return last_key<T>();
-  }
-  __device__ key load(uint64_t at) const {
-    return from[at];
-  }
-  __device__ void store(uint64_t at, const key &value) const {
-    if (at < k) to[at] = value;
-  }
-};
+__device__ __forceinline__ sorted_list<T> list_to_list(const key_of<T> *from, key_of<T> *to, uint32_t k) {
+  return sorted_list<T>{from, to, k, NULL, 0};
+}
+template <class T>
+__device__ __forceinline__ sorted_list<T> list_to_answer(const key_of<T> *from, const selection<T> &s, uint32_t row) {
+  return sorted_list<T>{from, NULL, s.k, &s, row};
+}
 
 /* Rows first .. first + rows - 1 of a job. */
 template <class T>

@@ -137,7 +137,7 @@ __global__ void __launch_bounds__(FINISH_THREADS, 2)
                                     now.length,
                                     ranks_of_splitters(SAMPLE_KEYS<EACH>, share),
                                     searches + row};
-  sort_row_together<EACH, FINISH_WARPS>(entries, reinterpret_cast<key_of<T> *>(memory), 0, SAMPLE_KEYS<EACH>);
+  sort_row_together<EACH, FINISH_WARPS, true>(entries, reinterpret_cast<key_of<T> *>(memory), 0, SAMPLE_KEYS<EACH>);
 }
 
 /* ---- Passes ---------------------------------------------------------------------------------- */

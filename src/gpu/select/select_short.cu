@@ -274,7 +274,7 @@ __device__ bool write_short(const selection<T> &s, uint32_t number, const short_
   uint32_t held = gather_short(row, bound, room);
   if (held > room.capacity) return false;
   if (threadIdx.x < ADJI_WARP) {
-    list_to_answer<T> entries = {room.places, s, number};
+    sorted_list<T> entries = list_to_answer<T>(room.places, s, number);
     key_of<T> *through = reinterpret_cast<key_of<T> *>(room.counts);
     if (held <= 2 * ADJI_WARP)
       sort_row<2>(entries, through, 0, held, threadIdx.x);

@@ -41,6 +41,15 @@ __device__ __forceinline__ bool less(const wide_key &a, const wide_key &b) {
   return a.high < b.high || (a.high == b.high && a.low < b.low);
 }
 
+/* The same in a network, where || and && would put a branch into every exchange. */
+template <class KEY>
+__device__ __forceinline__ bool comes_first(const KEY &a, const KEY &b) {
+  return less(a, b);
+}
+__device__ __forceinline__ bool comes_first(const wide_key &a, const wide_key &b) {
+  return static_cast<bool>((a.high < b.high) | ((a.high == b.high) & (a.low < b.low)));
+}
+
 __device__ __forceinline__ uint32_t from_lane(uint32_t key, uint32_t mask) {
   return __shfl_xor_sync(ALL_LANES, key, mask);
 }
@@ -115,7 +124,7 @@ struct with_doubles {
 
 template <class KEY>
 __device__ __forceinline__ void exchange(KEY &a, KEY &b) {
-  KEY low = less(b, a) ? b : a, high = less(b, a) ? a : b;
+  KEY low = comes_first(b, a) ? b : a, high = comes_first(b, a) ? a : b;
   a = low;
   b = high;
 }
@@ -152,7 +161,7 @@ __device__ __forceinline__ void merge_lanes(KEY (&v)[EACH], uint32_t mask, bool 
 #pragma unroll
   for (int i = 0; i < EACH; i++) {
     KEY other = from_lane(v[i], mask);
-    v[i] = less(other, v[i]) != high ? other : v[i];
+    v[i] = comes_first(other, v[i]) != high ? other : v[i];
   }
 }
 
@@ -167,8 +176,8 @@ __device__ __forceinline__ void sort_warp(KEY (&v)[EACH], uint32_t lane) {
     for (int i = 0; i < (EACH + 1) / 2; i++) { /* ends with ends: lane and register mirrored */
       int j = EACH - 1 - i;
       KEY other_i = from_lane(v[j], lanes - 1), other_j = from_lane(v[i], lanes - 1);
-      v[i] = less(other_i, v[i]) != upper ? other_i : v[i];
-      if (i != j) v[j] = less(other_j, v[j]) != upper ? other_j : v[j];
+      v[i] = comes_first(other_i, v[i]) != upper ? other_i : v[i];
+      if (i != j) v[j] = comes_first(other_j, v[j]) != upper ? other_j : v[j];
     }
 #pragma unroll 1
     for (uint32_t mask = lanes / 4; mask; mask /= 2)
@@ -217,8 +226,8 @@ __host__ __device__ constexpr uint32_t gapped(uint32_t i) {
   return i + i / EACH;
 }
 
-/* Every group of `threads` threads holds two sorted runs, each half of it one, and merges them. If the second run is
- * all padding, by the row's length, there is nothing to do.
+/* Every group of `threads` threads, a power of two, holds two sorted runs, each half of it one, and merges them. If the
+ * second run is all padding, by the row's length, there is nothing to do. ROLLED: loops with little inside stay loops.
  *
  * 1. The keys go to shared memory in their order.
  * 2. Thread t of a group takes the keys t, t + threads, ... of it, those of the second run counted from its end: the
@@ -228,9 +237,9 @@ __host__ __device__ constexpr uint32_t gapped(uint32_t i) {
  *
  * Step 1 needs no barrier before it: before and after all this a key's place is accessed by its own warp only.
  */
-template <int EACH, class KEY>
+template <int EACH, bool ROLLED, class KEY>
 __device__ __forceinline__ void merge_runs(KEY (&v)[EACH], KEY *shared, const uint32_t threads, uint32_t length) {
-  uint32_t t = threadIdx.x % threads, first = (threadIdx.x - t) * EACH;
+  uint32_t t = threadIdx.x & (threads - 1), first = (threadIdx.x - t) * EACH;
   bool needed = length > first + threads / 2 * EACH; /* the same for the whole group */
   const uint32_t step = gapped<EACH>(threads);
   KEY *own = shared + gapped<EACH>(threadIdx.x * EACH), *up = shared + gapped<EACH>(first) + gapped<EACH>(t),
@@ -258,15 +267,16 @@ __device__ __forceinline__ void merge_runs(KEY (&v)[EACH], KEY *shared, const ui
 #pragma unroll
   for (int i = 0; i < EACH; i++)
     v[i] = own[i];
-#pragma unroll
+#pragma unroll(ROLLED ? 1 : 8)
   for (uint32_t mask = threads / EACH / 2; mask; mask /= 2)
     merge_lanes(v, mask, threadIdx.x & mask);
   merge_inside<EACH, EACH / 2>(v);
 }
 
 /* A row of up to EACH * 32 * WARPS_EACH entries, by all threads of a block. Warps whose run is all padding have
- * nothing to sort. */
-template <int EACH, int WARPS_EACH, class ENTRIES>
+ * nothing to sort. ROLLED: the merges are a loop. They compile in a fraction of the time, at the price of an addition
+ * for each access to shared memory. Wide keys take so many instructions that one merge is all the cache should hold. */
+template <int EACH, int WARPS_EACH, bool ROLLED, class ENTRIES>
 __device__ void sort_row_together(const ENTRIES &entries, typename ENTRIES::key *shared, uint64_t begin,
                                   uint32_t length) {
   uint32_t lane = threadIdx.x % ADJI_WARP, first = (threadIdx.x - lane) * EACH;
@@ -277,9 +287,9 @@ __device__ void sort_row_together(const ENTRIES &entries, typename ENTRIES::key 
     v[i] = at < length ? entries.load(begin + at) : entries.last();
   }
   if (first < length) sort_warp<EACH>(v, lane);
-#pragma unroll
+#pragma unroll(ROLLED ? 1 : 8)
   for (uint32_t threads = 2 * ADJI_WARP; threads <= WARPS_EACH * ADJI_WARP; threads *= 2)
-    merge_runs<EACH>(v, shared, threads, length);
+    merge_runs<EACH, ROLLED>(v, shared, threads, length);
   uint32_t end =
       min(length, first + EACH * ADJI_WARP); /* of the keys that the warp holds and writes, in its own places */
 #pragma unroll

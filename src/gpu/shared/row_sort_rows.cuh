@@ -41,6 +41,9 @@ __global__ void __launch_bounds__(WARPS *ADJI_WARP)
     sort_row<MOST>(entries, room[warp], begin, static_cast<uint32_t>(length), lane);
 }
 
+template <class ENTRIES>
+constexpr bool WIDE = sizeof(typename ENTRIES::key) > sizeof(uint64_t);
+
 /* Bytes of a block's keys in shared memory. */
 template <int EACH, int WARPS_EACH, class ENTRIES>
 constexpr uint32_t dense_bytes() {
@@ -90,7 +93,8 @@ __global__ void __launch_bounds__(WARPS_EACH *ADJI_WARP, 16 / WARPS_EACH)
   uint64_t begin;
   uint32_t length;
   while (rows.next(&begin, &length))
-    sort_row_together<EACH, WARPS_EACH>(entries, reinterpret_cast<typename ENTRIES::key *>(memory), begin, length);
+    sort_row_together<EACH, WARPS_EACH, WIDE<ENTRIES>>(entries, reinterpret_cast<typename ENTRIES::key *>(memory),
+                                                       begin, length);
 }
 
 /* ---- Buckets, or a network ----------------------------------------------------------------------------------------
@@ -136,7 +140,7 @@ struct row_shape {
                                                     uint64_t begin, uint32_t length) {
     wait_for_row<WARPS_EACH>(); /* buckets may have been in this memory */
     if constexpr (WARPS_EACH > 1) {
-      sort_row_together<NETWORK, WARPS_EACH>(entries, shared, begin, length);
+      sort_row_together<NETWORK, WARPS_EACH, false>(entries, shared, begin, length);
     } else {
       uint32_t lane = threadIdx.x % ADJI_WARP;
       if (NETWORK / 4 > FULL && length <= NETWORK / 4 * ADJI_WARP)

@@ -313,6 +313,14 @@ adj_status adji_gpu_knn_worker_follow(adji_worker *worker, const uint32_t *rows)
   return status;
 }
 
+double adji_gpu_knn_worker_epsilon(const adji_worker *worker) {
+  knn_device *d = worker->state;
+  adji_gpu_lock(d->gpu);
+  double epsilon = adji_gpu_knn_work(d->knn).grid.epsilon;
+  adji_gpu_unlock(d->gpu);
+  return epsilon > 0 ? epsilon : -1;
+}
+
 /* ---- Trials ------------------------------------------------------------------------------------------ */
 
 /* The time of up to so many queries; *queries: how many they were. */

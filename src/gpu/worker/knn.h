@@ -38,6 +38,9 @@ uint64_t adji_gpu_knn_worker_chunk(const adji_worker *worker);
 /* Before the first pass beside cores: rows[i] is the row of their i-th query. */
 adj_status adji_gpu_knn_worker_follow(adji_worker *worker, const uint32_t *rows);
 
+/* The first epsilon of a grid; negative: there is none. */
+double adji_gpu_knn_worker_epsilon(const adji_worker *worker);
+
 /* How long the device would take for all queries, about, with copies of the result: from its size, if a search takes
  * `searches` times as long as building a tree; or from so many queries. The first queries of all include loading
  * kernels, so they seem slower than they are. */

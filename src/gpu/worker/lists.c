@@ -119,6 +119,8 @@ static adj_status note_missed(adji_lists *l, uint32_t slot) {
   uint64_t count, all = l->join->left->count;
   if (!l->misses) return ADJ_OK;
   adj_status status = adji_gpu_knn_missed(l->knn, slot, l->missed_room, &count);
+  l->take_queries += l->list[slot].rows;
+  l->take_missed += status ? 0 : count;
   for (uint64_t i = 0; !status && i < count; i++) {
     uint32_t group = l->missed_room[i] / l->pass->group;
     if (l->is_missed[group]) continue;
@@ -149,6 +151,18 @@ static adj_status return_missed(adji_lists *l, adji_feed *feed, adji_tally *tall
   }
   adj_status status = l->missed_count ? adji_feed_return(feed, l->missed, l->missed_count) : ADJ_OK;
   l->missed_count = 0;
+  return status;
+}
+
+/* After a take: the missed queries go back, and epsilon grows if they are too many. */
+static adj_status end_misses(adji_lists *l, adji_feed *feed, adji_tally *tally) {
+  uint64_t queries = l->take_queries, missed = l->take_missed;
+  bool grew = false;
+  l->take_queries = l->take_missed = 0;
+  /* Before they go back: if the device fails, all of the batches do. */
+  adj_status status = queries ? adji_gpu_knn_judge(l->knn, queries, missed, &grew) : ADJ_OK;
+  if (!status) status = return_missed(l, feed, tally);
+  if (grew) adji_feed_again(feed);
   return status;
 }
 
@@ -213,7 +227,7 @@ typedef struct loop {
 static adj_status take_done(loop *p) {
   adji_tally tally = p->tally;
   p->tally = (adji_tally){0};
-  adj_status status = p->lists->misses ? return_missed(p->lists, p->feed, &tally) : ADJ_OK;
+  adj_status status = p->lists->misses ? end_misses(p->lists, p->feed, &tally) : ADJ_OK;
   return status ? status : adji_feed_done(p->feed, &tally);
 }
 
@@ -235,6 +249,7 @@ static adj_status begin_lists(loop *p) {
     uint64_t count;
     uint32_t slot = (uint32_t)(p->begun % ADJI_LISTS);
     bool some = false;
+    if (!p->open && p->lists->misses && p->begun > p->placed) return ADJ_OK;
     if (!p->open && !adji_feed_take(p->feed, &batches, &count)) return ADJ_OK;
     if (!p->open) open_batches(p->lists, batches, count);
     p->open = true;
@@ -307,7 +322,7 @@ adj_status adji_lists_begin(adji_lists *l, const adji_pass *pass) {
   l->stats = (adji_transfer_stats){0};
   l->pass = pass;
   l->found = (adji_tally){0};
-  l->missed_count = 0;
+  l->missed_count = l->take_queries = l->take_missed = 0;
   l->ranges = adji_alloc(memory, ADJI_MOST_RANGES, sizeof *l->ranges, "list of queries");
   bool all = l->ranges != NULL;
   if (l->misses && pass->group) {

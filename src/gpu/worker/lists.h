@@ -8,7 +8,8 @@
  * A placer knows how the rows of a list get into the result: place_rows.c for range joins, place_knn.c for kNN joins.
  *
  * A kNN search through a grid may miss queries (HybridKNN-Join, section 4.5). The groups of queries with a missed one
- * go back to the cores. Memory for that: 17 bytes a group.
+ * go back to the queue. Epsilon grows if too many of the queries of a take are missed; the device may then get some of
+ * the missed ones again. So it takes no batches before those it has are done. Memory for that: 17 bytes a group.
  */
 #ifndef ADJI_GPU_WORKER_LISTS_H
 #define ADJI_GPU_WORKER_LISTS_H
@@ -77,6 +78,7 @@ struct adji_lists {
   adji_batch *missed; /* groups to be returned, and for each group whether it is one */
   uint8_t *is_missed;
   uint64_t missed_count;
+  uint64_t take_queries, take_missed; /* where queries may be missed: of the batches taken last */
   adji_transfer_stats stats;
 };
 
