@@ -141,8 +141,8 @@ static void print_stats(const adj_stats *s) {
          (unsigned long long)s->grid_reindexed);
   printf(", \"ego_reorder_s\": %.6f, \"ego_sort_s\": %.6f, \"ego_workload_s\": %.6f", s->ego_reorder_s, s->ego_sort_s,
          s->ego_workload_s);
-  printf(", \"grid_epsilon\": %.6g, \"grid_epsilon_s\": %.6f, \"grid_reindex_s\": %.6f", s->grid_epsilon,
-         s->grid_epsilon_s, s->grid_reindex_s);
+  printf(", \"grid_epsilon\": %.6g, \"grid_epsilon_s\": %.6f, \"grid_reindex_s\": %.6f, \"grid_order_s\": %.6f",
+         s->grid_epsilon, s->grid_epsilon_s, s->grid_reindex_s, s->grid_order_s);
 }
 
 static void print_workers(const papers_traced *t, const outcome *o) {
