@@ -101,7 +101,6 @@ void papers_refuse(adj_status status, const char *message) {
 
 static void note_event(void *user, const adj_trace_event *event) {
   papers_traced *t = user;
-  if (!strcmp(event->name, "sort")) __atomic_fetch_add(&t->sort_ns, event->end_ns - event->begin_ns, __ATOMIC_RELAXED);
   if (event->lane < t->first_lane || !event->items) return;
   uint32_t at = __atomic_fetch_add(&t->count, 1, __ATOMIC_RELAXED);
   if (at < PAPERS_BATCHES) t->queries[at] = event->items;

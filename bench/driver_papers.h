@@ -30,12 +30,11 @@ typedef struct papers_sets {
   adj_dataset *part;         /* to be destroyed         */
 } papers_sets;
 
-/* From the trace of a run: batches that devices took, in order, and the time of sorts. */
+/* From the trace of a run: batches that devices took, in order. */
 typedef struct papers_traced {
   uint32_t first_lane; /* of devices */
   uint32_t count;
   uint64_t queries[PAPERS_BATCHES];
-  uint64_t sort_ns;
 } papers_traced;
 
 /* Runs the join and prints the line. */

@@ -85,7 +85,6 @@ static adj_status run_once(const job *j, const adj_join_spec *spec, outcome *o) 
   adj_plan *plan = NULL;
   adj_result *result = NULL;
   j->traced->count = 0;
-  j->traced->sort_ns = 0;
   papers_cache_begin();
   double begin = bench_now(), end = j->r->limit > 0 ? begin + j->r->limit : INFINITY;
   control.interval_ms = 5;
@@ -140,8 +139,10 @@ static void print_stats(const adj_stats *s) {
   printf(", \"grid_queries\": %llu, \"grid_failed\": %llu, \"grid_reindexed\": %llu",
          (unsigned long long)s->grid_queries, (unsigned long long)s->grid_failed,
          (unsigned long long)s->grid_reindexed);
-  printf(", \"grid_epsilon\": %.6g, \"grid_epsilon_s\": %.6f, \"grid_reindex_s\": %.6f", s->grid_epsilon,
-         s->grid_epsilon_s, s->grid_reindex_s);
+  printf(", \"ego_reorder_s\": %.6f, \"ego_sort_s\": %.6f, \"ego_workload_s\": %.6f", s->ego_reorder_s, s->ego_sort_s,
+         s->ego_workload_s);
+  printf(", \"grid_epsilon\": %.6g, \"grid_epsilon_s\": %.6f, \"grid_reindex_s\": %.6f, \"grid_order_s\": %.6f",
+         s->grid_epsilon, s->grid_epsilon_s, s->grid_reindex_s, s->grid_order_s);
 }
 
 static void print_workers(const papers_traced *t, const outcome *o) {
@@ -151,7 +152,7 @@ static void print_workers(const papers_traced *t, const outcome *o) {
            cores + device ? (double)device / (double)(cores + device) : 0, o->workers[1].busy_s, o->workers[0].busy_s,
            (unsigned long long)o->workers[1].failed);
   uint32_t many = t->count < PAPERS_BATCHES ? t->count : PAPERS_BATCHES;
-  printf(", \"sort_s\": %.6f, \"device_batches\": [", (double)t->sort_ns * 1e-9);
+  printf(", \"device_batches\": [");
   for (uint32_t i = 0; i < many; i++)
     printf("%s%llu", i ? ", " : "", (unsigned long long)t->queries[i]);
   printf("]");

@@ -17,7 +17,7 @@ REFUSED = ("ADJ_E_ARGUMENT", "ADJ_E_UNSUPPORTED", "ADJ_E_NO_DEVICE")
 # What most runs do not have.
 DROPPED_IF_ZERO = ("kernel_s", "upload_s", "download_s", "place_s", "bytes_up", "bytes_down", "warp_efficiency",
                    "worker_imbalance", "grid_queries", "grid_failed", "grid_reindexed", "grid_epsilon", "grid_epsilon_s",
-                   "grid_reindex_s", "returned", "sort_s", "grid_order_s", "device_batches")
+                   "grid_reindex_s", "returned", "ego_reorder_s", "ego_sort_s", "ego_workload_s", "grid_order_s", "device_batches")
 
 
 def not_available(reason):
