@@ -12,7 +12,7 @@
  * In few dimensions all this is tried in one step first, within a limit for each query (cpu/knn_group_pool.c).
  *
  * In many dimensions the search collects nodes of 16 leaves, and queries find the leaves near them
- * (distance/knn_near.h).
+ * (distance/knn_near_body.h).
  *
  * Ties go to the lower id, so a node as far as the k-th neighbour counts only if it holds a lower id. This keeps a
  * million equal points from being visited a million times.
@@ -557,7 +557,7 @@ static bool suits_kernels(const adji_knn_group *g) {
   return g->left && g->ordered && g->right->leaf == ADJI_LEAF && g->join->style.measure->step == ADJI_STEP_L2;
 }
 
-/* Chooses the kernels. Below nodes (distance/knn_near.h), a million points, k = 8: 30 % longer in two dimensions, 15 %
+/* Chooses the kernels. Below nodes (distance/knn_near_body.h), a million points, k = 8: 30 % longer in two dimensions, 15 %
  * in three, where there are pools as well; 34 % less in six. */
 static void choose_kernels(adji_knn_group *g) {
   enum { BELOW_LEAST = 5, NEAREST_LEAST = 2, NEAREST_MOST = 6 };
@@ -566,7 +566,7 @@ static void choose_kernels(adji_knn_group *g) {
   g->search_below = NULL;
   g->find_nearest = NULL;
   if (!suits_kernels(g)) return;
-  if (g->k > 1 && dim >= BELOW_LEAST) g->search_below = adji_knn_near_for(isa, g->right->type);
+  if (g->k > 1 && dim >= BELOW_LEAST) g->search_below = g->search.typed->knn_near;
   if (g->k == 1 && !g->join->style.drop_self && dim >= NEAREST_LEAST && dim <= NEAREST_MOST)
     g->find_nearest = adji_nearest_for(isa, g->right->type);
 }

@@ -200,25 +200,6 @@ static adj_status collect_slice(void *user, uint64_t slice, uint32_t lane) {
   return ADJ_OK;
 }
 
-/* adji_find_split() with all threads. */
-static adj_status find_split_parallel(build *b, uint64_t slices, uint64_t rank) {
-  adji_split_job *job = &b->job;
-  char *scratch = b->room->scratch;
-  if (!adji_bracket(&b->values, rank, scratch, &b->low, &b->high)) {
-    set_split(job, rank, adji_find_split(&b->values, rank, scratch));
-    return ADJ_OK;
-  }
-  adj_status status = adji_loop(b->ctx, slices, collect_slice, b);
-  adji_bracketed in = {0};
-  for (uint64_t s = 0; s < slices && !status; s++) {
-    memmove(scratch + in.taken * b->size, scratch + s * (SLICE + SPARE) * b->size, b->slice_equal[s] * b->size);
-    in.taken += b->slice_equal[s];
-    in.below += b->slice_below[s];
-  }
-  if (!status) set_split(job, rank, adji_find_split_between(&b->values, rank, in, scratch));
-  return status;
-}
-
 static adj_status count_slice(void *user, uint64_t slice, uint32_t lane) {
   (void)lane;
   const build *b = user;
@@ -227,6 +208,42 @@ static adj_status count_slice(void *user, uint64_t slice, uint32_t lane) {
   b->kernels->count((const char *)b->values.x + begin * b->size, end - begin, b->job.value, &b->slice_below[slice],
                     &not_above);
   b->slice_equal[slice] = not_above - b->slice_below[slice];
+  return ADJ_OK;
+}
+
+/* The same, where collect_slice() has counted what is below the bracket: the values in it are left, and they are few.
+ */
+static void count_collected(build *b, uint64_t slices) {
+  const char *from = b->room->scratch;
+  for (uint64_t s = 0; s < slices; s++) {
+    uint64_t taken = b->slice_equal[s], below, not_above;
+    b->kernels->count(from, taken, b->job.value, &below, &not_above);
+    b->slice_below[s] += below;
+    b->slice_equal[s] = not_above - below;
+    from += taken * b->size;
+  }
+}
+
+/* adji_find_split() with all threads. Each slice knows then how many of its values are below the one found, and how
+ * many are equal to it. */
+static adj_status find_split_parallel(build *b, uint64_t slices, uint64_t rank) {
+  adji_split_job *job = &b->job;
+  char *scratch = b->room->scratch;
+  if (!adji_bracket(&b->values, rank, scratch, &b->low, &b->high)) {
+    set_split(job, rank, adji_find_split(&b->values, rank, scratch));
+    return adji_loop(b->ctx, slices, count_slice, b);
+  }
+  adj_status status = adji_loop(b->ctx, slices, collect_slice, b);
+  if (status) return status;
+  adji_bracketed in = {0};
+  for (uint64_t s = 0; s < slices; s++) {
+    memmove(scratch + in.taken * b->size, scratch + s * (SLICE + SPARE) * b->size, b->slice_equal[s] * b->size);
+    in.taken += b->slice_equal[s];
+    in.below += b->slice_below[s];
+  }
+  set_split(job, rank, adji_find_split_between(&b->values, rank, in, scratch));
+  if (job->value < b->low || job->value > b->high) return adji_loop(b->ctx, slices, count_slice, b);
+  count_collected(b, slices);
   return ADJ_OK;
 }
 
@@ -258,7 +275,6 @@ static adj_status cut_parallel(build *b, piece p, piece left, piece right) {
   b->job = open_job(b, p, left, right, &b->values);
   uint64_t slices = (b->job.end + SLICE - 1) / SLICE;
   adj_status status = find_split_parallel(b, slices, piece_points(b, left));
-  if (!status) status = adji_loop(b->ctx, slices, count_slice, b);
   if (status) return status;
   place_slices(b, slices);
   return adji_loop(b->ctx, slices, move_slice, b);
