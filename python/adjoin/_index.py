@@ -13,7 +13,7 @@ from . import _declarations as d
 from ._arrays import Array, as_points, is_on_device
 from ._context import Context, generation
 from ._errors import ArgumentError
-from ._join import Handles, Job, dataset, radius_of
+from ._join import Handles, Job, dataset
 from ._library import check, fresh, lib, settled
 from ._options import JoinOptions, Settings, documented, k_of, order_of, settings
 from ._run import LONG, Stop, interruptible, is_long
@@ -62,7 +62,7 @@ class Kept:
 class _Question(Job):
     """A question to an index."""
 
-    __slots__ = ("kept", "queries", "radii")
+    __slots__ = ("kept", "queries")
 
     def __init__(self, kept: Kept, queries: Array | None, kind: int, chosen: Settings) -> None:
         self.settings = chosen
@@ -74,14 +74,7 @@ class _Question(Job):
         self._long = is_long(len(self.left), self.candidates, kept.points.shape[1])
         self.spec = fresh(d.adj_question)
         self.spec.kind = self.kind = kind
-        self.radii: Array | None = None
-
-    def within(self, radius: Any) -> None:
-        """Sets the radius, or a radius for each query."""
-        self.spec.radius, self.radii = radius_of(radius, self.left.shape[0])
-        if self.radii is not None:
-            self.spec.radii = self.radii.ctypes.data
-            self.spec.radius_count = len(self.radii)
+        self.radii = None
 
     def open(self, handles: Handles, stop: Stop) -> ctypes.c_void_p:
         queries = None if self.queries is None else dataset(self.context, self.queries, handles, stop)

@@ -59,7 +59,7 @@ def radius_of(radius: Any, rows: int) -> tuple[float, Array | None]:
 class Job:
     """A join that is ready to run: the arrays it reads, and how a plan for it is opened."""
 
-    __slots__ = ("_long", "candidates", "context", "kind", "left", "settings", "spec")
+    __slots__ = ("_long", "candidates", "context", "kind", "left", "radii", "settings", "spec")
 
     context: Context
     settings: Settings
@@ -67,11 +67,19 @@ class Job:
     candidates: int  # points that neighbours are taken from
     kind: int
     spec: Any
+    radii: Array | None
     _long: bool
 
     def open(self, handles: Handles, stop: Stop) -> ctypes.c_void_p:
         """A plan. It, and what it needs, is put into handles."""
         raise NotImplementedError
+
+    def within(self, radius: Any) -> None:
+        """Sets the radius, or a radius for each left point."""
+        self.spec.radius, self.radii = radius_of(radius, self.left.shape[0])
+        if self.radii is not None:
+            self.spec.radii = self.radii.ctypes.data
+            self.spec.radius_count = len(self.radii)
 
     def run(self, work: Callable[[ctypes.c_void_p, Stop], T], here: Stop | None = None) -> T:
         """work(plan, stop), in a way that Ctrl-C ends; or in this thread, until `here` says to stop."""
@@ -148,19 +156,17 @@ def rows_of(owner: Held, count: int, candidates: int, dtype: np.dtype[Any]) -> R
     """Rows in the memory of a result."""
     handle = owner.handle
     indptr = held(owner, lib.adj_result_offsets(handle), (count + 1,), INT64)
-    entries = int(indptr[-1])
-    ids = ids_from(held(owner, lib.adj_result_ids(handle), (entries,), INT32), candidates)
+    shape = (indptr.item(count),)
+    ids = ids_from(held(owner, lib.adj_result_ids(handle), shape, INT32), candidates)
     address = lib.adj_result_distances(handle)
-    distances = None
-    if address is not None:
-        distances = held(owner, address, (entries,), REAL[dtype])
+    distances = None if address is None else held(owner, address, shape, REAL[dtype])
     return Result(indptr, ids, distances, (count, candidates))
 
 
 class PairJob(Job):
     """A join of a set with itself or with another."""
 
-    __slots__ = ("radii", "right")
+    __slots__ = ("right",)
 
     def __init__(self, a: Any, b: Any, settings: Settings, kind: int) -> None:
         self.settings = settings
@@ -178,14 +184,28 @@ class PairJob(Job):
         self.spec.kind = self.kind = kind
         if not settings.plain:
             settings.fill(self.spec)
-        self.radii: Array | None = None
+        self.radii = None
 
-    def within(self, radius: Any) -> None:
-        """Sets the radius, or a radius for each left point."""
-        self.spec.radius, self.radii = radius_of(radius, self.left.shape[0])
-        if self.radii is not None:
-            self.spec.radii = self.radii.ctypes.data
-            self.spec.radius_count = len(self.radii)
+    def collect(self) -> Held:
+        """The whole result. A short join of one set, with nothing to show, takes as few steps as possible."""
+        if self._long or self.right is not None or self.settings.progress or self.settings.max_pairs:
+            return super().collect()
+        handle, points, plan, out = self.context.handle, c_void_p(), c_void_p(), c_void_p()
+        status = lib.adj_dataset_create(handle, byref(describe(self.left)), byref(points))
+        if not status:
+            status = lib.adj_plan_create(handle, byref(self.spec), points, None, byref(plan))
+        if not status:
+            status = lib.adj_collect(plan, byref(out), None, None)
+        if status == d.ADJ_CANCELLED:
+            lib.adj_plan_destroy(plan)
+            lib.adj_dataset_destroy(points)
+            return super().collect()
+        try:
+            check(status)
+        finally:
+            lib.adj_plan_destroy(plan)
+            lib.adj_dataset_destroy(points)
+        return Held(out.value or 0, self.context)
 
     def open(self, handles: Handles, stop: Stop) -> ctypes.c_void_p:
         left = dataset(self.context, self.left, handles, stop)

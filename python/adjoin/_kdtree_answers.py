@@ -13,9 +13,7 @@ import numpy as np
 
 from . import _declarations as d
 from ._arrays import Array
-from ._index import _Question
 from ._library import check, lib
-from ._options import settings
 from ._result import Result
 from ._stream import blocks_of
 
@@ -139,9 +137,10 @@ def balls(tree: cKDTree, points: Array, r: Any, p: float, length: bool) -> Array
     flat = points if points.ndim == 2 else points.reshape(-1, tree.m)
     radius = radii(tree, flat, r if isinstance(r, float) else r.reshape(-1))
     if length:
-        itself = flat is tree.data
-        queries = None if itself else flat
-        counted = tree._index(p).count(queries, np.maximum(radius, 0.0), include_self=itself).astype(np.intp)
+        job = tree._range(flat, p)
+        job.within(np.maximum(radius, 0.0))
+        job.spec.flags = tree._itself(flat)
+        counted = job.counts().astype(np.intp)
         counted[np.broadcast_to(np.asarray(radius) < 0, (len(flat),))] = 0
         return np.asarray(counted.reshape(shape))
     found = lists(tree._rows(flat, radius, p))
@@ -153,8 +152,7 @@ def pairs(tree: cKDTree, r: float, p: float) -> Array:
     radius = radii(tree, tree.data, r)
     if radius < 0 or tree.n < 2:
         return np.empty((0, 2), np.intp)
-    kept = tree._index(p)._current()
-    job = _Question(kept, None, d.ADJ_RANGE, settings({}))
+    job = tree._range(tree.data, p)
     job.within(radius)
     job.spec.flags = d.ADJ_ONE_WAY
     rows = job.rows()
@@ -210,10 +208,10 @@ def _count(tree: cKDTree, other: cKDTree, r: float, p: float) -> int:
         return 0
     if np.isinf(r):
         return tree.n * other.n
-    index = other._index(p)
-    if other.data is tree.data:
-        return index.count(None, radius, total=True, include_self=True)
-    return index.count(tree.data, radius, total=True)
+    job = other._range(tree.data, p)
+    job.within(radius)
+    job.spec.flags = other._itself(tree.data)
+    return job.total()
 
 
 def weighted_counts(
@@ -224,9 +222,9 @@ def weighted_counts(
     edges, places = np.unique(np.abs(r) if p == 2 else r, return_inverse=True)
     sums = np.zeros(len(edges) + 1)
     if len(edges) and tree.n and other.n and edges[-1] >= 0:
-        job = _Question(other._index(p)._current(), tree.data, d.ADJ_RANGE, settings({}))
+        job = other._range(tree.data, p)
         job.within(radii(other, tree.data, float(edges[-1])))
-        job.spec.flags = d.ADJ_WITH_DISTANCE if len(edges) > 1 else 0
+        job.spec.flags = (d.ADJ_WITH_DISTANCE if len(edges) > 1 else 0) | other._itself(tree.data)
         for block in blocks_of(job):
             values = np.ones(len(block.indices)) if theirs is None else theirs[block.indices]
             if own is not None:

@@ -14,10 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from . import _declarations as d
 from . import _kdtree_answers as answers
-from ._kdtree_one import OneQuery
 from ._arrays import Array
-from ._index import Index
+from ._index import Index, _Question
+from ._join import Job, PairJob
+from ._kdtree_one import OneQuery
+from ._options import settings
 
 if TYPE_CHECKING:
     from ._result import Result
@@ -184,13 +187,25 @@ class cKDTree:  # noqa: N801 - SciPy's name
 
     # ---- Queries ----
 
+    def _norm(self, p: float) -> Any:
+        """The options of a norm in the box."""
+        return {"p": p} if self._lengths is None else {"p": p, "box": self._lengths}
+
     def _index(self, p: float) -> Index:
         """The index of a norm, made when first needed."""
         index = self._indexes.get(p)
         if index is None:
-            options: Any = {"p": p} if self._lengths is None else {"p": p, "box": self._lengths}
-            index = self._indexes[p] = Index(self.data, **options)
+            index = self._indexes[p] = Index(self.data, **self._norm(p))
         return index
+
+    def _range(self, points: Array, p: float) -> Job:
+        """All within a radius of queries, or of the points themselves. Many queries need no index, if there is none."""
+        queries = None if points is self.data else points
+        if p in self._indexes or 8 * len(points) < self.n:
+            return _Question(self._index(p)._current(), queries, d.ADJ_RANGE, settings({}))
+        if queries is None:
+            return PairJob(self.data, None, settings(self._norm(p)), d.ADJ_RANGE)
+        return PairJob(queries, self.data, settings(self._norm(p)), d.ADJ_RANGE)
 
     def _queries(self, x: Any) -> Array:
         """Queries as f64, wrapped into the box."""
@@ -244,9 +259,15 @@ class cKDTree:  # noqa: N801 - SciPy's name
         """Neighbours of a matrix of queries, or of the points themselves."""
         negative = r < 0
         if not np.any(negative):
-            itself = points is self.data
-            return self._index(p).range(None if itself else points, r, distances=distances, include_self=itself)
+            job = self._range(points, p)
+            job.within(r)
+            job.spec.flags = (d.ADJ_WITH_DISTANCE if distances else 0) | self._itself(points)
+            return job.rows()
         return answers.without(self._rows(points, np.maximum(r, 0.0), p, distances), negative)
+
+    def _itself(self, points: Array) -> int:
+        """The flag by which a point of the tree finds itself; a query always finds the point that it equals."""
+        return d.ADJ_WITH_SELF if points is self.data else 0
 
     def query_ball_csr(
         self, x: Any, r: Any, p: float = 2.0, eps: float = 0, *, distances: bool = False
