@@ -70,7 +70,11 @@ typedef enum adji_share_by { ADJI_SHARE_RATES = 1, ADJI_SHARE_FIXED = 2 } adji_s
   X(uint64_t, NAME, pick, "test.pick", 0, 0, switches, 0, 0, GPU, KDTREE)                            \
   X(uint64_t, NAME, skip, "test.skip", 0, 0, switches, 0, 0, GPU, BRUTE)                             \
   X(uint64_t, NAME, distance, "paper.distance", 0, 0, distances, 0, 0, GPU, BRUTE)                   \
-  X(uint64_t, NAME, select, "paper.select", 0, 0, selections, 0, 0, GPU, BRUTE)
+  X(uint64_t, NAME, select, "paper.select", 0, 0, selections, 0, 0, GPU, BRUTE)                      \
+  X(uint64_t, NUMBER, partitions, "paper.partitions", 1, 1024, NULL, 0, 0, GPU, BRUTE)               \
+  X(uint64_t, NUMBER, reads, "paper.reads", 1, 8, NULL, 0, 0, GPU, BRUTE)                            \
+  X(uint64_t, NAME, prefetch, "paper.prefetch", 0, 0, switches, 0, 0, GPU, BRUTE)                    \
+  X(uint64_t, NUMBER, sort_streams, "paper.sort_streams", 1, 16, NULL, 0, 0, GPU, BRUTE)
 
 /* 0 means: the planner decides. */
 typedef struct adji_tuning {

@@ -39,18 +39,21 @@ struct buffers {
 };
 
 template <class KEY>
-adj_status adji_sort_pairs(adji_gpu *gpu, adji_block *room, adji_pairs<KEY> *pairs, uint64_t count, uint32_t bits) {
+adj_status adji_sort_pairs_on(adji_gpu *gpu, cudaStream_t stream, adji_block *room, adji_pairs<KEY> *pairs,
+                              uint64_t count, uint32_t bits) {
   int end = static_cast<int>(bits);
   buffers<KEY, uint32_t> b(*pairs);
   if (pairs->values)
-    CUB(gpu, gpu->compute, room, cub::DeviceRadixSort::SortPairs, b.keys, b.values, count, 0, end);
+    CUB(gpu, stream, room, cub::DeviceRadixSort::SortPairs, b.keys, b.values, count, 0, end);
   else if constexpr (sizeof(KEY) == 4)
-    CUB(gpu, gpu->compute, room, cub::DeviceRadixSort::SortKeys, b.keys, count, 0, end);
+    CUB(gpu, stream, room, cub::DeviceRadixSort::SortKeys, b.keys, count, 0, end);
   *pairs = b.pairs();
   return ADJ_OK;
 }
-template adj_status adji_sort_pairs(adji_gpu *, adji_block *, adji_pairs<uint32_t> *, uint64_t, uint32_t);
-template adj_status adji_sort_pairs(adji_gpu *, adji_block *, adji_pairs<uint64_t> *, uint64_t, uint32_t);
+template adj_status adji_sort_pairs_on(adji_gpu *, cudaStream_t, adji_block *, adji_pairs<uint32_t> *, uint64_t,
+                                       uint32_t);
+template adj_status adji_sort_pairs_on(adji_gpu *, cudaStream_t, adji_block *, adji_pairs<uint64_t> *, uint64_t,
+                                       uint32_t);
 
 /* Where the i-th segment begins or ends. */
 struct segment_bound {

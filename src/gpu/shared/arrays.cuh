@@ -24,7 +24,13 @@ struct adji_pairs {
 
 /* KEY: uint32_t or uint64_t. */
 template <class KEY>
-adj_status adji_sort_pairs(adji_gpu *gpu, adji_block *room, adji_pairs<KEY> *pairs, uint64_t count, uint32_t bits);
+adj_status adji_sort_pairs_on(adji_gpu *gpu, cudaStream_t stream, adji_block *room, adji_pairs<KEY> *pairs,
+                              uint64_t count, uint32_t bits);
+template <class KEY>
+static inline adj_status adji_sort_pairs(adji_gpu *gpu, adji_block *room, adji_pairs<KEY> *pairs, uint64_t count,
+                                         uint32_t bits) {
+  return adji_sort_pairs_on(gpu, gpu->compute, room, pairs, count, bits);
+}
 
 /* Segments of the arrays, each sorted by one block: for long ones. Entries outside are undefined afterwards. At most
  * one of KEY and VALUE is uint64_t, the others are uint32_t. */
