@@ -59,17 +59,17 @@ def list_experiments(options):
     size = size_of(options, False) if options.size or options.quick else model.SIZES["full"]
     chosen = chosen_of(options)
     counts = {(p.id, e.id): len(model.runs_of(e, size, CONTENDERS)) for p, e in chosen}
-    total = sum(counts.values())
+    weights = {(p.id, e.id): e.weight * counts[p.id, e.id] for p, e in chosen}
     print(f"size {size.name}: at most {size.seconds:g} s for everything\n")
     for paper, experiment in chosen:
         count = counts[paper.id, experiment.id]
-        how = f"{count:4d} runs {size.seconds * count / total:6.1f} s"
+        how = f"{count:4d} runs {size.seconds * weights[paper.id, experiment.id] / sum(weights.values()):6.1f} s"
         if experiment.absent:
             how = "     not repeated"
         elif experiment.uses:
             how = "     runs of " + ", ".join(experiment.uses)
         print(f"{paper.id}:{experiment.id:<6} {how:<22} {experiment.title}")
-    print(f"\n{total} runs")
+    print(f"\n{sum(counts.values())} runs")
     return 0
 
 

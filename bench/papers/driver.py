@@ -114,25 +114,29 @@ def same_answer(reference, record):
     return a is not None and b is not None and abs(a - b) <= 1e-4 * max(abs(a), 1e-30)
 
 
+NO_TIME = "no time was left"
+
+
 class Clock:
-    """Shares the time that is left among the experiments and runs that are left."""
+    """Shares the time that is left among the experiments and runs that are left. A run counts by its weight."""
     MOST = 2.5  # of its share that an experiment may take
     SLOW = 8    # of the mean that a run may take: most are short
 
-    def __init__(self, seconds, runs):
+    def __init__(self, seconds, weight):
         self.end = self.until = time.monotonic() + seconds
-        self.runs = runs
+        self.weight = weight
 
     @property
     def left(self):
         return self.end - time.monotonic()
 
-    def begin(self, runs):
-        """An experiment of so many of the runs begins; those of the one before that were not made are gone."""
-        self.until = min(self.end, time.monotonic() + max(2, self.MOST * self.left * runs / max(runs, self.runs)))
-        self.runs -= runs
+    def begin(self, weight):
+        """An experiment of that weight begins; runs of the one before that were not made are gone."""
+        self.until = min(self.end, time.monotonic() + max(2, self.MOST * self.left * weight / max(1, self.weight)))
+        self.weight -= weight
 
-    def limit(self, ahead):
-        """Of the next run, of an experiment with so many ahead; 0: there is no time."""
-        left = self.until - time.monotonic()
-        return 0 if left <= 0 else min(max(0.3, self.SLOW * self.left / max(1, self.runs + ahead)), max(0.3, left))
+    def limit(self, ahead, own):
+        """Of the next run, of an experiment that has so much ahead; 0: there is no time."""
+        if self.until <= time.monotonic():
+            return 0
+        return min(max(0.3, self.SLOW * own * self.left / max(1, self.weight + ahead)), max(1, self.left))

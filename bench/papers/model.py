@@ -84,7 +84,8 @@ class Experiment:
     full: float = 1.0    # of the paper's points, on a large machine
     small: float = 0.05  # on a small one
     repeats: int = 3
-    weight: float = 1.0  # share of the time, in units of a run
+    pairs: float = 1.0   # of the pairs that the machine can do: less where slow contenders take part
+    weight: float = 1.0  # of the time of a run, beside those of other experiments
 
     def share(self, size):
         return {"full": self.full, "small": self.small}.get(size.name, 1.0)
@@ -152,10 +153,9 @@ AXES = {
 }
 
 
-def selectivity_scale(panel, size, count):
-    """The factor on all S of a panel, at most 1, so that its largest result fits."""
-    most = max(panel.xs) if panel.xs else 1
-    return min(1.0, size.pairs / (count * most), 0.9 * count / most)
+def selectivity_scale(most, pairs, count):
+    """The factor on S, at most 1, so that a result with S = most fits."""
+    return min(1.0, pairs / (count * most), 0.9 * count / most)
 
 
 def _request(experiment, panel, contender, size, x):
@@ -169,8 +169,8 @@ def _request(experiment, panel, contender, size, x):
     if experiment.axis:
         AXES[experiment.axis][1](request, x)
     if "mean" in request:
-        scale = selectivity_scale(panel, size, count) if experiment.axis == "S" else \
-            min(1.0, size.pairs / (count * request["mean"]), 0.9 * count / request["mean"])
+        most = max(panel.xs) if experiment.axis == "S" else request["mean"]
+        scale = selectivity_scale(most, size.pairs * experiment.pairs, count)
         request["mean"] = float(f"{request['mean'] * scale:.4g}")
     if request.get("queries"):
         request["queries"] = int(max(1, min(request["queries"], size.cells / request["count"])))

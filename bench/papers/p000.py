@@ -94,7 +94,7 @@ PAPER = Paper(
     "000", "HybridKNN-Join", "Hybrid KNN-Join: Parallel Nearest Neighbor Searches Exploiting CPU and GPU Architectural "
     "Features", "2 × Xeon E5-2620 v4 (16 cores), GP100", slug="hybrid-knn", experiments=[
         Experiment("F7", "Scaling of CPU-only over threads, K = 32", axis="threads", panels=THREADS, kind="knn",
-                   contenders=("hybrid-cpu", "cpu"), plot=Plot(log_x=True), full=0.03, small=0.005, note=BOTH, repeats=2,
+                   contenders=("hybrid-cpu", "cpu"), plot=Plot(log_x=True), full=0.03, small=0.004, note=BOTH, repeats=2,
                    published=(Published("GAIA", 16.0, "hybrid-cpu", "speed-up", 5.26),
                               Published("UNIF6D", 16.0, "hybrid-cpu", "speed-up", 10.34)),
                    claims=[Speedup("Scales from 5.26 (GAIA) to 10.34 (UNIF6D) on 16 cores, better in more dimensions",
@@ -107,8 +107,8 @@ PAPER = Paper(
                        Published("all sets", None, "buffer-kdtree", "best height", 12),),
                    claims=[Claim("A height of 12 is best on all sets", "The program is not there to be run.")]),
         Experiment("F10", "CPU-only with and without the work queue over K", axis="K", panels=tuple(_set(n, KS) for n in UNIF),
-                   kind="knn", contenders=("hybrid-cpu", "hybrid-rr", "cpu"), plot=Plot(log_x=True), full=0.05, small=0.01,
-                   note=INDEX, claims=[
+                   kind="knn", contenders=("hybrid-cpu", "hybrid-rr", "cpu"), plot=Plot(log_x=True), full=0.03, small=0.004,
+                   note=INDEX, repeats=2, claims=[
                        Faster("The queue is faster for K ≥ 8 in 4 and 6 dimensions", "Queries of one batch are near each other "
                               "and find the tree in the cache.", a="hybrid-cpu", b="hybrid-rr", at=("F10",),
                               panels=("UNIF4D", "UNIF6D"), xs=(8, 32, 128)),
@@ -117,7 +117,7 @@ PAPER = Paper(
                               panels=("UNIF2D",), xs=(1, 8, 32))]),
         Experiment("T5", "Cache references and misses with and without the queue, UNIF4D", axis="K",
                    panels=(_set("UNIF4D", (1, 8, 16, 32, 64, 128)),), kind="knn", contenders=("hybrid-cpu", "hybrid-rr"),
-                   metrics=("cache_misses",), full=0.05, small=0.01, repeats=1,
+                   metrics=("cache_misses", "seconds"), full=0.03, small=0.004, repeats=1,
                    published=published_table("cache_misses", ("hybrid-cpu", "hybrid-rr"), """
                        UNIF4D 1 52.18 57.80
                        UNIF4D 8 54.42 64.11
@@ -184,7 +184,7 @@ PAPER = Paper(
                    claims=[Computed("UNIF6D needs 4 batches, EXPO6D 64", "What is left after 99 % is done by a tree here.",
                                     function=_expansions)]),
         Experiment("F16", "Response time over K, synthetic sets", axis="K", panels=tuple(_set(n, KS) for n in UNIF + EXPO),
-                   kind="knn", contenders=RESPONSE, plot=Plot(log_x=True), full=0.1, small=0.01, note=INDEX, repeats=2,
+                   kind="knn", contenders=RESPONSE, plot=Plot(log_x=True), full=0.05, small=0.004, note=INDEX, repeats=2,
                    claims=[Faster("HybridKNN-Join is faster than CPU-only everywhere", "", a="hybrid-knn", b="hybrid-cpu",
                                   at=("F16",), everywhere=True),
                            Faster("GPU-only is slightly faster than HybridKNN-Join on UNIF2D", "", a="hybrid-gpu",
@@ -192,7 +192,7 @@ PAPER = Paper(
                            Faster("HybridKNN-Join is faster than GPU-only on UNIF6D", "The GPU is tens of times as fast as the "
                                   "cores here.", a="hybrid-knn", b="hybrid-gpu", at=("F16",), panels=("UNIF6D",))]),
         Experiment("F17", "Response time over K, real sets", axis="K", panels=tuple(_set(n, KS) for n in REAL), kind="knn",
-                   contenders=RESPONSE, plot=Plot(log_x=True), full=0.1, small=0.01, note=BOTH, repeats=2,
+                   contenders=RESPONSE, plot=Plot(log_x=True), full=0.05, small=0.004, note=BOTH, repeats=2,
                    claims=[Faster("HybridKNN-Join is faster than CPU-only on GAIA", "", a="hybrid-knn", b="hybrid-cpu",
                                   at=("F17",), panels=("GAIA",), everywhere=True),
                            Faster("And on OSM for K > 32", "", a="hybrid-knn", b="hybrid-cpu", at=("F17",), panels=("OSM",),

@@ -15,7 +15,7 @@ UNIF6 = Panel("Unif6D2M", "Unif6D2M", 2 * M, (0.1, 0.4, 1, 2.7))
 SYNTHETIC = (EXPO2, EXPO6, UNIF2, UNIF6)
 REAL = (Panel("SW2DA", "SW2DA", 1_860_000, (400, 3723)), Panel("SW2DB", "SW2DB", 5_160_000, (130, 1148)),
         Panel("SW3DA", "SW3DA", 1_860_000, (700, 7400)), Panel("SW3DB", "SW3DB", 5_160_000, (60, 500)),
-        Panel("Gaia", "GAIA", 50 * M, (8, 34), share=0.5))
+        Panel("Gaia", "GAIA", 50 * M, (8, 34), share=0.1))
 
 
 def _table(id, figure, title, contenders, claims, text):
@@ -78,7 +78,7 @@ PAPER = Paper(
         Experiment("F12", "All together on real sets: response time over S", axis="S", panels=REAL,
                    contenders=("global", "workqueue", "workqueue-lid", "workqueue-k8", "lbjoin", "super-ego", "auto"),
                    plot=Plot(log_x=True), note=NOTE + " Imitations of the sets; their S is estimated from HEGJoin's text.",
-                   type="f64", full=0.25, small=0.03, repeats=2, claims=[
+                   type="f64", full=0.1, small=0.01, pairs=0.25, weight=2, repeats=2, claims=[
                        Faster("Everything together is faster than GPUCalcGlobal", "", a="lbjoin", b="global", at=("F12",)),
                        Faster("And faster than Super-EGO on 16 cores", "", a="lbjoin", b="super-ego", at=("F12",))]),
         _table("T6", "F12", "Warp execution efficiency on real sets", ("global", "workqueue-lid", "lbjoin"), [
@@ -92,7 +92,7 @@ PAPER = Paper(
                    panels=tuple(Panel(f"{k}{d}D2M", f"{k}{d}D2M", 2 * M, s) for k, d, s in (
                        ("Unif", 3, (10, 200)), ("Unif", 4, (5, 50)), ("Unif", 5, (2, 10)), ("Expo", 3, (100, 3000)),
                        ("Expo", 4, (50, 2000)), ("Expo", 5, (20, 1500)))) + (EXPO2, EXPO6, UNIF2, UNIF6),
-                   contenders=("lbjoin", "super-ego", "global", "auto"), type="f64", full=0.25, small=0.05, repeats=1,
+                   contenders=("lbjoin", "super-ego", "global", "auto"), type="f64", full=0.1, small=0.01, pairs=0.1, repeats=1,
                    plot=Plot(kind="ratio", pairs=(("super-ego", "lbjoin"), ("global", "lbjoin")), log_x=True), note=NOTE, claims=[
                        Faster("2.5 times as fast as Super-EGO on average, at most 10.7 times", "", a="lbjoin", b="super-ego",
                               at=("F13",), by=1.5),

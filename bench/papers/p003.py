@@ -56,7 +56,8 @@ PAPER = Paper(
     "003", "GPU-Join", "GPU Accelerated Self-join for the Distance Similarity Metric (high dimensions)",
     "2 × Xeon E5-2620 v4 (16 cores), GP100", slug="gpu-join", experiments=[
         Experiment("F5", "Response time over S on the sets of the Super-EGO paper", axis="S", panels=(COLOR, LAYOUT, COOC),
-                   contenders=("gpu-join-plain", "super-ego", "auto"), plot=Plot(log_x=True), note=IMITATED, small=0.2,
+                   contenders=("gpu-join-plain", "super-ego", "auto"), plot=Plot(log_x=True), note=IMITATED, full=0.5, small=0.08,
+                   pairs=0.1, weight=3, repeats=1,
                    claims=[Faster("GPU-Join is faster than Super-EGO on all of them", "", a="gpu-join-plain", b="super-ego",
                                   at=("F5",), everywhere=True)]),
         Experiment("F6", "Response time over the number of indexed dimensions, with and without reorder", axis="indexed",
@@ -77,7 +78,7 @@ PAPER = Paper(
         Experiment("F8", "Response time over S: SuSy and Songs, one optimisation after the other", axis="S",
                    panels=(SUSY, SONGS),
                    contenders=("gpu-join-reorder", "gpu-join-sortidu", "gpu-join", "super-ego", "auto"),
-                   plot=Plot(log_x=True), note=IMITATED, full=0.1, small=0.01, repeats=1, claims=[
+                   plot=Plot(log_x=True), note=IMITATED, full=0.01, small=0.001, pairs=0.1, weight=3, repeats=1, claims=[
                        Faster("Sortidu makes SuSy faster, by 38 % at S = 5", "", a="gpu-join-sortidu", b="gpu-join-reorder",
                               at=("F8",), panels=("SuSy",)),
                        Faster("Shortc matters on Songs", "90 dimensions: most sums pass the radius early.", a="gpu-join",
@@ -85,8 +86,8 @@ PAPER = Paper(
                        Faster("GPU-Join is faster than Super-EGO but for Songs at the largest radius", "", a="gpu-join",
                               b="super-ego", at=("F8",))]),
         Experiment("F9", "Response time over S: synthetic sets in 16, 32 and 64 dimensions", axis="S", panels=SYN,
-                   contenders=("gpu-join", "super-ego", "auto"), plot=Plot(log_x=True), note=NOTE, full=0.05, small=0.005,
-                   repeats=1, claims=[Faster("GPU-Join is 1.84 to 8.25 times as fast as Super-EGO", "", a="gpu-join",
+                   contenders=("gpu-join", "super-ego", "auto"), plot=Plot(log_x=True), note=NOTE, full=0.02, small=0.002,
+                   pairs=0.1, weight=3, repeats=1, claims=[Faster("GPU-Join is 1.84 to 8.25 times as fast as Super-EGO", "", a="gpu-join",
                                              b="super-ego", at=("F9",), everywhere=True, by=1.84)]),
         Experiment("T2", "Time of kernels, and of everything", axis="S",
                    panels=(Panel("Syn16D2M", "Syn16D2M", 2 * M, (1200,)), Panel("SuSy", "SuSy", 5 * M, (781,))),

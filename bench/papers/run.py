@@ -8,7 +8,7 @@ from report import cpu_model, memory_bytes, output_of, table
 
 from . import PAPERS
 from .contenders import CONTENDERS
-from .driver import Clock, not_available, same_answer
+from .driver import NO_TIME, Clock, not_available, same_answer
 from .metrics import METRICS, measure, show
 from .model import runs_of
 
@@ -43,9 +43,10 @@ class Store:
                     file.write(json.dumps(record, ensure_ascii=False) + "\n")
 
     def has(self, name, runs):
-        """Whether these very runs are there."""
+        """Whether these very runs were made."""
         mine = self.runs.get(name, {})
-        return all(run.key in mine and mine[run.key]["request"] == [list(pair) for pair in run.request] for run in runs)
+        return all(run.key in mine and mine[run.key]["request"] == [list(pair) for pair in run.request]
+                   and mine[run.key].get("reason") != NO_TIME for run in runs)
 
 
 def describe(store, driver, size, name):
@@ -62,7 +63,7 @@ def measure_run(run, driver, limit):
     if contender.absent:
         return not_available(contender.absent)
     if limit <= 0:
-        return not_available("no time was left")
+        return not_available(NO_TIME)
     if contender.package:
         return driver.run_package(contender.package, run.request, limit)
     record = driver.run(run.request, limit)
@@ -97,12 +98,21 @@ def check_answers(place, driver, limit):
     return faults
 
 
-def measure_experiment(name, runs, driver, clock):
+def takes_time(run, device):
+    """Whether the machine can do it at all: the others are answered at once."""
+    words = dict(run.request)
+    on_device = words.get("backend") in ("gpu", "hybrid") or words["kind"] == "select"
+    return not CONTENDERS[run.contender].absent and (device or not on_device)
+
+
+def measure_experiment(name, runs, driver, clock, device=True, weight=1.0):
     """Records by key, and what went wrong."""
     records, faults, place = {}, [], []
-    clock.begin(len(runs))
+    ahead = weight * sum(takes_time(run, device) for run in runs)
+    clock.begin(ahead)
     for at, run in enumerate(runs):
-        limit = clock.limit(len(runs) - at)
+        limit = clock.limit(ahead, weight)
+        ahead -= weight * takes_time(run, device)
         record = measure_run(run, driver, limit)
         place.append((run, record))
         if record.get("fault"):
@@ -150,14 +160,15 @@ def run_experiments(chosen, size, seconds, driver, store, missing=False, cores=N
             for paper, experiment in expand(chosen)]
     work = [(name, experiment, runs) for name, experiment, runs in work
             if runs and not (missing and store.has(name, runs))]
-    clock = Clock(seconds, sum(len(runs) for _, _, runs in work))
+    device = bool(store.machine.get("device"))
+    clock = Clock(seconds, sum(e.weight * takes_time(run, device) for _, e, runs in work for run in runs))
     faults = []
     for at, (name, experiment, runs) in enumerate(work):
         begin = time.monotonic()
         if clock.left <= 0:
             print(f"{name}: not run, no time was left")
             continue
-        records, wrong = measure_experiment(name, runs, driver, clock)
+        records, wrong = measure_experiment(name, runs, driver, clock, device, experiment.weight)
         store.runs[name] = records
         store.write()
         print_experiment(experiment, name, records)

@@ -193,10 +193,11 @@ class Answers(unittest.TestCase):
         self.assertEqual(self.measure({}, ("lbjoin",))[1], [])
 
     def test_clock(self):
-        self.assertEqual(driver.Clock(-1, 3).limit(3), 0)
+        self.assertEqual(driver.Clock(-1, 3).limit(3, 1), 0)
         clock = driver.Clock(100, 10)
         clock.begin(2)
-        self.assertGreater(clock.limit(2), 10)
+        self.assertGreater(clock.limit(2, 1), 10)
+        self.assertGreater(clock.limit(2, 2), clock.limit(2, 1))
         self.assertAlmostEqual(clock.until - driver.time.monotonic(), 50, delta=1)  # 2.5 times a fifth
         clock.begin(8)
         self.assertLessEqual(clock.until, clock.end)
@@ -215,6 +216,14 @@ class Storage(unittest.TestCase):
             self.assertTrue(again.has("002:F9", runs))
             self.assertFalse(again.has("002:F9", model.runs_of(e, model.SIZES["small"], CONTENDERS)))
             self.assertFalse(again.has("002:F10", runs))
+            again.runs["002:F9"][runs[0].key].update(driver.not_available(driver.NO_TIME))
+            self.assertFalse(again.has("002:F9", runs))  # another run has time
+
+    def test_time_is_kept_for_what_the_machine_can_do(self):
+        e = papers.find(["002:F12"])[0][1]
+        runs = model.runs_of(e, model.SIZES["quick"], CONTENDERS)
+        self.assertEqual({r.contender for r in runs if run.takes_time(r, device=False)}, {"super-ego", "auto"})
+        self.assertTrue(all(run.takes_time(r, device=True) for r in runs))
 
 
 if __name__ == "__main__":
