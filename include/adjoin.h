@@ -604,7 +604,7 @@ typedef struct adj_stats {
   double ego_reorder_s;  /* the order of dimensions, and cells       */
   double ego_sort_s;     /* EGO-sort: points into epsilon grid order */
   double ego_workload_s; /* queries by their number of candidates    */
-  double grid_order_s; /* kNN joins with queries by the population of their cells: the cores' time to order them */
+  double grid_order_s;   /* kNN joins with queries by the population of their cells: the cores' time to order them */
 } adj_stats;
 
 ADJ_API void adj_stats_init(adj_stats *stats, size_t struct_size);
