@@ -103,7 +103,9 @@ static const adji_system systems[] = {
                .backends = ON(HYBRID),
                .tuning = "share=results,paper.access=full,paper.order=workqueue,paper.point_threads=1,"
                          "paper.batch_size=50000000,batch=1024",
-               .differences = "pairs are counted, then written; batches of the GPU follow each other on one stream"},
+               .differences =
+                   "pairs are counted, then written; batches of the GPU follow each other on one stream; cores "
+                   "join through the grid, not by EGO-Join"},
      .algorithm = ADJI_ALGORITHM_GRID,
      .metrics = BY(L2) | BY(L1) | BY(LINF),
      .indexed = 8},
