@@ -557,8 +557,8 @@ static bool suits_kernels(const adji_knn_group *g) {
   return g->left && g->ordered && g->right->leaf == ADJI_LEAF && g->join->style.measure->step == ADJI_STEP_L2;
 }
 
-/* Chooses the kernels. Below nodes (distance/knn_near_body.h), a million points, k = 8: 30 % longer in two dimensions, 15 %
- * in three, where there are pools as well; 34 % less in six. */
+/* Chooses the kernels. Below nodes (distance/knn_near_body.h), a million points, k = 8: 30 % longer in two dimensions,
+ * 15 % in three, where there are pools as well; 34 % less in six. */
 static void choose_kernels(adji_knn_group *g) {
   enum { BELOW_LEAST = 5, NEAREST_LEAST = 2, NEAREST_MOST = 6 };
   const char *isa = g->join->ctx->isa;

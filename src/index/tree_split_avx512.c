@@ -100,7 +100,7 @@ static inline __m512i list_of_8(__mmask8 lanes) {
   }                                                                                                               \
                                                                                                                   \
   /* A permutation by a list of lanes costs less than compressing every column. Stores are masked: what follows   \
-   * belongs to another slice. */                                                                                             \
+   * belongs to another slice. */                                                                                 \
   static inline void store_##T(const adji_split_job *job, uint64_t i, const adji_columns *to, uint64_t at,        \
                                MASK lanes) {                                                                      \
     const MASK many = first_##T((uint64_t)__builtin_popcount(lanes));                                             \
