@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "distance/kernels.h"
+#include "distance/knn.h"
 
 #if defined(__x86_64__)
 /* What knn_near_body.h has for all of them; this takes 5 % less time. */

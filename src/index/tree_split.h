@@ -53,7 +53,7 @@ enum { ADJI_FEW = 128 };
 /* Points in the sample of widest(): all, or 16 stretches of 16, so that few cache lines are read. */
 enum { ADJI_STRETCH = 16, ADJI_STRETCHES = 16 };
 static inline uint64_t adji_stretch_step(uint64_t count) {
-  return count > ADJI_STRETCH * ADJI_STRETCHES ? count / ADJI_STRETCHES : ADJI_STRETCH;
+  return count > (uint64_t)ADJI_STRETCH * ADJI_STRETCHES ? count / ADJI_STRETCHES : ADJI_STRETCH;
 }
 
 /* The table for a type and an instruction set of adj_isa_name(). */
