@@ -40,6 +40,7 @@ def _forward(user: int, level: int, line: bytes) -> None:
     python_level = {d.ADJ_LOG_WARN: logging.WARNING, d.ADJ_LOG_INFO: logging.INFO}.get(level, logging.DEBUG)
     logger.log(python_level, line.decode(errors="replace"))
 
+
 _log = d.LOG(_forward)
 
 

@@ -130,7 +130,9 @@ class Points:
         self.shape = tuple(interface["shape"])
         self.dtype = np.dtype(interface["typestr"])
         if len(self.shape) != 2 or self.dtype not in (F32, F64):
-            raise ArrayTypeError(f"{name}: an array of shape {self.shape} and dtype {self.dtype} on a GPU is not points")
+            raise ArrayTypeError(
+                f"{name}: an array of shape {self.shape} and dtype {self.dtype} on a GPU is not points"
+            )
         self.struct = fresh(d.adj_cuda_points)
         self.struct.count, self.struct.dim = self.shape
         self.struct.data = interface["data"][0]

@@ -454,9 +454,7 @@ def _select(matrix: Array, k: int, largest: bool, ordered: bool, context: Any) -
     best = np.empty((matrix.shape[0], k), matrix.dtype)
     columns = np.empty(best.shape, np.uint32)
     order = d.ADJ_ORDER_ID if ordered else d.ADJ_ORDER_ANY
-    check(
-        lib.adj_select_k(context, ctypes.byref(question), k, order, columns.ctypes.data, best.ctypes.data)
-    )
+    check(lib.adj_select_k(context, ctypes.byref(question), k, order, columns.ctypes.data, best.ctypes.data))
     if largest:
         np.negative(best, best)
     return best, columns.view(np.int32)

@@ -135,9 +135,7 @@ class Job:
     def counts(self) -> Array:
         """The number of neighbours of each row."""
         degrees = np.empty(self.left.shape[0], np.uint32)
-        self.run(
-            lambda plan, stop: self.controlled(stop, lib.adj_count, plan, degrees.ctypes.data_as(c_void_p), None)
-        )
+        self.run(lambda plan, stop: self.controlled(stop, lib.adj_count, plan, degrees.ctypes.data_as(c_void_p), None))
         return degrees.view(np.int32) if self.candidates < 1 << 31 else degrees.astype(np.int64)
 
     def total(self) -> int:
@@ -223,4 +221,3 @@ def explanation(plan: ctypes.c_void_p) -> str:
     buffer = ctypes.create_string_buffer(needed.value)
     check(lib.adj_plan_explain(plan, buffer, needed.value, None))
     return buffer.value.decode(errors="replace")
-

@@ -20,6 +20,7 @@ from ._stream import blocks_of
 if TYPE_CHECKING:
     from .kdtree import cKDTree
 
+MATRICES = ("dict", "ndarray", "coo_array", "coo_matrix", "dok_array", "dok_matrix")
 # Room for the neighbours of one query, at first.
 _ROOM = 256
 
@@ -57,7 +58,7 @@ def _diameter(tree: cKDTree, points: Array) -> float:
     """More than any distance between points of the tree and the queries, in any norm."""
     if not tree.n or not points.size:
         return 1.0
-    high = max(float(np.abs(tree.data).max()), float(np.abs(points).max()))
+    high = max(float(np.abs(tree._points).max()), float(np.abs(points).max()))
     return 4.0 * tree.m * max(high, 1e-150)
 
 
@@ -70,7 +71,7 @@ def nearest(tree: cKDTree, points: Array, k: int, p: float, bound: float) -> tup
         return np.full(shape, np.inf), np.full(shape, tree.n, np.intp)
     index = tree._index(p)
     radius = None if bound == np.inf else min(bound, _diameter(tree, flat))
-    if flat is tree.data:
+    if flat is tree._points:
         distances, ids = index.knn(None, k, radius=radius, include_self=True)
     else:
         distances, ids = index.knn(flat, k, radius=radius)
@@ -149,10 +150,10 @@ def balls(tree: cKDTree, points: Array, r: Any, p: float, length: bool) -> Array
 
 def pairs(tree: cKDTree, r: float, p: float) -> Array:
     """Pairs (i, j) with i < j, as intp."""
-    radius = radii(tree, tree.data, r)
+    radius = radii(tree, tree._points, r)
     if radius < 0 or tree.n < 2:
         return np.empty((0, 2), np.intp)
-    job = tree._range(tree.data, p)
+    job = tree._range(tree._points, p)
     job.within(radius)
     job.spec.flags = d.ADJ_ONE_WAY
     rows = job.rows()
@@ -203,14 +204,14 @@ def counts(tree: cKDTree, other: cKDTree, r: Array, p: float, cumulative: bool) 
 def _count(tree: cKDTree, other: cKDTree, r: float, p: float) -> int:
     if np.isnan(r):
         return tree.n * other.n
-    radius = radii(other, tree.data, r)
+    radius = radii(other, tree._points, r)
     if radius < 0 or not tree.n or not other.n:
         return 0
     if np.isinf(r):
         return tree.n * other.n
-    job = other._range(tree.data, p)
+    job = other._range(tree._points, p)
     job.within(radius)
-    job.spec.flags = other._itself(tree.data)
+    job.spec.flags = other._itself(tree._points)
     return job.total()
 
 
@@ -222,9 +223,9 @@ def weighted_counts(
     edges, places = np.unique(np.abs(r) if p == 2 else r, return_inverse=True)
     sums = np.zeros(len(edges) + 1)
     if len(edges) and tree.n and other.n and edges[-1] >= 0:
-        job = other._range(tree.data, p)
-        job.within(radii(other, tree.data, float(edges[-1])))
-        job.spec.flags = (d.ADJ_WITH_DISTANCE if len(edges) > 1 else 0) | other._itself(tree.data)
+        job = other._range(tree._points, p)
+        job.within(radii(other, tree._points, float(edges[-1])))
+        job.spec.flags = (d.ADJ_WITH_DISTANCE if len(edges) > 1 else 0) | other._itself(tree._points)
         for block in blocks_of(job):
             values = np.ones(len(block.indices)) if theirs is None else theirs[block.indices]
             if own is not None:
@@ -247,11 +248,12 @@ def matrix(rows: Result, output_type: str) -> Any:
         with _many_objects():
             return dict(zip(zip(first.tolist(), second.tolist()), values.tolist()))
     if output_type == "ndarray":
-        kind = np.dtype([("i", np.intp), ("j", np.intp), ("v", np.float64)], align=True)
-        out = np.empty(len(rows.indices), kind)
+        record = np.dtype([("i", np.intp), ("j", np.intp), ("v", np.float64)], align=True)
+        out = np.empty(len(rows.indices), record)
         out["i"], out["j"], out["v"] = first, second, values
         return out
-    from scipy.sparse import coo_matrix
+    import scipy.sparse
 
-    sparse = coo_matrix((values, (first, second)), shape=rows.shape)
-    return sparse if output_type == "coo_matrix" else sparse.todok()
+    kind: Any = scipy.sparse.coo_array if output_type.endswith("array") else scipy.sparse.coo_matrix
+    sparse = kind((values, (first, second)), shape=rows.shape)
+    return sparse if output_type.startswith("coo") else sparse.todok()

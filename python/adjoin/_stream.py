@@ -4,8 +4,10 @@ block. One block waits at most."""
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import queue
+import sys
 import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -31,6 +33,14 @@ class _Stream:
         self.blocks: queue.Queue[Any] = queue.Queue(1)
         self.error: BaseException | None = None
         self.thread = threading.Thread(target=self._run, name="adjoin stream", daemon=True)
+
+    def close(self) -> None:
+        """Ends the run, and waits for its end."""
+        self.stop.append(True)
+        while self.thread.is_alive() and not sys.is_finalizing():
+            lib.adj_cancel(self.job.context.handle)
+            self.thread.join(0.02)
+        _active.discard(self)
 
     def _put(self, item: Any) -> None:
         while not self.stop:
@@ -79,9 +89,22 @@ class _Stream:
             control.finish(status == 0)
 
 
+# Streams whose blocks are not all taken. They end before the interpreter does.
+_active: set[_Stream] = set()
+
+
+def _close_all() -> None:
+    for stream in list(_active):
+        stream.close()
+
+
+atexit.register(_close_all)
+
+
 def blocks_of(job: Job) -> Iterator[Result]:
     """The blocks of a join, as they are found."""
     stream = _Stream(job)
+    _active.add(stream)
     stream.thread.start()
     try:
         while True:
@@ -93,7 +116,4 @@ def blocks_of(job: Job) -> Iterator[Result]:
         if stream.error is not None:
             raise stream.error
     finally:
-        stream.stop.append(True)
-        while stream.thread.is_alive():
-            lib.adj_cancel(job.context.handle)
-            stream.thread.join(0.02)
+        stream.close()

@@ -3,12 +3,14 @@
 
 Where SciPy leaves an order open (ties, rows that are not sorted, pairs), it is that of the ids. Distances are those of
 docs/exactness.md, which differ from SciPy's by rounding at most. All threads of the process work on a call, whatever
-`workers` says. The nodes of the tree (`tree`, `indices`, `size`), and norms below 1, are SciPy's own: they are made when
-first asked for.
+`workers` says. The nodes of the tree (`tree`, `indices`, `size`), and norms below 1, are SciPy's own: they are made
+when first asked for.
 """
 
 from __future__ import annotations
 
+import functools
+import importlib.metadata
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -64,17 +66,28 @@ def _reach(r: Any, p: float, eps: Any = 0.0) -> Any:
     return r
 
 
+def _protected(array: Array) -> Array:
+    """A view that cannot be written to."""
+    view: Array = array.view()
+    view.flags.writeable = False
+    return view
+
+
+@functools.cache
+def _protects() -> bool:
+    """Whether the SciPy here, if any, keeps callers from writing to the points of a tree."""
+    try:
+        version = importlib.metadata.version("scipy").split(".")
+    except importlib.metadata.PackageNotFoundError:
+        return True
+    return (int(version[0]), int(version[1])) >= (1, 18)
+
+
 class cKDTree:  # noqa: N801 - SciPy's name
     """Points in a tree, for queries of neighbours: `scipy.spatial.cKDTree`.
 
     `KDTree` is the same with a default leaf size of 10, and tells the documentation.
     """
-
-    _leafsize = 16
-    __slots__ = (
-        "__dict__",
-        "__weakref__",
-    )
 
     def __init__(
         self,
@@ -92,7 +105,8 @@ class cKDTree:  # noqa: N801 - SciPy's name
             raise ValueError("data must be finite, check for nan or inf values")
         if leafsize < 1:
             raise ValueError("leafsize must be at least 1")
-        self.__dict__["data"] = points
+        self._points = points
+        self._view = _protected(points) if _protects() else points
         self.__dict__["leafsize"] = int(leafsize)
         self._build = {"compact_nodes": compact_nodes, "balanced_tree": balanced_tree}
         self._box, self._lengths = self._check_box(boxsize)
@@ -107,36 +121,40 @@ class cKDTree:  # noqa: N801 - SciPy's name
         box = np.empty(self.m)
         box[...] = boxsize
         periodic = box > 0
-        if (self.data >= box)[:, periodic].any():
+        if (self._points >= box)[:, periodic].any():
             raise ValueError("Some input data are greater than the size of the periodic box.")
-        if (self.data < 0)[:, periodic].any():
+        if (self._points < 0)[:, periodic].any():
             raise ValueError("Negative input data are outside of the periodic box.")
-        return box, (np.where(periodic, box, 0.0) if periodic.any() else None)
+        return _protected(box), (np.where(periodic, box, 0.0) if periodic.any() else None)
 
     # ---- Attributes ----
 
-    data: Array
     leafsize: int
+
+    @property
+    def data(self) -> Array:
+        """The points. From SciPy 1.18 on they cannot be written to by this name."""
+        return self._view
 
     @property
     def n(self) -> int:
         """The number of points."""
-        return int(self.data.shape[0])
+        return int(self._points.shape[0])
 
     @property
     def m(self) -> int:
         """The number of dimensions."""
-        return int(self.data.shape[1])
+        return int(self._points.shape[1])
 
     @property
     def maxes(self) -> Array:
         """The largest coordinate in each dimension."""
-        return np.amax(self.data, axis=0) if self.n else np.zeros(self.m)
+        return _protected(np.amax(self._points, axis=0) if self.n else np.zeros(self.m))
 
     @property
     def mins(self) -> Array:
         """The smallest coordinate in each dimension."""
-        return np.amin(self.data, axis=0) if self.n else np.zeros(self.m)
+        return _protected(np.amin(self._points, axis=0) if self.n else np.zeros(self.m))
 
     @property
     def boxsize(self) -> Array | None:
@@ -150,7 +168,7 @@ class cKDTree:  # noqa: N801 - SciPy's name
 
     def __reduce__(self) -> Any:
         build = self._build
-        arguments = (self.data, self.leafsize, build["compact_nodes"], False, build["balanced_tree"], self._box)
+        arguments = (self._points, self.leafsize, build["compact_nodes"], False, build["balanced_tree"], self._box)
         extra = {name: value for name, value in self.__dict__.items() if name not in _OWN}
         return type(self), arguments, extra or None
 
@@ -163,7 +181,7 @@ class cKDTree:  # noqa: N801 - SciPy's name
                 from scipy.spatial._ckdtree import cKDTree as original
             except ImportError:
                 raise NotImplementedError("nodes of the tree, and norms below 1, need SciPy") from None
-            self._scipy = original(self.data, self.leafsize, boxsize=self._box, **self._build)
+            self._scipy = original(self._points, self.leafsize, boxsize=self._box, **self._build)
         return self._scipy
 
     @property
@@ -195,17 +213,17 @@ class cKDTree:  # noqa: N801 - SciPy's name
         """The index of a norm, made when first needed."""
         index = self._indexes.get(p)
         if index is None:
-            index = self._indexes[p] = Index(self.data, **self._norm(p))
+            index = self._indexes[p] = Index(self._points, **self._norm(p))
         return index
 
     def _range(self, points: Array, p: float) -> Job:
         """All within a radius of queries, or of the points themselves. Many queries need no index, if there is none."""
-        queries = None if points is self.data else points
+        queries = None if points is self._points else points
         if p in self._indexes or 8 * len(points) < self.n:
             return _Question(self._index(p)._current(), queries, d.ADJ_RANGE, settings({}))
         if queries is None:
-            return PairJob(self.data, None, settings(self._norm(p)), d.ADJ_RANGE)
-        return PairJob(queries, self.data, settings(self._norm(p)), d.ADJ_RANGE)
+            return PairJob(self._points, None, settings(self._norm(p)), d.ADJ_RANGE)
+        return PairJob(queries, self._points, settings(self._norm(p)), d.ADJ_RANGE)
 
     def _queries(self, x: Any) -> Array:
         """Queries as f64, wrapped into the box."""
@@ -213,9 +231,11 @@ class cKDTree:  # noqa: N801 - SciPy's name
         if points.ndim == 0 or points.shape[-1] != self.m:
             shape = points.shape or (1,)
             raise ValueError(f"x must consist of vectors of length {self.m} but has shape {shape}")
-        if points is not self.data and not np.isfinite(points).all():
+        if points is self._view:
+            points = self._points
+        if points is not self._points and not np.isfinite(points).all():
             raise ValueError("'x' must be finite, check for nan or inf values")
-        return points if self._lengths is None or points is self.data else answers.wrap(points, self._lengths)
+        return points if self._lengths is None or points is self._points else answers.wrap(points, self._lengths)
 
     def query(
         self,
@@ -255,23 +275,22 @@ class cKDTree:  # noqa: N801 - SciPy's name
                 return float(distances), int(ids)
         return distances, ids
 
-    def _rows(self, points: Array, r: Any, p: float, distances: bool = False) -> Result:
+    def _rows(self, points: Array, r: Any, p: float, distances: bool = False, order: int = d.ADJ_ORDER_ID) -> Result:
         """Neighbours of a matrix of queries, or of the points themselves."""
         negative = r < 0
         if not np.any(negative):
             job = self._range(points, p)
             job.within(r)
             job.spec.flags = (d.ADJ_WITH_DISTANCE if distances else 0) | self._itself(points)
+            job.spec.order = order
             return job.rows()
         return answers.without(self._rows(points, np.maximum(r, 0.0), p, distances), negative)
 
     def _itself(self, points: Array) -> int:
         """The flag by which a point of the tree finds itself; a query always finds the point that it equals."""
-        return d.ADJ_WITH_SELF if points is self.data else 0
+        return d.ADJ_WITH_SELF if points is self._points else 0
 
-    def query_ball_csr(
-        self, x: Any, r: Any, p: float = 2.0, eps: float = 0, *, distances: bool = False
-    ) -> Result:
+    def query_ball_csr(self, x: Any, r: Any, p: float = 2.0, eps: float = 0, *, distances: bool = False) -> Result:
         """All points within `r` of each point of `x`, as arrays: what `query_ball_point` finds, many times faster.
 
         Parameters
@@ -356,7 +375,7 @@ class cKDTree:  # noqa: N801 - SciPy's name
         """The other tree in the box of this one, which is what SciPy measures in."""
         mine, theirs = self._lengths, other._lengths
         same = mine is theirs or (mine is not None and theirs is not None and np.array_equal(mine, theirs))
-        return other if same else cKDTree(other.data, boxsize=self._box)
+        return other if same else cKDTree(other._points, boxsize=self._box)
 
     def query_ball_tree(self, other: Any, r: float, p: float = 2.0, eps: float = 0) -> list[list[int]]:
         """For each point, the points of another tree within `r`; see `scipy.spatial.KDTree.query_ball_tree`."""
@@ -365,10 +384,10 @@ class cKDTree:  # noqa: N801 - SciPy's name
         if not p >= 1 or self.m == 0:
             found: list[list[int]] = self._original().query_ball_tree(tree._original(), r, p, eps)
             return found
-        self._check_power(p, tree.data)
+        self._check_power(p, tree._points)
         tree = self._facing(tree)
-        reach = answers.radii(tree, self.data, _reach(radius, p, eps))
-        return answers.lists(tree._rows(self.data, reach, p))
+        reach = answers.radii(tree, self._points, _reach(radius, p, eps))
+        return answers.lists(tree._rows(self._points, reach, p))
 
     def query_pairs(self, r: float, p: float = 2.0, eps: float = 0, output_type: str = "set") -> Any:
         """All pairs of points within `r`; see `scipy.spatial.KDTree.query_pairs`."""
@@ -377,13 +396,11 @@ class cKDTree:  # noqa: N801 - SciPy's name
             return self._original().query_pairs(r, p, eps, output_type)
         if output_type not in ("set", "ndarray"):
             raise ValueError("Invalid output type")
-        self._check_power(p, self.data)
+        self._check_power(p, self._points)
         found = answers.pairs(self, _reach(radius, p, eps), p)
         return found if output_type == "ndarray" else answers.as_set(found)
 
-    def count_neighbors(
-        self, other: Any, r: Any, p: float = 2.0, weights: Any = None, cumulative: bool = True
-    ) -> Any:
+    def count_neighbors(self, other: Any, r: Any, p: float = 2.0, weights: Any = None, cumulative: bool = True) -> Any:
         """How many pairs of points of two trees are within `r`; see `scipy.spatial.KDTree.count_neighbors`."""
         tree = self._other(other, "count_neighbors")
         if np.ndim(r) > 1:
@@ -394,7 +411,7 @@ class cKDTree:  # noqa: N801 - SciPy's name
         if not cumulative and (radii[:-1] > radii[1:]).any():
             raise ValueError("r must be non-decreasing for non-cumulative counting.")
         own, theirs = answers.weights_of(self, tree, weights)
-        self._check_power(p, tree.data)
+        self._check_power(p, tree._points)
         facing = self._facing(tree)
         if own is None and theirs is None:
             counts = answers.counts(self, facing, radii, p, cumulative)
@@ -412,15 +429,16 @@ class cKDTree:  # noqa: N801 - SciPy's name
         radius = answers.number(max_distance)
         if not p >= 1 or self.m == 0:
             return self._original().sparse_distance_matrix(tree._original(), max_distance, p, output_type)
-        if output_type not in ("dict", "ndarray", "coo_matrix", "dok_matrix"):
+        if output_type not in answers.MATRICES:
             raise ValueError("Invalid output type")
-        self._check_power(p, tree.data)
+        self._check_power(p, tree._points)
         facing = self._facing(tree)
-        rows = facing._rows(self.data, answers.radii(facing, self.data, _reach(radius, p)), p, True)
+        reach = answers.radii(facing, self._points, _reach(radius, p))
+        rows = facing._rows(self._points, reach, p, True, d.ADJ_ORDER_ANY)
         return answers.matrix(rows, output_type)
 
 
-_OWN = ("data", "leafsize", "_build", "_box", "_lengths", "_indexes", "_one", "_scipy", "_tree")
+_OWN = ("_points", "_view", "leafsize", "_build", "_box", "_lengths", "_indexes", "_one", "_scipy", "_tree")
 
 
 class _Node:

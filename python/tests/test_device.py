@@ -121,7 +121,9 @@ def check_range(kind: Kind) -> None:
     for a, b in SETS:
         for right in (None, b):
             host = adjoin.range_join(a, right, radius=0.15, distances=True)
-            there = adjoin.range_join(kind.put(a), None if right is None else kind.put(right), radius=0.15, distances=True)
+            there = adjoin.range_join(
+                kind.put(a), None if right is None else kind.put(right), radius=0.15, distances=True
+            )
             same(kind, there.indptr, host.indptr)
             same(kind, there.indices, host.indices)
             same(kind, there.distances, host.distances)

@@ -146,5 +146,7 @@ def test_enumerators(compiled: dict[str, int]) -> None:
 
 def test_every_status_has_an_exception() -> None:
     codes = re.findall(r"X\((ADJ_\w+), (-?\d+),", HEADERS[0].read_text())
-    missing = [name for name, code in codes if name not in ("ADJ_OK", "ADJ_E_INTERNAL") and int(code) not in _errors._KINDS]
+    missing = [
+        name for name, code in codes if name not in ("ADJ_OK", "ADJ_E_INTERNAL") and int(code) not in _errors._KINDS
+    ]
     assert missing == []

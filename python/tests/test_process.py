@@ -143,8 +143,8 @@ def test_fork() -> None:
         tree = adjoin.KDTree(points)
         result = adjoin.range_join(points, radius=0.02)
         def answers():
-            return (adjoin.knn_join(points, k=3)[1].sum(), index.knn(points, 3)[1].sum(), tree.query(points, 3)[1].sum(),
-                    adjoin.count(points, radius=0.02, total=True), len(result.indices))
+            found = adjoin.knn_join(points, k=3)[1], index.knn(points, 3)[1], tree.query(points, 3)[1]
+            return *(ids.sum() for ids in found), adjoin.count(points, radius=0.02, total=True), len(result.indices)
         expected = answers()
         child = os.fork()
         if child == 0:

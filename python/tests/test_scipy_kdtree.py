@@ -7,6 +7,7 @@ No test is expected to fail: nodes of a tree, which some of them look at, are Sc
 from __future__ import annotations
 
 import importlib.util
+import warnings
 from typing import Any
 
 import pytest
@@ -26,7 +27,8 @@ def _load() -> dict[str, Any]:
     """The names of SciPy's test module, loaded while the names of its trees mean ours."""
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("ignore", pytest.PytestUnknownMarkWarning)  # SciPy has marks of its own
         patch.setattr(spatial, "KDTree", adjoin.KDTree)
         patch.setattr(spatial, "cKDTree", adjoin.cKDTree)
         spec.loader.exec_module(module)

@@ -23,8 +23,10 @@ def test_pandas() -> None:
     table.insert(0, "name", "a")
     assert np.array_equal(adjoin.range_join(table, radius=0.1, columns=NAMES).indices, expected)
     plane = adjoin.range_join(POINTS[:, :2], radius=0.1).indices
-    assert np.array_equal(adjoin.range_join(table, table, radius=0.1, columns=["x", "y"]).counts - 1,
-                          np.diff(adjoin.range_join(POINTS[:, :2], radius=0.1).indptr))
+    assert np.array_equal(
+        adjoin.range_join(table, table, radius=0.1, columns=["x", "y"]).counts - 1,
+        np.diff(adjoin.range_join(POINTS[:, :2], radius=0.1).indptr),
+    )
     assert len(plane) > len(expected)
     index = adjoin.Index(table, columns=NAMES)
     assert np.array_equal(index.knn(table, 2)[1], adjoin.knn_join(POINTS, POINTS, k=2)[1])
