@@ -89,7 +89,8 @@ class Faster(Claim):
         if len(ratios) > 1:
             text += (f" on average over {len(ratios)} joins, from {ratios[least]:.2f}× ({_place(least)}) "
                      f"to {ratios[most]:.2f}× ({_place(most)})")
-        return Verdict(HOLDS if holds else FAILS, text + ".")
+        rule = f"at least {self.by:g}× " + ("everywhere" if self.everywhere else "on average")
+        return Verdict(HOLDS if holds else FAILS, f"{text}. Asked for: {rule}.")
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,9 @@ class Within(Claim):
         holds = values[low] >= self.least and values[high] <= self.most
         return Verdict(HOLDS if holds else FAILS,
                        f"{CONTENDERS[self.who].label}, {METRICS[self.metric][0]}: from {show(self.metric, values[low])} "
-                       f"({_place(low)}) to {show(self.metric, values[high])} ({_place(high)}).")
+                       f"({_place(low)}) to {show(self.metric, values[high])} ({_place(high)}). Asked for: "
+                       + " and ".join([f"at least {self.least:g}"] * math.isfinite(self.least)
+                                      + [f"at most {self.most:g}"] * math.isfinite(self.most)) + ".")
 
 
 @dataclass(frozen=True)
@@ -133,7 +136,7 @@ class Higher(Claim):
         first, second = (show(self.metric, sum(v[key] for key in keys) / len(keys)) for v in (a, b))
         return Verdict(HOLDS if more * 2 > len(keys) else FAILS,
                        f"{METRICS[self.metric][0]}: {first} with {CONTENDERS[self.a].label} and {second} with "
-                       f"{CONTENDERS[self.b].label} on average; higher at {more} of {len(keys)} places.")
+                       f"{CONTENDERS[self.b].label} on average; higher at {more} of {len(keys)} places. Asked for: at most of them.")
 
 
 @dataclass(frozen=True)
@@ -159,7 +162,8 @@ class Best(Claim):
         mean, worst = _mean(ratios.values()), max(ratios, key=ratios.get)
         return Verdict(HOLDS if mean <= self.slack else FAILS,
                        f"At {self.x:g} {CONTENDERS[self.who].label} takes {mean:.2f} times as long as at the best place on "
-                       f"average; at most {ratios[worst]:.2f} times, on {worst[0]}, where the best place is {worst[1]:g}.")
+                       f"average; at most {ratios[worst]:.2f} times, on {worst[0]}, where the best place is {worst[1]:g}. "
+                       f"Asked for: at most {self.slack:g} times on average.")
 
 
 @dataclass(frozen=True)
@@ -185,7 +189,7 @@ class Speedup(Claim):
         low, high = min(found, key=found.get), max(found, key=found.get)
         return Verdict(HOLDS if _mean(found.values()) >= self.least else FAILS,
                        f"{CONTENDERS[self.who].label}: from {found[low]:.2f}× ({_place(low)}) to {found[high]:.2f}× "
-                       f"({_place(high)}) of the speed at {self.start:g}.")
+                       f"({_place(high)}) of the speed at {self.start:g}. Asked for: at least {self.least:g}× on average.")
 
 
 @dataclass(frozen=True)

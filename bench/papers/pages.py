@@ -8,6 +8,9 @@ from .contenders import CONTENDERS
 from .metrics import METRICS, measure, show
 from .run import Store
 
+# What no paper has.
+OURS = ("auto", "cpu", "gpu", "brute-cpu", "select-auto")
+
 INTRO = """# The papers' experiments, repeated
 
 adjoin comes from five papers. Each table and figure of their evaluation sections is an experiment here: the same sweep, the
@@ -23,14 +26,18 @@ These pages are written by `bench/papers.py report` from `bench/papers/results`.
   factor. The axes show the S that was found. Tables name places by the paper's S.
 - **Real sets** are imitated unless their files are there (bench/data.md).
 - **Contenders** that are not here are named with the reason, and the paper's own figures are quoted.
-- **Speed-ups** are geometric means.
+- **Speed-ups** are geometric means. A verdict says what was asked for; that is often less than the paper's own factor,
+  which belongs to its machine.
+- **Load.** A machine whose load is above its number of threads was shared with others. Its times are then good for orders of
+  magnitude only, and a verdict by a small factor means little.
 """
 
 
 def machine_text(machine):
     device = f", {machine['device']}" if machine.get("device") else ", no GPU"
     return (f"**{machine['machine']}**: {machine.get('cpu', '?')}, {machine.get('cores')} threads, "
-            f"{machine.get('memory_gb')} GB{device}; commit {machine.get('commit')}, size `{machine.get('size')}`")
+            f"{machine.get('memory_gb')} GB{device}; load {machine.get('load_before')} before and "
+            f"{machine.get('load_after')} after; commit {machine.get('commit')}, size `{machine.get('size')}`")
 
 
 def records_of(paper, experiment, store):
@@ -86,6 +93,8 @@ def state(paper, experiment, store):
         reason = next((r.get("reason") for r in records.values() if r["status"] != "ok"), "not run")
         return "not", reason
     absent, holes = missing(experiment, records)
+    if all(who in OURS for (_, _, who), r in records.items() if r["status"] == "ok"):
+        return "not", f"none of the paper's contenders: {next(iter(absent.values()), '')}"
     why = scaled(paper, experiment, records)
     why += [f"without {CONTENDERS[who].label}" for who in absent]
     why += [f"{holes} runs without a result"] if holes else []
@@ -153,7 +162,7 @@ def section(paper, experiment, stores, views, folder):
         file = f"{paper.slug}-{experiment.id.lower()}-{name}.svg"
         body = table_of(experiment, records)
         heading = f"**{name}**" + (f" ({why})" if why else "")
-        if how == "not":
+        if not any(r["status"] == "ok" for r in records.values()):
             lines += [f"{heading}: nothing was measured.", ""]
             continue
         lines += [heading + ":", ""]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Measures experiments and keeps the runs: results/MACHINE.jsonl, one line for the machine and one for each run."""
 import json
+import os
 import pathlib
 import time
 
@@ -55,7 +56,7 @@ def describe(store, driver, size, name):
     commit = output_of("git", "rev-parse", "--short=12", "HEAD") or "unknown"
     store.machine = {"machine": name, "cpu": cpu_model(), "cores": about.get("threads"),
                      "memory_gb": round(memory_bytes() / 1e9), "device": about.get("device", ""), "size": size.name,
-                     "commit": commit}
+                     "commit": commit, "load_before": round(os.getloadavg()[0], 1)}
 
 
 def measure_run(run, driver, limit):
@@ -170,6 +171,7 @@ def run_experiments(chosen, size, seconds, driver, store, missing=False, cores=N
             continue
         records, wrong = measure_experiment(name, runs, driver, clock, device, experiment.weight)
         store.runs[name] = records
+        store.machine["load_after"] = round(os.getloadavg()[0], 1)
         store.write()
         print_experiment(experiment, name, records)
         print(f"  {at + 1} of {len(work)}: {time.monotonic() - begin:.1f} s, {max(0, clock.left):.0f} s left", flush=True)
