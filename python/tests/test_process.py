@@ -28,6 +28,7 @@ def run(code: str) -> subprocess.CompletedProcess[str]:
 # A join that takes minutes, so that one that is not ended is noticed.
 LONG = """
     import os, signal, threading, time
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
     import numpy as np
     import adjoin
     points = np.random.default_rng(1).random((300_000, 64))
@@ -65,6 +66,7 @@ def test_an_interrupt_ends_no_join_of_another_thread() -> None:
     done = run(
         """
         import os, signal, threading, time
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
         import numpy as np
         import adjoin
         rng = np.random.default_rng(1)
