@@ -50,8 +50,8 @@ static void batches_are_redone(void **state) {
   (void)state;
   static const char *const tunings[] = {LBJOIN ",paper.batch_size=400,paper.sample_part=0.001",
                                         "paper.access=unicomp,paper.batch_size=400,paper.sample_part=0.001",
-                                        "paper.access=full,paper.order=workqueue,paper.batch_size=400,"
-                                        "paper.sample_part=0.001,paper.streams=2"};
+                                        ("paper.access=full,paper.order=workqueue,paper.batch_size=400,"
+                                         "paper.sample_part=0.001,paper.streams=2")};
   uint64_t redone = 0;
   for (int i = 0; i < 3; i++) {
     problem p = {"expo", 700, 2, 0, .radius = 0.004, .flags = ADJ_WITH_DISTANCE, .tuning = tunings[i]};
