@@ -107,7 +107,7 @@ ADJI_INLINE void FN(push_nodes)(FN(tree) * tree, uint32_t level, uint64_t number
 /* The leaves around one of a chunk, a bit for each: enough for k neighbours. */
 ADJI_INLINE uint32_t FN(first_leaves)(const adji_knn_task *task, uint32_t leaf) {
   uint32_t many = 1;
-  while (many * task->leaf < task->k + (uint64_t)task->k / 2 && many < ADJI_FAN)
+  while ((uint64_t)many * task->leaf < task->k + (uint64_t)task->k / 2 && many < ADJI_FAN)
     many *= 2;
   return ((UINT32_C(1) << many) - 1) << leaf / many * many;
 }
