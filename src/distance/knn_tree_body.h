@@ -75,7 +75,7 @@ typedef struct FN(tree) {
   const T *x;
   uint32_t up, levels; /* the level whose siblings are searched, of how many */
   uint64_t done;       /* the node below it that is done with */
-  uint32_t depth; /* of the stack of nodes to visit */
+  uint32_t depth;      /* of the stack of nodes to visit */
   FN(node) stack[ADJI_TREE_LEVELS * ADJI_FAN];
 } FN(tree);
 
