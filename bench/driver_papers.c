@@ -223,6 +223,18 @@ static void answer_join(driver *d, papers_request *r) {
   printf("}\n");
 }
 
+#ifdef BENCH_CUDA
+static void answer_select(driver *d, papers_request *r) {
+  adj_device device;
+  adj_device_init(&device, sizeof device);
+  adj_status status = adj_device_describe(0, &device);
+  if (status)
+    papers_refuse(status, adj_last_error());
+  else
+    papers_select(d->ctx, r);
+}
+#endif
+
 static void answer(driver *d, papers_request *r) {
   adj_status status = use_threads(d, (uint32_t)r->threads);
   if (status) {
@@ -231,7 +243,7 @@ static void answer(driver *d, papers_request *r) {
     print_machine(d);
   } else if (!strcmp(r->kind, "select")) {
 #ifdef BENCH_CUDA
-    papers_select(d->ctx, r);
+    answer_select(d, r);
 #else
     papers_refuse(ADJ_E_UNSUPPORTED, "built without CUDA");
 #endif

@@ -87,21 +87,23 @@ static bool same_answers(const table *t, uint32_t k) {
 }
 
 static void run_k(const table *t, uint32_t k, bool descending) {
-  static const char *const names[] = {NULL, "short", "bound", "bits", "bitonic", "radix", "sample", "sort"};
-  enum { SHORT = 1, BOUND, BITS, BITONIC, RADIX, SAMPLE, SORT };
+  static const char *const names[] = {NULL,         "short",  "bound", "bits",       "bitonic",     "block-bitonic",
+                                      "radix",      "sample", "sort",  "block-bits", "block-radix", "block-sample",
+                                      "stream-sort"};
+  enum { SHORT = 1, BOUND, BITS, BITONIC, BLOCK_BITONIC, RADIX, SAMPLE, SORT, STREAM_SORT = 12 };
   const char *only = t->b->options.name;
   bool first = true;
-  for (int a = 0; a <= SORT; a++) {
+  for (int a = 0; a <= STREAM_SORT; a++) {
     const char *name = names[a] ? names[a] : "auto";
-    bool small = a > 0 && a < RADIX, slow = a == SORT || ((a == BITS || a == BITONIC) && t->q * t->n > 1 << 28);
+    bool small = a > 0 && a < RADIX, slow = a == SORT || (a >= BITS && a != RADIX && t->q * t->n > 1 << 28);
     bool chosen = t->n <= 16384 ? a == SHORT : a <= BOUND; /* by auto, or not for such rows */
     if (only && !descending ? strcmp(only, name) : a && (chosen || descending)) continue;
     if ((small && k > 2048) || (slow && t->b->options.quick && !only)) continue;
     double ms = time_selection(t, k, names[a], first ? t->columns : t->others, slow);
     bool same = first || !t->b->options.check || same_answers(t, k);
     t->b->faults += !same;
-    printf("%6llu %10llu %8u %-7s | %9.3f %8.1f %7.1f%s\n", (unsigned long long)t->q, (unsigned long long)t->n, k, name,
-           ms, (double)(t->q * t->n) / ms * 1e-6, 100 * t->read_ms / ms, same ? "" : " DIFFERS");
+    printf("%6llu %10llu %8u %-13s | %9.3f %8.1f %7.1f%s\n", (unsigned long long)t->q, (unsigned long long)t->n, k,
+           name, ms, (double)(t->q * t->n) / ms * 1e-6, 100 * t->read_ms / ms, same ? "" : " DIFFERS");
     fflush(stdout);
     first = false;
   }
@@ -137,7 +139,7 @@ void run_select(bench *b) {
   static const uint32_t some[] = {32, 512, 2048};
   bool descending = b->options.name && !strcmp(b->options.name, "descending");
   printf("\nmilliseconds; G values/s; percent of the speed of reading\n");
-  printf("%6s %10s %8s %-7s | %9s %8s %7s\n", "q", "n", "k", "", "ms", "G/s", "share");
+  printf("%6s %10s %8s %-13s | %9s %8s %7s\n", "q", "n", "k", "", "ms", "G/s", "share");
   if (!descending) {
     run_shape(b, 1024, 1 << 20, small, 6, false);
     run_shape(b, 8192, 1 << 17, small, 6, false);

@@ -79,8 +79,12 @@ static adj_status create_context(join_job *job) {
 static adj_status open_points(join_job *job) {
   const join_request *request = job->request;
   double began = seconds_now();
-  adj_status status = points_open(job->ctx, request, request->left, &job->left);
-  if (!status && request->right) status = points_open(job->ctx, request, request->right, &job->right);
+  adj_status status = ADJ_OK;
+  bool right_first = request->right && request->normalise; /* it has the scale of both */
+  if (right_first) status = points_open(job->ctx, request, request->right, NULL, &job->right);
+  if (!status) status = points_open(job->ctx, request, request->left, job->right, &job->left);
+  if (!status && request->right && !right_first)
+    status = points_open(job->ctx, request, request->right, NULL, &job->right);
   if (!status && request->right) status = points_widen(request, &job->left, &job->right);
   job->report.read_s = seconds_now() - began;
   trace_phase(job->trace, "read", began);

@@ -42,6 +42,8 @@ const option join_input_options[] = {
     {OPTION_FLAG, 0, "map", NULL, FIELD(map),
      "map files instead of reading them, for files larger\nthan memory. Nobody may change them meanwhile: the\n"
      "program would be killed, or the result wrong"},
+    {OPTION_FLAG, 0, "normalise", NULL, FIELD(normalise),
+     "scale every column to [0, 1], both files by the least\nand largest values of the right one"},
     {OPTION_FLAG, 0, "allow-external", NULL, FIELD(allow_external),
      "hdf5: also read values that the file keeps in other\nfiles"},
     {OPTION_END, 0, NULL, NULL, 0, NULL}};

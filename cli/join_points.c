@@ -35,14 +35,17 @@ adj_open_options points_options(const join_request *request) {
   options.shape = request->shape;
   options.dataset = request->dataset;
   options.map = request->map;
+  options.normalise = request->normalise;
   options.allow_external = request->allow_external;
   options.helper = "/proc/self/exe"; /* this program reads HDF5 files in a process of its own */
   options.metric = (adj_metric)request->metric;
   return options;
 }
 
-adj_status points_open(adj_ctx *ctx, const join_request *request, const char *path, adj_dataset **out) {
+adj_status points_open(adj_ctx *ctx, const join_request *request, const char *path, const adj_dataset *like,
+                       adj_dataset **out) {
   adj_open_options options = points_options(request);
+  if (request->normalise) options.normalise_like = like;
   return signals_status(adj_dataset_open(ctx, path, &options, out));
 }
 

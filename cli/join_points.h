@@ -10,7 +10,9 @@
 /* The part of the request that says how to read a file. */
 adj_open_options points_options(const join_request *request);
 
-adj_status points_open(adj_ctx *ctx, const join_request *request, const char *path, adj_dataset **out);
+/* like: the right set, if this is the left one and both are to have one scale; or NULL. */
+adj_status points_open(adj_ctx *ctx, const join_request *request, const char *path, const adj_dataset *like,
+                       adj_dataset **out);
 
 /* If one set is f32 and the other f64, replaces the first by an exact copy in f64, with a note. */
 adj_status points_widen(const join_request *request, adj_dataset **left, adj_dataset **right);

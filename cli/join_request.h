@@ -32,7 +32,7 @@ typedef struct join_request {
   /* input */
   int type; /* adj_type; 0: as stored */
   const char *input_format, *columns, *id, *shape, *dataset;
-  bool map, allow_external;
+  bool map, allow_external, normalise;
   /* how */
   int backend; /* 1 + adj_backend */
   uint64_t threads, memory, device_memory;

@@ -39,7 +39,9 @@ if(ADJOIN_LIBM)
   list(APPEND adjoin_private_link_flags -lm)
 endif()
 
-find_package(ZLIB QUIET)
+if(NOT ADJOIN_WHEEL) # the Python package reads no files
+  find_package(ZLIB QUIET)
+endif()
 if(ZLIB_FOUND)
   list(APPEND adjoin_private_libraries ZLIB::ZLIB)
   adjoin_add_link_flags(${ZLIB_LIBRARIES})

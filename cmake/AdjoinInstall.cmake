@@ -39,6 +39,10 @@ string(REGEX REPLACE "/$" "" adjoin_pc_to_prefix ${adjoin_pc_to_prefix})
 configure_file(${PROJECT_SOURCE_DIR}/cmake/adjoin.pc.in ${PROJECT_BINARY_DIR}/adjoin.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/adjoin.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
+if(ADJOIN_WHEEL)
+  install(TARGETS adjoin LIBRARY DESTINATION lib COMPONENT python)
+endif()
+
 # All that has to be built for an installation: neither tests nor benchmark drivers.
 add_custom_target(installed DEPENDS adjoin adjoin_static)
 if(TARGET adjoin_program)

@@ -325,9 +325,10 @@ typedef struct adj_open_options {
   adj_metric metric;
   uint32_t map;            /* 1: map the file instead of reading it, for files larger than memory */
   uint32_t allow_external; /* hdf5: 1: also read what the file keeps in other files */
-  uint32_t reserved;       /* 0 */
+  uint32_t normalise;      /* 1: scale every column to [0, 1] by its least and largest value, see below */
   /* hdf5: a program that reads it in a process of its own, see below; NULL: this process reads it. */
   const char *helper;
+  const adj_dataset *normalise_like; /* normalise: by those of this set, which was normalised itself; NULL: its own */
 } adj_open_options;
 
 ADJ_API void adj_open_options_init(adj_open_options *options, size_t struct_size);
@@ -341,6 +342,9 @@ ADJ_API void adj_open_options_init(adj_open_options *options, size_t struct_size
  * the writer of a pipe.
  * options->map: a regular file is mapped instead. Nobody may then shorten or change it until the dataset
  * is destroyed: a shortened file ends the process with SIGBUS, a changed one makes results wrong.
+ * options->normalise: x becomes (x - least) / (largest - least) in each column, computed in f64 and rounded
+ * to the type; a column with one value becomes 0. The second set of a join needs the scale of the first:
+ * with normalise_like its values may be below 0 or above 1. One more pass, and a copy of the points.
  * Time: one or two parallel passes. Memory: uncompressed npy, fvecs, fbin and raw files of floats take
  * their size, and nothing if they are mapped. Others take dim * sizeof(T) bytes a point, and while they
  * are opened the size of the file unless it is mapped, or of its content if that is compressed. */
@@ -600,7 +604,7 @@ typedef struct adj_stats {
   double ego_reorder_s;  /* the order of dimensions, and cells       */
   double ego_sort_s;     /* EGO-sort: points into epsilon grid order */
   double ego_workload_s; /* queries by their number of candidates    */
-  double grid_order_s; /* kNN joins with queries by the population of their cells: the cores' time to order them */
+  double grid_order_s;   /* kNN joins with queries by the population of their cells: the cores' time to order them */
 } adj_stats;
 
 ADJ_API void adj_stats_init(adj_stats *stats, size_t struct_size);

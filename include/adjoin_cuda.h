@@ -177,7 +177,13 @@ typedef struct adj_cuda_select_options {
    *   "radix"    digit by digit, then a sort of the selected entries
    *   "sample"   between splitters from samples: in one stage with ADJ_ORDER_ANY; otherwise in two, and a sort of the
    *              selected entries
-   *   "sort"     a sort of every row */
+   *   "sort"     a sort of every row
+   * And as in Hanak's thesis on kNN search on GPUs, a block for each row:
+   *   "block-bits"     buffered bitonic selection, k up to 2,048 in registers, more in memory
+   *   "block-bitonic"  k up to 2,048: partial bitonic sort without a filter
+   *   "block-radix"    buckets by digits, that of the k-th smallest moved together; a sort of the selected entries
+   *   "block-sample"   the same with buckets between splitters from a sample
+   *   "stream-sort"    a sort of every row, of eight rows at a time in streams of their own */
   const char *algorithm;
 } adj_cuda_select_options;
 

@@ -4,7 +4,7 @@
 # that opens a block:
 #   ```sh test        all of them, in order, by one shell, with the program first on the PATH
 #   ```c test         all of them, in order, are one program: compiled without a warning, linked and run
-#   ```python test    after those, by a Python that has SciPy; left out where there is none
+#   ```python test    after those, by a Python that has SciPy and loads the package; left out where there is none
 #   check_readme.sh README.md BUILD_DIR
 set -eu
 readme=$(realpath "$1")
@@ -40,8 +40,9 @@ if blocks c "$work/example.c"; then
 fi
 
 if blocks python "$work/example.py"; then
+  export ADJOIN_LIBRARY="$build/src/libadjoin.so" PYTHONPATH="$source/python" PYTHONDONTWRITEBYTECODE=1
   for python in python3 /usr/bin/python3; do
-    "$python" -c 'import scipy.sparse' 2>/dev/null || continue
+    "$python" -c 'import scipy.sparse, adjoin' 2>/dev/null || continue
     "$python" "$work/example.py"
     checked=$((checked + $(wc -l <"$work/example.py")))
     break

@@ -296,7 +296,8 @@ static adj_join_spec spec_of(const join_case *c, const join_setup *setup) {
  * it. Callers check that every setting fits some case. */
 static bool may_refuse(const join_setup *setup, adj_status status) {
   if (setup->may_lack_memory && (status == ADJ_E_MEMORY || status == ADJ_E_DEVICE_MEMORY)) return true;
-  return status == ADJ_E_UNSUPPORTED || (status == ADJ_E_ARGUMENT && (setup->algorithm || setup->tuning || setup->system));
+  return status == ADJ_E_UNSUPPORTED ||
+         (status == ADJ_E_ARGUMENT && (setup->algorithm || setup->tuning || setup->system));
 }
 
 /* Every way a result can be had. A result that lacks memory may still be counted or streamed. */

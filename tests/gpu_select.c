@@ -410,8 +410,10 @@ static void check(adj_ctx *ctx, const data *d, uint32_t k, const char *algorithm
 /* ---- The cases ------------------------------------------------------------------------------------------------------
  */
 
-static const char *const ALGORITHMS[] = {NULL, "short", "bound", "bits", "bitonic", "radix", "sample", "sort"};
-enum { ALGORITHM_COUNT = 8, FIRST_FOR_ANY_K = 5 };
+static const char *const ALGORITHMS[] = {NULL,         "short",  "bound", "bits",       "bitonic",     "block-bitonic",
+                                         "radix",      "sample", "sort",  "block-bits", "block-radix", "block-sample",
+                                         "stream-sort"};
+enum { ALGORITHM_COUNT = 13, FIRST_FOR_ANY_K = 6 };
 
 /* All algorithms that support k. The other options take turns. */
 static void check_all(adj_ctx *ctx, data *d, uint32_t k, uint32_t *turn) {
@@ -532,7 +534,7 @@ static void check_limits(void) {
 static void check_faults(adj_ctx *ctx, uint64_t rows, uint32_t k, const char *algorithm) {
   adji_gpu *gpu = NULL;
   need(!adji_gpu_of(ctx, &gpu), "the device");
-  uint64_t columns = strcmp(algorithm, "sample") ? 10000 : 40000;
+  uint64_t columns = strstr(algorithm, "sample") ? 40000 : 10000;
   problem p = {.type = ADJ_F32, .rows = rows, .columns = columns, .stride = columns, .values = true};
   data d = make_data(&p);
   answer a = make_answer(&p, k);

@@ -118,7 +118,7 @@ static void settings_have_names(void **user) {
   must(adji_tuning_parse("prefilter=gemm,test.skip=off", &t));
   must_fail(ADJ_E_ARGUMENT, "test.skip=on is for prefilter=tensor",
             adji_tuning_parse("prefilter=gemm,test.skip=on", &t));
-  must_fail(ADJ_E_ARGUMENT, "naive, tiled and register", adji_tuning_parse("paper.distance=gemm", &t));
+  must_fail(ADJ_E_ARGUMENT, "naive, tiled, register and fused", adji_tuning_parse("paper.distance=gemm", &t));
 }
 
 int main(void) {

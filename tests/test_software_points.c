@@ -278,7 +278,7 @@ static void devices_that_are_current(void **state) {
   must_be_mine();
   float value = 1;
   uint32_t column;
-  adji_gpu_select job = {ADJ_F32, &value, 1, 1, 1, 1, false, true, NULL, &column, NULL, ADJI_SELECT_AUTO};
+  adji_gpu_select job = {ADJ_F32, &value, 1, 1, 1, 1, false, true, NULL, &column, NULL, ADJI_SELECT_AUTO, {0}};
   must_fail(ADJ_E_INTERNAL, "device 77 is current", adji_gpu_select_rows(first, &job));
   adji_gpu_lock(second);
   must_fail(ADJ_E_INTERNAL, "device 1 is current", adji_gpu_select_rows(first, &job));

@@ -59,6 +59,18 @@ static void contradictions_are_refused(void **state) {
   must_fail(ADJ_E_ARGUMENT, "staged=on is not for paper.dual=on", adji_tuning_parse("paper.dual=on,staged=on", &t));
   must_fail(ADJ_E_ARGUMENT, "batch=5: paper.threads=producer has no batches",
             adji_tuning_parse("paper.dual=on,batch=5,paper.threads=producer", &t));
+  must_fail(ADJ_E_ARGUMENT, "paper.n_cwin= is for share=fixed", adji_tuning_parse("paper.n_cwin=0", &t));
+  must_fail(ADJ_E_ARGUMENT, "paper.reads= is for paper.select=block-bits",
+            adji_tuning_parse("prefilter=off,paper.select=bits,paper.reads=2", &t));
+  must_fail(ADJ_E_ARGUMENT, "paper.prefetch= is for paper.select=block-bits",
+            adji_tuning_parse("prefilter=off,paper.prefetch=off", &t));
+  must_fail(ADJ_E_ARGUMENT, "paper.partitions= is for paper.select=block-bits",
+            adji_tuning_parse("prefilter=off,paper.select=block-bitonic,paper.partitions=2", &t));
+  must_fail(ADJ_E_ARGUMENT, "paper.sort_streams= is for paper.select=stream-sort",
+            adji_tuning_parse("prefilter=off,paper.select=sort,paper.sort_streams=2", &t));
+  must_fail(ADJ_E_ARGUMENT, "paper.distance=fused selects by itself",
+            adji_tuning_parse("prefilter=off,paper.distance=fused,paper.select=sort", &t));
+  must(adji_tuning_parse("share=fixed,paper.n_cwin=0", &t));
   must(adji_tuning_parse("cell=1,fine=3,single=off,test.tile_hits=on", &t));
   must(adji_tuning_parse("paper.dual=on,paper.threads=queue,batch=5,single=off,cell=2", &t));
 }
@@ -276,6 +288,12 @@ static void kernels_are_refused(void **state) {
       {two, {gpu, 0, "test.skip=on", "brute", 0, 3000, 0}, "test.skip=on is for L2 in up to"},
       {two, {gpu, 0, "test.per_query=off", NULL, 0, 161, 0}, "test.per_query=off is for"},
       {six, {gpu, 0, "test.per_query=off", NULL, 0, 33, 0}, "test.per_query=off is for"},
+      {two, {gpu, 0, "prefilter=off,paper.distance=fused", "brute", 0, 65, 0}, "paper.distance=fused is for"},
+      {two, {gpu, ADJ_DOT, "prefilter=off,paper.distance=fused", "brute", 0, 5, 0}, "paper.distance=fused is for"},
+      {two,
+       {gpu, 0, "prefilter=off,paper.select=block-bits,paper.partitions=2", "brute", 0, 2049, 0},
+       "paper.partitions= is for k up to"},
+      {two, {gpu, 0, "prefilter=off,paper.select=block-bitonic", "brute", 0, 2049, 0}, "are for k above 2048"},
       {two, {ADJ_BACKEND_AUTO, 0, "paper.access=full", NULL, 0.1, 0, 0}, "GPU"},
       {two, {ADJ_BACKEND_AUTO, 0, "share=rates", NULL, 0.1, 0, 0}, "GPU"},
       {two, {ADJ_BACKEND_AUTO, 0, "paper.access=full", "ego", 0.1, 0, 0}, "is for the algorithm grid, not ego"},

@@ -35,9 +35,10 @@ These pages are written by `bench/papers.py report` from `bench/papers/results`.
 
 def machine_text(machine):
     device = f", {machine['device']}" if machine.get("device") else ", no GPU"
+    before, after = machine.get("load_before"), machine.get("load_after")
+    load = f"; load {before} before and {after} after" if before is not None else ""
     return (f"**{machine['machine']}**: {machine.get('cpu', '?')}, {machine.get('cores')} threads, "
-            f"{machine.get('memory_gb')} GB{device}; load {machine.get('load_before')} before and "
-            f"{machine.get('load_after')} after; commit {machine.get('commit')}, size `{machine.get('size')}`")
+            f"{machine.get('memory_gb')} GB{device}{load}; commit {machine.get('commit')}, size `{machine.get('size')}`")
 
 
 def records_of(paper, experiment, store):

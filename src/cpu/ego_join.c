@@ -177,8 +177,12 @@ static adj_status join_halves(adji_ego_searcher *s, const adji_ego_pair *pair, b
   return status;
 }
 
-/* Listed queries are apart from each other: a few of them may span the whole set. They are cut down to one while the
- * right sequence is long, so that each has cells of its own to be tested by. */
+/* Listed queries may be apart from each other: a few of them can span the whole set. While the right sequence is long,
+ * they are cut until they are as close as the points of a short sequence, down to a single query. */
+static bool are_apart(const adji_ego_searcher *s, const adji_ego_pair *pair) {
+  return s->queries && s->queries[pair->left_end - 1] - s->queries[pair->left_begin] > s->job->leaf;
+}
+
 adj_status adji_ego_join(adji_ego_searcher *s, adji_ego_pair pair) {
   uint32_t left = pair.left_end - pair.left_begin, right = pair.right_end - pair.right_begin, leaf = s->job->leaf;
   double area = (double)left * (double)right;
@@ -192,8 +196,7 @@ adj_status adji_ego_join(adji_ego_searcher *s, adji_ego_pair pair) {
     return join_points(s, &pair);
   }
   if (adji_cancelled(s->job->join->ctx)) return adji_check_cancel(s->job->join->ctx);
-  bool listed = s->queries && right > leaf && left > 1;
-  return join_halves(s, &pair, left > leaf || listed, right > leaf);
+  return join_halves(s, &pair, left > leaf || (right > leaf && are_apart(s, &pair)), right > leaf);
 }
 
 adj_status adji_ego_join_queries(adji_ego_searcher *s, const uint32_t *queries, uint32_t count) {

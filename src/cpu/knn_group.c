@@ -12,7 +12,7 @@
  * In few dimensions all this is tried in one step first, within a limit for each query (cpu/knn_group_pool.c).
  *
  * In many dimensions the search collects nodes of 16 leaves, and queries find the leaves near them
- * (distance/knn_near.h).
+ * (distance/knn_near_body.h).
  *
  * Ties go to the lower id, so a node as far as the k-th neighbour counts only if it holds a lower id. This keeps a
  * million equal points from being visited a million times.
@@ -301,21 +301,6 @@ static bool places_directly(const adji_knn_group *g, const adji_window *window) 
   return window && window->k == g->k && g->right->type == ADJ_F32 && g->join->style.measure->report == ADJI_REPORT_ROOT;
 }
 
-/* The rows of all queries, for k = 1. */
-static void place_nearest(adji_knn_group *g, const adji_window *window, adji_tally *tally) {
-  for (uint32_t q = 0; q < g->query_count; q++) {
-    adji_near_f32 nearest = *(const adji_near_f32 *)(const void *)((const char *)g->lists + q * g->list_stride);
-    if (adji_near_id_f32(nearest) == ADJ_NO_ID) {
-      place_row(g, q, q, window, tally);
-      continue;
-    }
-    uint64_t at = adji_window_at(window, g->rows[q]);
-    window->ids[at] = adji_near_id_f32(nearest);
-    if (window->distances) ((float *)window->distances)[at] = sqrtf(adji_near_sum_f32(nearest));
-    tally->pairs++;
-  }
-}
-
 /* The row of query q from its pool, directly to its place if no value has to be changed. False: the guess was wrong. */
 static bool place_from_pool(adji_knn_group *g, uint32_t q, const adji_window *window, adji_tally *tally) {
   if (!adji_pool_is_right(g, q)) return false;
@@ -385,14 +370,53 @@ static void find_neighbours(adji_knn_group *g, uint64_t leaf, adji_tally *tally)
   for (uint32_t q = 0; q < g->query_count; q++)
     start_list(g, q);
   leaf = near_leaf(g, leaf);
-  bool below = g->search_below && g->right->levels > 1;
-  if (!below || g->k > 1) visit_nearby(g, leaf, tally);
-  if (below) visit_node(g, leaf, tally);
+  visit_nearby(g, leaf, tally);
+  if (g->search_below && g->right->levels > 1) visit_node(g, leaf, tally);
   search(g, tally);
   g->lowest = 0;
 }
 
+/* The row of a query with at most one neighbour. */
+static void place_nearest(const adji_knn_group *g, uint32_t row, float sum, uint32_t id, const adji_window *window) {
+  if (id == ADJ_NO_ID || !places_directly(g, window)) {
+    adji_row_place_padded(window, &g->join->style, row, &id, &sum, id != ADJ_NO_ID);
+    return;
+  }
+  uint64_t at = adji_window_at(window, row);
+  window->ids[at] = id;
+  if (window->distances) ((float *)window->distances)[at] = sqrtf(sum);
+}
+
+/* Fills the rows of a leaf's points for k = 1, all in one call of a kernel. */
+static void fill_nearest(const adji_knn_group *g, uint64_t leaf, const adji_window *window, adji_tally *tally) {
+  const adji_tree *left = g->left, *right = g->right;
+  const uint32_t *rows = left->ids + leaf * left->leaf;
+  adji_nearest task = {.level = right->level, .levels = right->levels, .dim = right->dim};
+  task.coords = right->coords;
+  task.ids = right->ids;
+  task.queries = (const float *)left->coords + leaf * left->dim * left->leaf;
+  task.box = (const float *)adji_chunk_boxes(left, 0, leaf / ADJI_FAN) + leaf % ADJI_FAN;
+  task.count = adji_tree_leaf_count(left, leaf);
+  bool any = false;
+  for (uint32_t i = 0; i < task.count; i++) {
+    bool wanted = !window || adji_window_has(window, rows[i]);
+    task.sums[i] = wanted ? (float)adji_join_limit(g->join, rows[i]) : -1;
+    if (wanted && window) fetch_row(window, rows[i]);
+    any |= wanted;
+  }
+  if (any) tally->candidates += g->find_nearest(&task);
+  for (uint32_t i = 0; i < task.count && any && window; i++) {
+    if (!adji_window_has(window, rows[i])) continue;
+    place_nearest(g, rows[i], task.sums[i], task.found[i], window);
+    tally->pairs += task.found[i] != ADJ_NO_ID;
+  }
+}
+
 void adji_knn_group_fill(adji_knn_group *g, uint64_t leaf, const adji_window *window, adji_tally *tally) {
+  if (g->find_nearest) {
+    fill_nearest(g, leaf, window, tally);
+    return;
+  }
   uint32_t count = adji_tree_leaf_count(g->left, leaf);
   const uint32_t *rows = g->left->ids + leaf * g->left->leaf;
   for (uint32_t i = 0; i < count;) {
@@ -404,10 +428,6 @@ void adji_knn_group_fill(adji_knn_group *g, uint64_t leaf, const adji_window *wi
     find_by_pools(g, leaf, window, tally);
     if (!g->query_count) continue;
     find_neighbours(g, leaf, tally);
-    if (g->k == 1 && g->ordered && places_directly(g, window)) {
-      place_nearest(g, window, tally);
-      continue;
-    }
     for (uint32_t q = 0; q < g->query_count; q++)
       place_row(g, q, q, window, tally);
   }
@@ -532,14 +552,23 @@ static adj_status make_lists(adji_knn_group *g) {
   return ADJ_OK;
 }
 
-/* Whether to search below nodes: see distance/knn_near.h. A million points, k = 8: 30 % longer in two dimensions, 15 %
- * in three, where there are pools as well; 34 % less in six. */
-static bool suits_nodes(const adji_knn_group *g) {
-  enum { LEAST_DIM = 5, NEAREST_LEAST = 2, NEAREST_MOST = 6 };
-  const adji_row_style *style = &g->join->style;
-  if (!g->left || !g->ordered || g->right->leaf != ADJI_LEAF || style->measure->step != ADJI_STEP_L2) return false;
-  if (g->k > 1) return g->right->dim >= LEAST_DIM;
-  return !style->drop_self && g->right->dim >= NEAREST_LEAST && g->right->dim <= NEAREST_MOST;
+/* Whether there are kernels for such leaves, lists and distances. */
+static bool suits_kernels(const adji_knn_group *g) {
+  return g->left && g->ordered && g->right->leaf == ADJI_LEAF && g->join->style.measure->step == ADJI_STEP_L2;
+}
+
+/* Chooses the kernels. Below nodes (distance/knn_near_body.h), a million points, k = 8: 30 % longer in two dimensions,
+ * 15 % in three, where there are pools as well; 34 % less in six. */
+static void choose_kernels(adji_knn_group *g) {
+  enum { BELOW_LEAST = 5, NEAREST_LEAST = 2, NEAREST_MOST = 6 };
+  const char *isa = g->join->ctx->isa;
+  uint32_t dim = g->right->dim;
+  g->search_below = NULL;
+  g->find_nearest = NULL;
+  if (!suits_kernels(g)) return;
+  if (g->k > 1 && dim >= BELOW_LEAST) g->search_below = g->search.typed->knn_near;
+  if (g->k == 1 && !g->join->style.drop_self && dim >= NEAREST_LEAST && dim <= NEAREST_MOST)
+    g->find_nearest = adji_nearest_for(isa, g->right->type);
 }
 
 adj_status adji_knn_group_ask(adji_knn_group *g, const adji_join *join) {
@@ -550,7 +579,7 @@ adj_status adji_knn_group_ask(adji_knn_group *g, const adji_join *join) {
   g->max_queries = g->left ? g->left->leaf : 1;
   if (!g->ordered && g->k > KEYS_AT_ONCE / g->max_queries)
     g->max_queries = g->k < KEYS_AT_ONCE ? KEYS_AT_ONCE / g->k : 1;
-  g->search_below = suits_nodes(g) ? adji_knn_near_for(join->ctx->isa, g->right->type, g->k == 1) : NULL;
+  choose_kernels(g);
   return g->k ? make_lists(g) : ADJ_OK;
 }
 

@@ -58,6 +58,7 @@ typedef struct adji_knn_group {
   adji_leaves leaves;            /* leaves to visit, or nodes */
   uint32_t lowest;               /* their level: 0, or 1 where a kernel searches below nodes */
   adji_knn_near_fn search_below; /* that kernel; NULL: there is none, or it would not pay */
+  adji_nearest_fn find_nearest;  /* for k = 1: a kernel that searches the whole tree; NULL: none */
   uint64_t first_seen, end_seen; /* leaves visited before the search */
   /* The farthest that a neighbour of any of the queries can still be. */
   double reach;

@@ -78,13 +78,13 @@ static double results_of(const adji_range_queue *q, uint64_t i) {
   return 1 + (double)(q->counts[before] > q->counts[after] ? q->counts[before] : q->counts[after]);
 }
 
-adj_status adji_range_queue_fill(adj_ctx *ctx, const adji_range_queue *q, uint64_t each, adji_queue *queue) {
-  adj_status status = adji_queue_init(queue, ctx, q->count / each + 16);
-  for (uint64_t begin = 0; begin < q->count && !status; begin += each) {
-    uint64_t end = begin + each < q->count ? begin + each : q->count;
+adj_status adji_range_queue_fill(adj_ctx *ctx, const adji_range_queue *from, uint64_t each, adji_queue *queue) {
+  adj_status status = adji_queue_init(queue, ctx, from->count / each + 16);
+  for (uint64_t begin = 0; begin < from->count && !status; begin += each) {
+    uint64_t end = begin + each < from->count ? begin + each : from->count;
     adji_batch batch = {(uint32_t)begin, (uint32_t)end, 0};
     for (uint64_t i = begin; i < end; i++)
-      batch.work += results_of(q, i);
+      batch.work += results_of(from, i);
     status = adji_queue_add(queue, batch);
   }
   return status;

@@ -197,6 +197,7 @@ adj_status adji_check_shape(adj_type type, uint32_t dim, uint64_t count) {
 
 static void forget(adj_dataset *set) {
   adji_free(&set->ctx->memory, set->low);
+  adji_free(&set->ctx->memory, set->scale);
   free(set);
 }
 
@@ -214,6 +215,7 @@ adj_status adji_dataset_adopt(adj_ctx *ctx, const adji_dataset_parts *parts, adj
   uint64_t begin = adji_now_ns();
   status = set->low ? check_and_bound(set) : ADJ_E_MEMORY;
   if (status) {
+    set->scale = NULL; /* still the caller's */
     forget(set);
     return status;
   }
@@ -341,6 +343,8 @@ static adj_status convert_parts(const adj_dataset *set, adj_type type, adji_data
   parts->columns = copy_block(ctx, set->columns, set->columns_bytes, "names of columns", &status);
   parts->columns_bytes = set->columns_bytes;
   memcpy(parts->geo, set->geo, sizeof set->geo);
+  parts->scale =
+      copy_block(ctx, set->scale, 2 * (uint64_t)set->dim * sizeof *set->scale, "scale of the points", &status);
   if (type == ADJ_F64) parts->precision = set->precision ? set->precision : set->type == ADJ_F32 ? FLT_MANT_DIG : 0;
   copying job = {.from = set, .to = parts->owner, .type = type};
   return status ? status : adji_loop_slices(ctx, set->count, set->count * set->dim / 65536 + 1, convert_slice, &job);
@@ -361,6 +365,7 @@ adj_status adj_dataset_convert(const adj_dataset *dataset, adj_type type, adj_da
   adji_free(&ctx->memory, parts.label_ends);
   adji_free(&ctx->memory, parts.label_text);
   adji_free(&ctx->memory, parts.columns);
+  adji_free(&ctx->memory, parts.scale);
   return status;
 }
 

@@ -18,6 +18,7 @@ struct adj_dataset {
   const char *data;
   uint64_t row_stride, column_stride; /* bytes; in Fortran order row_stride is the small one */
   double *low, *high;                 /* dim entries each; exact for both types              */
+  double *scale; /* of normalised points: what was 0 and 1 before, dim entries each; NULL: they are as they came */
   /* Labels of the rows (may be NULL): label i is text[ends[i - 1]] .. text[ends[i] - 1]. */
   char *label_text;
   uint64_t *label_ends;

@@ -85,6 +85,7 @@ typedef struct adji_typed_kernels {
   void (*add_leaves)(adji_leaves *leaves, uint32_t dim, uint32_t mask, uint32_t first, const void *boxes,
                      const uint32_t *least_ids);
   adji_knn_tree_fn knn_tree;
+  adji_knn_near_fn knn_near;
   adji_knn_select_fn knn_select;
   adji_locate_fn locate;
 } adji_typed_kernels;

@@ -5,6 +5,7 @@
 #if defined(__x86_64__)
 #include "distance/kernels.h"
 #include "distance/kernels_x86.h"
+#include "distance/knn_near.h"
 
 /* Quarter q of the vector: four coordinates of row first + 4 * q. */
 static inline __m512 four_rows(const float *const *row, uint32_t first, uint32_t j) {
@@ -35,6 +36,7 @@ static inline void load_four_f32(const float *const *row, uint32_t j, __m512 *c)
 #define IDS_(op) _mm512_##op
 #define IDS_LOAD(p) _mm512_loadu_si512(p)
 #define IDS_STORE(p, v) _mm512_storeu_si512(p, v)
+#define KNN_NEAR adji_knn_near_avx512
 #define LIST_HEADER "distance/knn_list_avx512.h"
 #define RANGE_NAME(what) adji_##what##_f32_avx512
 #include "distance/kernels_type.h"

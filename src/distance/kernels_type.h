@@ -22,6 +22,7 @@
  *   COUNTS_ADD(c, a, b)   c, one more where a <= b
  *   LOAD_FOUR(row, j, c)  coordinates j .. j + 3 of LANES rows: c[i] holds coordinate j + i of each
  *   LIST_HEADER           a file with neighbour lists in place of knn_list.h
+ *   KNN_NEAR              a kernel in place of that of knn_near_body.h
  *   TABLE                 the declaration of the table of kernels
  *   RANGE_NAME(what)      the name of the tables `counts` and `lists` of range kernels, which have a file of their own:
  *                         that file defines RANGE_PART, includes the other and has nothing else
@@ -136,6 +137,16 @@ RANGE_TABLE adji_list_fn RANGE_NAME(lists)[ADJI_STEPS] = {ADJI_STEP_LIST(LIST_)}
 #endif
 #include "distance/knn_tree_body.h"
 #undef FIXED_DIMENSIONS
+#ifndef KNN_NEAR
+#define KNN_NEAR PASTE(knn_near_l2, TYPE)
+#ifdef ADJOIN_FEW_INSTANCES
+#define FIXED_DIMENSIONS(X)
+#else
+#define FIXED_DIMENSIONS(X) X(5) X(6)
+#endif
+#include "distance/knn_near_body.h"
+#undef FIXED_DIMENSIONS
+#endif
 #undef STEP_NAME
 #include "distance/rows_body.h"
 
@@ -166,11 +177,13 @@ TABLE = {.count = RANGE_NAME(counts),
          .rows = TYPED(sums_of_list),
          .add_leaves = TYPED(add_leaves),
          .knn_tree = PASTE(knn_tree_l2, TYPE),
+         .knn_near = KNN_NEAR,
          .knn_select = PASTE(knn_select_l2, TYPE),
          .locate = PASTE(locate_l2, TYPE)};
 #endif
 
 #undef RANGE_NAME
+#undef KNN_NEAR
 #undef T
 #undef TYPE
 #undef VEC

@@ -66,7 +66,7 @@ typedef struct adji_knn_task {
   uint64_t best_stride; /* a multiple of 64 */
   double limit;         /* of new lists: the largest sum */
   uint64_t candidates;  /* in, out: candidates compared are added */
-  /* Leaves that were visited before, of one chunk. Only where task->leaves are nodes (knn_near.h). */
+  /* Leaves that were visited before, of one chunk. Only where task->leaves are nodes (knn_near_body.h). */
   uint64_t first_seen, end_seen;
 } adji_knn_task;
 
@@ -109,6 +109,10 @@ typedef void (*adji_locate_fn)(const adji_tree_level *level, uint32_t levels, ui
 /* Writes the list of the first query: the k nearest points of a whole tree by L2, k up to ADJI_KNN_TREE_MOST_K. first:
  * the chunk of leaves to begin with, near the query. task->leaves is not used. */
 typedef void (*adji_knn_tree_fn)(adji_knn_task *task, const adji_tree_level *level, uint32_t levels, uint64_t first);
+
+/* Merges the points below task->leaves, which are nodes of level 1 here, into the lists of all queries, by L2. leaves:
+ * level 0 of the tree, with ADJI_LEAF points a leaf. */
+typedef void (*adji_knn_near_fn)(adji_knn_task *task, const adji_tree_level *leaves);
 
 /* Writes the list of the first query: the k nearest of `count` candidates, k up to ADJI_KNN_MOST_K. Both arrays
  * can be read ADJI_BOX_LANES entries past the last. */

@@ -85,15 +85,15 @@ ADJI_INLINE bool FN(visit_leaf)(const adji_knn_task *task, const T *x, uint32_t 
   return changed;
 }
 
-/* The leaves with these bounds that may hold one of the k nearest: those nearer than the last entry of the list, or
- * equally far with a smaller id. */
-ADJI_INLINE uint32_t FN(near_leaves)(const adji_leaves *leaves, uint32_t first, VEC bound, const TYPED(list) * list,
-                                     const uint32_t wide) {
+/* The boxes with these bounds and smallest ids that may hold one of the k nearest: those nearer than the last entry of
+ * the list, or equally far with a smaller id. */
+ADJI_INLINE uint32_t FN(near_boxes)(const uint32_t *least_ids, VEC bound, const TYPED(list) * list,
+                                    const uint32_t wide) {
   VEC last = TYPED(list_last)(list, wide);
   uint32_t near = V_LE(bound, last), tied = near & V_LE(last, bound);
   for (; tied; tied &= tied - 1) {
     uint32_t lane = (uint32_t)__builtin_ctz(tied);
-    if (leaves->least_ids[first + lane] > TYPED(list_last_id)(list, wide)) near &= ~(UINT32_C(1) << lane);
+    if (least_ids[lane] > TYPED(list_last_id)(list, wide)) near &= ~(UINT32_C(1) << lane);
   }
   return near;
 }
@@ -108,12 +108,12 @@ ADJI_INLINE void FN(knn_query)(adji_knn_task *task, uint32_t q, const uint32_t d
   for (uint32_t i = 0; i < leaves->count; i += LANES) {
     VEC bound = FN(box_bound)(task->measure, x, x, dim, bounds + i, ADJI_LEAF_ROOM);
     uint32_t valid = leaves->count - i < LANES ? (UINT32_C(1) << (leaves->count - i)) - 1 : ~UINT32_C(0);
-    for (uint32_t near = valid & FN(near_leaves)(leaves, i, bound, &list, wide); near;) {
+    for (uint32_t near = valid & FN(near_boxes)(leaves->least_ids + i, bound, &list, wide); near;) {
       uint32_t lane = (uint32_t)__builtin_ctz(near);
       near &= near - 1;
       task->candidates += size;
       if (FN(visit_leaf)(task, x, task->own[q], leaves->number[i + lane], &list, dim, size, wide))
-        near &= FN(near_leaves)(leaves, i, bound, &list, wide);
+        near &= FN(near_boxes)(leaves->least_ids + i, bound, &list, wide);
     }
   }
   TYPED(list_flush)(&list, wide);

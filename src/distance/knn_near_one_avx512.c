@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * The nearest neighbour of each query of a group below some nodes of a kd-tree, for AVX-512, f32 and L2: see
- * knn_near.h. Queries are the lanes, and the points of a leaf come one after the other. The leaves of a node are
- * compared with the box of the queries first, 16 at a time, then one by one with the queries. Exactness is that of
+ * The nearest point of a kd-tree to each query of a leaf, for AVX-512, f32 and L2: see knn_near.h. Queries are the
+ * lanes, and the points of a leaf come one after the other. The search begins with the leaf nearest to the middle of
+ * the queries and goes upwards from there, so that nodes far away are compared with a small reach. 16 nodes are
+ * compared with the box of the queries at once, and leaves near it one by one with the queries. Exactness is that of
  * knn_body.h.
  */
 #include "distance/knn_near.h"
 
 #if defined(__x86_64__)
-#include <math.h>
+#include <float.h>
 
 #include "distance/knn_boxes_avx512.h"
 
@@ -16,42 +17,32 @@ enum { LANES = 16, MOST_DIM = 6 };
 
 typedef struct lanes {
   __m512 x[MOST_DIM];
-  float low[MOST_DIM], high[MOST_DIM]; /* the box of the queries */
-  __m512 best;                         /* sums, and their ids */
+  __m512 low[MOST_DIM], high[MOST_DIM]; /* the box of the queries, in all lanes */
+  __m512 best;                          /* sums, and their ids */
   __m512i kept;
-  float reach; /* the largest of best */
+  /* The largest of best, and the largest id that a lane has at this distance. */
+  __m512 reach;
+  __m512i reach_id;
 } lanes;
 
-/* Lanes without a query repeat the first one, and nothing comes before -1. */
-ADJI_INLINE void open_lanes(const adji_knn_task *task, uint32_t first, uint32_t many, lanes *q, const uint32_t dim) {
-  float x[MOST_DIM][LANES], sums[LANES];
-  uint32_t ids[LANES];
-  for (uint32_t i = 0; i < LANES; i++) {
-    uint32_t from = first + (i < many ? i : 0);
-    const adji_near_f32 *so_far = (const void *)((const char *)task->best + from * task->best_stride);
-    sums[i] = i < many ? adji_near_sum_f32(*so_far) : -1;
-    ids[i] = adji_near_id_f32(*so_far);
-    for (uint32_t j = 0; j < dim; j++)
-      x[j][i] = ((const float *)task->queries)[(uint64_t)from * dim + j];
-  }
-  for (uint32_t j = 0; j < dim; j++) {
-    q->x[j] = _mm512_loadu_ps(x[j]);
-    q->low[j] = _mm512_reduce_min_ps(q->x[j]);
-    q->high[j] = _mm512_reduce_max_ps(q->x[j]);
-  }
-  q->best = _mm512_loadu_ps(sums);
-  q->kept = _mm512_loadu_si512(ids);
-  q->reach = _mm512_reduce_max_ps(q->best);
+ADJI_INLINE void measure_reach(lanes *q) {
+  q->reach = _mm512_set1_ps(_mm512_reduce_max_ps(q->best));
+  __mmask16 farthest = _mm512_cmp_ps_mask(q->best, q->reach, _CMP_EQ_OQ);
+  q->reach_id = _mm512_set1_epi32((int)_mm512_mask_reduce_max_epu32(farthest, q->kept));
 }
 
-static void close_lanes(const adji_knn_task *task, uint32_t first, uint32_t many, const lanes *q) {
-  float sums[LANES];
-  uint32_t ids[LANES];
-  _mm512_storeu_ps(sums, q->best);
-  _mm512_storeu_si512(ids, q->kept);
-  for (uint32_t i = 0; i < many; i++)
-    *(adji_near_f32 *)(void *)((char *)task->best + (first + i) * task->best_stride) =
-        adji_near_make_f32(sums[i], ids[i]);
+/* Lanes without a query repeat the first one, and nothing comes before -1. */
+ADJI_INLINE void open_lanes(const adji_nearest *task, lanes *q, const uint32_t dim) {
+  const __mmask16 queries = first_lanes(task->count);
+  for (uint32_t j = 0; j < dim; j++) {
+    const float *x = (const float *)task->queries + (uint64_t)j * LANES;
+    const float *box = (const float *)task->box + (uint64_t)2 * j * ADJI_FAN;
+    q->x[j] = _mm512_mask_loadu_ps(_mm512_set1_ps(x[0]), queries, x);
+    q->low[j] = _mm512_set1_ps(box[0]);
+    q->high[j] = _mm512_set1_ps(box[ADJI_FAN]);
+  }
+  q->best = _mm512_mask_loadu_ps(_mm512_set1_ps(-1), queries, task->sums);
+  q->kept = _mm512_maskz_set1_epi32(queries, (int)ADJ_NO_ID);
 }
 
 /* Where (s, id) comes before (best, kept). */
@@ -60,24 +51,30 @@ ADJI_INLINE __mmask16 before(__m512 s, __m512i id, const lanes *q) {
   return tied | _mm512_cmp_ps_mask(s, q->best, _CMP_LT_OQ);
 }
 
-/* The boxes of a node's leaves that are within reach of the box of the queries. */
-ADJI_INLINE uint32_t near_leaves(const adji_tree_level *leaves, uint64_t node, const lanes *q, const uint32_t dim) {
-  const float *at = (const float *)leaves->bounds + node * ADJI_FAN * 2 * dim;
+ADJI_INLINE const float *boxes_of(const adji_tree_level *level, uint64_t chunk, const uint32_t dim) {
+  return (const float *)level->bounds + chunk * 2 * ADJI_FAN * dim;
+}
+
+/* The nodes of a chunk that are within reach of the box of the queries. Nodes that pad the last chunk are infinitely
+ * far. */
+ADJI_INLINE uint32_t near_nodes(const adji_tree_level *level, uint64_t chunk, const lanes *q, const uint32_t dim) {
+  const float *at = boxes_of(level, chunk, dim);
   __m512 s = _mm512_setzero_ps();
   for (uint32_t j = 0; j < dim; j++, at += (size_t)2 * ADJI_FAN) {
-    __m512 under = _mm512_sub_ps(_mm512_set1_ps(q->low[j]), _mm512_loadu_ps(at + ADJI_FAN));
-    __m512 over = _mm512_sub_ps(_mm512_loadu_ps(at), _mm512_set1_ps(q->high[j]));
+    __m512 under = _mm512_sub_ps(q->low[j], _mm512_loadu_ps(at + ADJI_FAN));
+    __m512 over = _mm512_sub_ps(_mm512_loadu_ps(at), q->high[j]);
     __m512 gap = _mm512_max_ps(_mm512_max_ps(under, over), _mm512_setzero_ps());
     s = _mm512_fmadd_ps(gap, gap, s);
   }
-  uint64_t rest = leaves->count - node * ADJI_FAN;
-  return first_lanes(rest < ADJI_FAN ? (uint32_t)rest : ADJI_FAN) &
-         _mm512_cmp_ps_mask(s, _mm512_set1_ps(q->reach), _CMP_LE_OQ);
+  __mmask16 tied = _mm512_cmp_ps_mask(s, q->reach, _CMP_EQ_OQ);
+  if (tied)
+    tied = _mm512_mask_cmplt_epu32_mask(tied, _mm512_loadu_si512(level->least_ids + chunk * ADJI_FAN), q->reach_id);
+  return tied | _mm512_cmp_ps_mask(s, q->reach, _CMP_LT_OQ);
 }
 
 /* Whether a leaf may hold a neighbour of some query. */
 ADJI_INLINE bool is_near(const adji_tree_level *leaves, uint64_t leaf, const lanes *q, const uint32_t dim) {
-  const float *at = (const float *)leaves->bounds + leaf / ADJI_FAN * ADJI_FAN * 2 * dim + leaf % ADJI_FAN;
+  const float *at = boxes_of(leaves, leaf / ADJI_FAN, dim) + leaf % ADJI_FAN;
   __m512 s = _mm512_setzero_ps();
   for (uint32_t j = 0; j < dim; j++, at += (size_t)2 * ADJI_FAN) {
     __m512 inside = _mm512_min_ps(_mm512_max_ps(q->x[j], _mm512_set1_ps(at[0])), _mm512_set1_ps(at[ADJI_FAN]));
@@ -97,7 +94,7 @@ ADJI_INLINE __m512 sum_with(const float *coords, uint32_t p, const lanes *q, con
 }
 
 /* The ids of a leaf ascend, so the first of equally near points is kept. No branch depends on what is found. */
-ADJI_INLINE void visit(const adji_knn_task *task, uint64_t leaf, lanes *q, const uint32_t dim) {
+ADJI_INLINE void visit(const adji_nearest *task, uint64_t leaf, lanes *q, const uint32_t dim) {
   const float *coords = (const float *)task->coords + leaf * ADJI_LEAF * dim;
   const uint32_t *ids = task->ids + leaf * ADJI_LEAF;
   uint32_t count = ADJI_LEAF;
@@ -115,66 +112,92 @@ ADJI_INLINE void visit(const adji_knn_task *task, uint64_t leaf, lanes *q, const
   q->kept = _mm512_mask_mov_epi32(q->kept, better, kept);
 }
 
-/* The leaf of a node that is nearest to the middle of the queries' box. It makes a first bound. */
-ADJI_INLINE uint32_t middle_leaf(const adji_tree_level *leaves, uint64_t node, const lanes *q, const uint32_t dim) {
+/* The leaf nearest to the middle of the queries' box: from the root, the nearest node of each level. */
+ADJI_INLINE uint64_t first_leaf(const adji_nearest *task, const lanes *q, const uint32_t dim) {
   float middle[MOST_DIM];
   for (uint32_t j = 0; j < dim; j++)
-    middle[j] = q->low[j] / 2 + q->high[j] / 2;
-  __m512 s = bound_boxes(middle, (const float *)leaves->bounds + node * ADJI_FAN * 2 * dim, ADJI_FAN, dim);
-  uint32_t nearest = _mm512_cmp_ps_mask(s, _mm512_set1_ps(_mm512_reduce_min_ps(s)), _CMP_EQ_OQ);
-  return (uint32_t)__builtin_ctz(nearest | 1u << (ADJI_FAN - 1)) % ADJI_FAN;
+    middle[j] = _mm512_cvtss_f32(q->low[j]) / 2 + _mm512_cvtss_f32(q->high[j]) / 2;
+  uint64_t node = 0;
+  for (uint32_t level = task->levels; level--;) {
+    __m512 s = bound_boxes(middle, boxes_of(&task->level[level], node, dim), ADJI_FAN, dim);
+    s = _mm512_min_ps(s, _mm512_set1_ps(FLT_MAX)); /* sums may overflow */
+    uint64_t rest = task->level[level].count - node * ADJI_FAN;
+    __mmask16 nodes = first_lanes(rest < ADJI_FAN ? (uint32_t)rest : ADJI_FAN);
+    uint32_t nearest =
+        _mm512_mask_cmp_ps_mask(nodes, s, _mm512_set1_ps(_mm512_mask_reduce_min_ps(nodes, s)), _CMP_EQ_OQ);
+    node = node * ADJI_FAN + (uint32_t)__builtin_ctz(nearest);
+  }
+  return node;
 }
 
-ADJI_INLINE uint64_t search_node(const adji_knn_task *task, const adji_tree_level *leaves, uint64_t node, lanes *q,
-                                 const uint32_t dim) {
-  uint32_t near = near_leaves(leaves, node, q, dim), visited = 0;
-  if (isinf(q->reach)) {
-    uint32_t first = middle_leaf(leaves, node, q, dim);
-    if (near >> first & 1) {
-      visit(task, node * ADJI_FAN + first, q, dim);
-      q->reach = _mm512_reduce_max_ps(q->best);
-      near = near_leaves(leaves, node, q, dim) & ~(1u << first);
-      visited++;
-    }
-  }
+/* Visits the leaves of a chunk. Returns how many. */
+ADJI_INLINE uint32_t visit_near(const adji_nearest *task, uint64_t chunk, uint32_t near, lanes *q, const uint32_t dim) {
+  uint32_t visited = 0;
   for (; near; near &= near - 1) {
-    uint64_t leaf = node * ADJI_FAN + (uint32_t)__builtin_ctz(near);
-    if (!is_near(leaves, leaf, q, dim)) continue;
+    uint64_t leaf = chunk * ADJI_FAN + (uint32_t)__builtin_ctz(near);
+    if (!is_near(task->level, leaf, q, dim)) continue;
     visit(task, leaf, q, dim);
     visited++;
   }
-  q->reach = _mm512_reduce_max_ps(q->best);
+  if (visited) measure_reach(q);
   return visited;
 }
 
-ADJI_INLINE void search(adji_knn_task *task, const adji_tree_level *leaves, const uint32_t dim) {
-  for (uint32_t first = 0; first < task->query_count; first += LANES) {
-    uint32_t many = task->query_count - first < LANES ? task->query_count - first : LANES;
-    lanes q;
-    open_lanes(task, first, many, &q, dim);
-    for (uint32_t i = 0; i < task->leaves->count; i++)
-      task->candidates += (uint64_t)many * ADJI_LEAF * search_node(task, leaves, task->leaves->number[i], &q, dim);
-    close_lanes(task, first, many, &q);
+/* Searches the nodes `near` of a chunk of level `level`. */
+ADJI_INLINE uint64_t search_nodes(const adji_nearest *task, uint32_t level, uint64_t chunk, uint32_t near, lanes *q,
+                                  const uint32_t dim) {
+  struct {
+    uint64_t chunk;
+    uint32_t near;
+  } stack[ADJI_TREE_LEVELS];
+  uint64_t visited = 0;
+  uint32_t at = level;
+  stack[at].chunk = chunk;
+  stack[at].near = near;
+  for (;;) {
+    if (!at) {
+      visited += visit_near(task, stack[0].chunk, stack[0].near, q, dim);
+      stack[0].near = 0;
+    }
+    while (at <= level && !stack[at].near)
+      at++;
+    if (at > level) return visited;
+    uint64_t node = stack[at].chunk * ADJI_FAN + (uint32_t)__builtin_ctz(stack[at].near);
+    stack[at].near &= stack[at].near - 1;
+    at--;
+    stack[at].chunk = node;
+    stack[at].near = near_nodes(&task->level[at], node, q, dim);
   }
 }
 
-void adji_knn_near_one_avx512(adji_knn_task *task, const adji_tree_level *leaves) {
+ADJI_INLINE uint64_t search(adji_nearest *task, const uint32_t dim) {
+  lanes q;
+  open_lanes(task, &q, dim);
+  uint64_t node = first_leaf(task, &q, dim), visited = 1;
+  visit(task, node, &q, dim);
+  measure_reach(&q);
+  for (uint32_t level = 0; level < task->levels; level++, node /= ADJI_FAN) {
+    uint64_t chunk = node / ADJI_FAN;
+    uint32_t near = near_nodes(&task->level[level], chunk, &q, dim) & ~(1u << node % ADJI_FAN);
+    if (near) visited += search_nodes(task, level, chunk, near, &q, dim);
+  }
+  _mm512_storeu_ps(task->sums, q.best);
+  _mm512_storeu_si512(task->found, q.kept);
+  return visited * ADJI_LEAF * task->count;
+}
+
+uint64_t adji_nearest_avx512(adji_nearest *task) {
   switch (task->dim) {
     case 2:
-      search(task, leaves, 2);
-      break;
+      return search(task, 2);
     case 3:
-      search(task, leaves, 3);
-      break;
+      return search(task, 3);
     case 4:
-      search(task, leaves, 4);
-      break;
+      return search(task, 4);
     case 5:
-      search(task, leaves, 5);
-      break;
-    case 6:
-      search(task, leaves, 6);
-      break;
+      return search(task, 5);
+    default:
+      return search(task, MOST_DIM);
   }
 }
 #endif

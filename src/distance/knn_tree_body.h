@@ -73,20 +73,21 @@ typedef struct FN(tree) {
   adji_knn_task *task;
   const adji_tree_level *level;
   const T *x;
+  uint32_t up, levels; /* the level whose siblings are searched, of how many */
+  uint64_t done;       /* the node below it that is done with */
   uint32_t depth; /* of the stack of nodes to visit */
   FN(node) stack[ADJI_TREE_LEVELS * ADJI_FAN];
 } FN(tree);
 
-/* Visits the leaves of a chunk, except those in `seen`. */
-ADJI_INLINE void FN(visit_chunk)(const FN(tree) * tree, const FN(chunk) * chunk, uint64_t number, uint32_t seen,
-                                 TYPED(list) * list, const uint32_t dim, const uint32_t wide) {
+/* Visits leaves of a chunk, a bit for each. Unless `all` are wanted, leaves are dropped as the list improves. */
+ADJI_INLINE void FN(visit_leaves)(const FN(tree) * tree, const FN(chunk) * chunk, uint64_t number, uint32_t near,
+                                  bool all, TYPED(list) * list, const uint32_t dim, const uint32_t wide) {
   adji_knn_task *task = tree->task;
-  uint32_t near = FN(near_nodes)(chunk, list, wide) & ~seen;
   while (near) {
     uint32_t i = (uint32_t)__builtin_ctz(near);
     near &= near - 1;
     task->candidates += task->leaf;
-    if (FN(visit_leaf)(task, tree->x, task->own[0], number * ADJI_FAN + i, list, dim, task->leaf, wide))
+    if (FN(visit_leaf)(task, tree->x, task->own[0], number * ADJI_FAN + i, list, dim, task->leaf, wide) && !all)
       near &= FN(near_nodes)(chunk, list, wide);
   }
   TYPED(list_flush)(list, wide);
@@ -103,50 +104,59 @@ ADJI_INLINE void FN(push_nodes)(FN(tree) * tree, uint32_t level, uint64_t number
   }
 }
 
-/* Visits `many` leaves around one, enough for k neighbours. Returns their bits in the chunk. */
-ADJI_INLINE uint32_t FN(visit_first)(const FN(tree) * tree, uint64_t leaf, TYPED(list) * list, const uint32_t dim,
-                                     const uint32_t wide) {
-  adji_knn_task *task = tree->task;
-  uint64_t many = 1;
+/* The leaves around one of a chunk, a bit for each: enough for k neighbours. */
+ADJI_INLINE uint32_t FN(first_leaves)(const adji_knn_task *task, uint32_t leaf) {
+  uint32_t many = 1;
   while (many * task->leaf < task->k + (uint64_t)task->k / 2 && many < ADJI_FAN)
     many *= 2;
-  uint64_t first = leaf / many * many, end = first + many;
-  if (end > tree->level->count) end = tree->level->count;
-  for (uint64_t l = first; l < end; l++)
-    FN(visit_leaf)(task, tree->x, task->own[0], l, list, dim, task->leaf, wide);
-  TYPED(list_flush)(list, wide);
-  task->candidates += (end - first) * task->leaf;
-  return ((UINT32_C(1) << many) - 1) << first % ADJI_FAN;
+  return ((UINT32_C(1) << many) - 1) << leaf / many * many;
 }
 
-/* From the leaf upwards: at each level the siblings of the node that is done with are searched. So bounds are tight
- * before nodes farther away are looked at. */
+/* The next chunk of leaves to visit; false: none. From the leaf upwards: at each level the siblings of the node that is
+ * done with are searched. So bounds are tight before nodes farther away are looked at. */
+ADJI_INLINE bool FN(next_chunk)(FN(tree) * tree, const TYPED(list) * list, const uint32_t dim, const uint32_t wide,
+                                uint64_t *number) {
+  for (;;) {
+    if (tree->depth) {
+      FN(node) top = tree->stack[--tree->depth];
+      if (!(V_LE(V_SET1(top.bound), TYPED(list_last)(list, wide)) & 1)) continue;
+      *number = top.number;
+      if (top.level == 1) return true;
+      FN(push_nodes)(tree, top.level - 1, top.number, 0, list, dim, wide);
+    } else {
+      if (++tree->up >= tree->levels) return false;
+      uint32_t seen = UINT32_C(1) << tree->done % ADJI_FAN;
+      tree->done /= ADJI_FAN;
+      FN(push_nodes)(tree, tree->up, tree->done, seen, list, dim, wide);
+    }
+  }
+}
+
+/* There is one place where leaves are visited, since what a list does with them takes longest to compile. */
 ADJI_INLINE void FN(knn_tree_dim)(adji_knn_task *task, const adji_tree_level *level, uint32_t levels, uint64_t first,
                                   const uint32_t dim, const uint32_t wide) {
   FN(tree) tree;
   tree.task = task;
   tree.level = level;
   tree.x = task->queries;
+  tree.up = 0;
+  tree.levels = levels;
+  tree.done = first;
   tree.depth = 0;
   TYPED(list) list;
   TYPED(list_room) room;
   TYPED(list_start)(&list, &room, task, wide);
   FN(chunk) chunk;
   FN(open_chunk)(level, first, tree.x, dim, &chunk);
-  uint32_t seen = FN(visit_first)(&tree, first * ADJI_FAN + FN(nearest_node)(&chunk), &list, dim, wide);
-  FN(visit_chunk)(&tree, &chunk, first, seen, &list, dim, wide);
-  for (uint32_t up = 1; up < levels; up++, first /= ADJI_FAN) {
-    FN(push_nodes)(&tree, up, first / ADJI_FAN, UINT32_C(1) << first % ADJI_FAN, &list, dim, wide);
-    while (tree.depth) {
-      FN(node) top = tree.stack[--tree.depth];
-      if (!(V_LE(V_SET1(top.bound), TYPED(list_last)(&list, wide)) & 1)) continue;
-      if (top.level > 1) {
-        FN(push_nodes)(&tree, top.level - 1, top.number, 0, &list, dim, wide);
-        continue;
-      }
-      FN(open_chunk)(level, top.number, tree.x, dim, &chunk);
-      FN(visit_chunk)(&tree, &chunk, top.number, 0, &list, dim, wide);
+  uint32_t seen = FN(first_leaves)(task, FN(nearest_node)(&chunk)), near = seen & chunk.valid;
+  for (bool all = true;; all = false) {
+    FN(visit_leaves)(&tree, &chunk, first, near, all, &list, dim, wide);
+    if (!all) {
+      seen = 0;
+      if (!FN(next_chunk)(&tree, &list, dim, wide, &first)) break;
+      FN(open_chunk)(level, first, tree.x, dim, &chunk);
     }
+    near = FN(near_nodes)(&chunk, &list, wide) & ~seen;
   }
   TYPED(list_close)(&list, wide);
 }

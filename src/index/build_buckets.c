@@ -63,7 +63,7 @@ static bool plain_is_even(const buckets *k, const uint32_t *bins, uint64_t bin_b
     uint64_t many = 0;
     for (uint64_t j = 0; j < each; j++)
       many += bins[i * each + j];
-    if (many > UNEVEN * BIN_SAMPLE && many > UNEVEN * (sampled >> k->bits)) return false;
+    if (many > UNEVEN * (sampled >> k->bits)) return false;
   }
   return true;
 }

@@ -125,7 +125,7 @@ static adj_status lay_out(adji_ego_order *order, const adj_dataset *left, const 
 void adji_ego_order_clear(adji_ego_order *order) {
   if (!order->ctx) return;
   adji_memory *memory = &order->ctx->memory;
-  for (uint32_t a = 0; a < order->axis_count; a++)
+  for (uint32_t a = 0; order->axes && a < order->axis_count; a++)
     adji_free(memory, order->axes[a].breaks);
   adji_free(memory, order->axes);
   adji_free(memory, order->dims);

@@ -13,9 +13,9 @@
 
 #include "index/tree_split.h"
 
-/* SPARE: values that collect() may write past those it takes. SPREAD_SAMPLE: points that choose the dimension of a
- * cut. FEWEST_SHARED: smallest piece that all threads cut together. */
-enum { SLICE = 1 << 14, SPARE = 16, SPREAD_SAMPLE = 128, FEWEST_SHARED = 1 << 16 };
+/* SPARE: values that collect() may write past those it takes. FEWEST_SHARED: smallest piece that all threads cut
+ * together. */
+enum { SLICE = 1 << 14, SPARE = 16, FEWEST_SHARED = 1 << 16 };
 
 typedef struct piece {
   uint64_t begin, end; /* leaves */
@@ -34,7 +34,8 @@ typedef struct build {
   uint64_t piece_count;
   /* The large piece that all threads are cutting. */
   adji_split_job job;
-  double low, high; /* of its bracket */
+  adji_split_values values; /* along its axis */
+  double low, high;         /* of its bracket */
   uint64_t *slice_below, *slice_equal;
 } build;
 
@@ -89,32 +90,6 @@ static adj_status load_slice(void *user, uint64_t slice, uint32_t lane) {
 
 /* ---- Cutting --------------------------------------------------------------------------------- */
 
-static const char *column(const build *b, const adji_columns *from, uint32_t dim) {
-  return (const char *)from->coords + dim * from->stride * b->size;
-}
-
-/* The dimension with the widest spread, judged by a sample. */
-static uint32_t widest(const build *b, const adji_columns *from, uint64_t count, void *scratch) {
-  uint64_t step = count / SPREAD_SAMPLE + 1, taken = (count + step - 1) / step;
-  double most = -1;
-  uint32_t best = 0;
-  for (uint32_t j = 0; j < b->tree->dim; j++) {
-    double low, high;
-    const char *x = column(b, from, j);
-    if (step > 1) {
-      for (uint64_t i = 0; i < taken; i++)
-        adji_copy_value(scratch, i, x, i * step, b->size);
-      x = scratch;
-    }
-    b->kernels->range(x, taken, &low, &high);
-    if (high - low > most) {
-      most = high - low;
-      best = j;
-    }
-  }
-  return best;
-}
-
 /* Halves a piece: the left half gets the largest power of two of leaves that is less than all. */
 static void halve(piece p, piece *left, piece *right) {
   uint64_t half = 1;
@@ -124,17 +99,15 @@ static void halve(piece p, piece *left, piece *right) {
   *right = (piece){p.begin + half, p.end, !p.in_tree};
 }
 
-/* Fills in a job, except for the value to split at. */
-static adji_split_job open_job(const build *b, piece p, piece left, piece right, void *scratch) {
+/* Fills in a job, except for the value to split at, and the values along its axis. */
+static adji_split_job open_job(const build *b, piece p, piece left, piece right, adji_split_values *values) {
   adji_split_job job = {.from = columns_of(b, p, p.in_tree), .dim = b->tree->dim, .end = piece_points(b, p)};
   job.left = columns_of(b, left, left.in_tree);
   job.right = columns_of(b, right, right.in_tree);
-  job.axis = widest(b, &job.from, job.end, scratch);
+  *values = (adji_split_values){.kernels = b->kernels, .type = b->tree->type, .count = job.end};
+  job.axis = b->kernels->widest(&job.from, job.dim, job.end, &values->low, &values->high);
+  values->x = (const char *)job.from.coords + job.axis * job.from.stride * b->size;
   return job;
-}
-
-static adji_split_values job_values(const build *b, const adji_split_job *job) {
-  return (adji_split_values){b->kernels, b->tree->type, column(b, &job->from, job->axis), job->end};
 }
 
 static void set_split(adji_split_job *job, uint64_t rank, adji_split_point point) {
@@ -185,9 +158,9 @@ static void cut_down(const build *b, piece p, void *scratch) {
   while (p.end - p.begin > 1) {
     piece left, right;
     halve(p, &left, &right);
-    adji_split_job job = open_job(b, p, left, right, scratch);
+    adji_split_values values;
+    adji_split_job job = open_job(b, p, left, right, &values);
     uint64_t rank = piece_points(b, left);
-    adji_split_values values = job_values(b, &job);
     set_split(&job, rank, adji_find_split(&values, rank, scratch));
     b->kernels->split(&job);
     cut_down(b, right, scratch);
@@ -222,29 +195,9 @@ static adj_status collect_slice(void *user, uint64_t slice, uint32_t lane) {
   job_slice(b, slice, &begin, &end);
   b->slice_below[slice] = 0;
   b->slice_equal[slice] =
-      b->kernels->collect((const char *)job_values(b, &b->job).x + begin * b->size, end - begin, b->low, b->high,
+      b->kernels->collect((const char *)b->values.x + begin * b->size, end - begin, b->low, b->high,
                           (char *)b->room->scratch + slice * (SLICE + SPARE) * b->size, &b->slice_below[slice]);
   return ADJ_OK;
-}
-
-/* adji_find_split() with all threads. */
-static adj_status find_split_parallel(build *b, uint64_t slices, uint64_t rank) {
-  adji_split_job *job = &b->job;
-  char *scratch = b->room->scratch;
-  adji_split_values values = job_values(b, job);
-  if (!adji_bracket(&values, rank, scratch, &b->low, &b->high)) {
-    set_split(job, rank, adji_find_split(&values, rank, scratch));
-    return ADJ_OK;
-  }
-  adj_status status = adji_loop(b->ctx, slices, collect_slice, b);
-  adji_bracketed in = {0};
-  for (uint64_t s = 0; s < slices && !status; s++) {
-    memmove(scratch + in.taken * b->size, scratch + s * (SLICE + SPARE) * b->size, b->slice_equal[s] * b->size);
-    in.taken += b->slice_equal[s];
-    in.below += b->slice_below[s];
-  }
-  if (!status) set_split(job, rank, adji_find_split_between(&values, rank, in, scratch));
-  return status;
 }
 
 static adj_status count_slice(void *user, uint64_t slice, uint32_t lane) {
@@ -252,9 +205,45 @@ static adj_status count_slice(void *user, uint64_t slice, uint32_t lane) {
   const build *b = user;
   uint64_t begin, end, not_above;
   job_slice(b, slice, &begin, &end);
-  b->kernels->count((const char *)job_values(b, &b->job).x + begin * b->size, end - begin, b->job.value,
-                    &b->slice_below[slice], &not_above);
+  b->kernels->count((const char *)b->values.x + begin * b->size, end - begin, b->job.value, &b->slice_below[slice],
+                    &not_above);
   b->slice_equal[slice] = not_above - b->slice_below[slice];
+  return ADJ_OK;
+}
+
+/* The same, where collect_slice() has counted what is below the bracket: the values in it are left, and they are few.
+ */
+static void count_collected(build *b, uint64_t slices) {
+  const char *from = b->room->scratch;
+  for (uint64_t s = 0; s < slices; s++) {
+    uint64_t taken = b->slice_equal[s], below, not_above;
+    b->kernels->count(from, taken, b->job.value, &below, &not_above);
+    b->slice_below[s] += below;
+    b->slice_equal[s] = not_above - below;
+    from += taken * b->size;
+  }
+}
+
+/* adji_find_split() with all threads. Each slice knows then how many of its values are below the one found, and how
+ * many are equal to it. */
+static adj_status find_split_parallel(build *b, uint64_t slices, uint64_t rank) {
+  adji_split_job *job = &b->job;
+  char *scratch = b->room->scratch;
+  if (!adji_bracket(&b->values, rank, scratch, &b->low, &b->high)) {
+    set_split(job, rank, adji_find_split(&b->values, rank, scratch));
+    return adji_loop(b->ctx, slices, count_slice, b);
+  }
+  adj_status status = adji_loop(b->ctx, slices, collect_slice, b);
+  if (status) return status;
+  adji_bracketed in = {0};
+  for (uint64_t s = 0; s < slices; s++) {
+    memmove(scratch + in.taken * b->size, scratch + s * (SLICE + SPARE) * b->size, b->slice_equal[s] * b->size);
+    in.taken += b->slice_equal[s];
+    in.below += b->slice_below[s];
+  }
+  set_split(job, rank, adji_find_split_between(&b->values, rank, in, scratch));
+  if (job->value < b->low || job->value > b->high) return adji_loop(b->ctx, slices, count_slice, b);
+  count_collected(b, slices);
   return ADJ_OK;
 }
 
@@ -283,10 +272,9 @@ static void place_slices(build *b, uint64_t slices) {
 }
 
 static adj_status cut_parallel(build *b, piece p, piece left, piece right) {
-  b->job = open_job(b, p, left, right, b->room->scratch);
+  b->job = open_job(b, p, left, right, &b->values);
   uint64_t slices = (b->job.end + SLICE - 1) / SLICE;
   adj_status status = find_split_parallel(b, slices, piece_points(b, left));
-  if (!status) status = adji_loop(b->ctx, slices, count_slice, b);
   if (status) return status;
   place_slices(b, slices);
   return adji_loop(b->ctx, slices, move_slice, b);

@@ -21,6 +21,28 @@
     *high = (double)most;                                                                                         \
   }                                                                                                               \
                                                                                                                   \
+  static uint32_t widest_##T(const adji_columns *from, uint32_t dim, uint64_t count, double *low, double *high) { \
+    uint64_t step = adji_stretch_step(count);                                                                     \
+    uint32_t best = 0;                                                                                            \
+    T most = -1;                                                                                                  \
+    for (uint32_t j = 0; j < dim; j++) {                                                                          \
+      const T *x = (const T *)from->coords + j * from->stride;                                                    \
+      T least = x[0], largest = x[0];                                                                             \
+      for (uint64_t i = 0; i + ADJI_STRETCH <= count; i += step) {                                                \
+        for (uint32_t lane = 0; lane < ADJI_STRETCH; lane++) {                                                    \
+          least = x[i + lane] < least ? x[i + lane] : least;                                                      \
+          largest = x[i + lane] > largest ? x[i + lane] : largest;                                                \
+        }                                                                                                         \
+      }                                                                                                           \
+      if (!(largest - least > most)) continue;                                                                    \
+      most = largest - least;                                                                                     \
+      best = j;                                                                                                   \
+      *low = (double)least;                                                                                       \
+      *high = (double)largest;                                                                                    \
+    }                                                                                                             \
+    return best;                                                                                                  \
+  }                                                                                                               \
+                                                                                                                  \
   static void count_##T(const void *values, uint64_t count, double value, uint64_t *below, uint64_t *not_above) { \
     const T *x = values, v = (T)value;                                                                            \
     uint64_t less = 0, same = 0;                                                                                  \
@@ -60,7 +82,7 @@
     }                                                                                                             \
   }                                                                                                               \
                                                                                                                   \
-  static const adji_split_kernels plain_##T = {range_##T, count_##T, collect_##T, split_##T, NULL};
+  static const adji_split_kernels plain_##T = {range_##T, count_##T, collect_##T, split_##T, widest_##T, NULL};
 SPLIT(float)
 SPLIT(double)
 
@@ -158,8 +180,8 @@ static adji_split_point split_few(const adji_split_values *v, uint64_t rank) {
  * the wanted value is among them. */
 static bool guess_bracket(const adji_split_values *v, uint64_t rank, double *low, double *high) {
   if (!v->kernels->pick) return false;
-  double least, most, share = (double)rank / (double)v->count, slack = 0.8 / sqrt((double)v->count);
-  v->kernels->range(v->x, v->count, &least, &most);
+  double least = v->low, most = v->high, share = (double)rank / (double)v->count, slack = 0.8 / sqrt((double)v->count);
+  if (least > most) v->kernels->range(v->x, v->count, &least, &most);
   *low = least + (most - least) * fmax(share - slack, 0);
   *high = least + (most - least) * fmin(share + slack, 1);
   if (v->type == ADJ_F32) {
@@ -179,7 +201,7 @@ bool adji_bracket(const adji_split_values *v, uint64_t rank, void *scratch, doub
   double at = (double)rank / (double)v->count * ADJI_BRACKET;
   double slack = 1.6 * sqrt(ADJI_BRACKET); /* more than three standard errors */
   uint64_t under = (uint64_t)fmax(at - slack, 0), over = (uint64_t)fmin(at + slack, ADJI_BRACKET);
-  const adji_split_values sample = {v->kernels, v->type, scratch, ADJI_BRACKET};
+  const adji_split_values sample = {v->kernels, v->type, scratch, ADJI_BRACKET, 1, 0};
   *low = split_by_counting(&sample, under).value;
   *high = split_by_counting(&sample, over).value;
   return true;
@@ -188,7 +210,7 @@ bool adji_bracket(const adji_split_values *v, uint64_t rank, void *scratch, doub
 adji_split_point adji_find_split_between(const adji_split_values *v, uint64_t rank, adji_bracketed in, void *scratch) {
   if (rank < in.below || rank > in.below + in.taken || !in.taken || in.taken > v->count / 2)
     return split_by_counting(v, rank); /* the sample misled, or there are many equal values */
-  const adji_split_values between = {v->kernels, v->type, scratch, in.taken};
+  const adji_split_values between = {v->kernels, v->type, scratch, in.taken, 1, 0};
   char *rest = (char *)scratch + (in.taken + 16) * adji_type_size(v->type);
   adji_split_point found = adji_find_split(&between, rank - in.below, rest);
   found.below += in.below;

@@ -42,11 +42,19 @@ typedef struct adji_split_kernels {
    * below low to *below. Returns how many were copied. */
   uint64_t (*collect)(const void *x, uint64_t count, double low, double high, void *to, uint64_t *below);
   void (*split)(const adji_split_job *job);
+  /* The dimension in which the points are spread widest, judged by a sample of them, and the range of that. */
+  uint32_t (*widest)(const adji_columns *from, uint32_t dim, uint64_t count, double *low, double *high);
   /* Selects the value of rank `rank`, 0 <= rank < count, among at most ADJI_FEW values. NULL: counting is as fast. */
   double (*pick)(const void *x, uint32_t count, uint32_t rank);
 } adji_split_kernels;
 
 enum { ADJI_FEW = 128 };
+
+/* Points in the sample of widest(): all, or 16 stretches of 16, so that few cache lines are read. */
+enum { ADJI_STRETCH = 16, ADJI_STRETCHES = 16 };
+static inline uint64_t adji_stretch_step(uint64_t count) {
+  return count > (uint64_t)ADJI_STRETCH * ADJI_STRETCHES ? count / ADJI_STRETCHES : ADJI_STRETCH;
+}
 
 /* The table for a type and an instruction set of adj_isa_name(). */
 const adji_split_kernels *adji_split_kernels_for(const char *isa, adj_type type);
@@ -61,7 +69,8 @@ typedef struct adji_split_values {
   const adji_split_kernels *kernels;
   adj_type type;
   const void *x;
-  uint64_t count; /* > 0 */
+  uint64_t count;   /* > 0 */
+  double low, high; /* of a sample; low > high: not known */
 } adji_split_values;
 
 /* Finds a value that splits them: at most `rank` are below it, and at least `rank` are not above it, 0 <= rank <=

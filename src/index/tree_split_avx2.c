@@ -60,6 +60,35 @@ static inline void pack_ids_double(uint32_t *to, const uint32_t *ids, uint32_t m
     *high = (double)to[0];                                                                                        \
   }                                                                                                               \
                                                                                                                   \
+  static uint32_t widest_##T(const adji_columns *from, uint32_t dim, uint64_t count, double *low, double *high) { \
+    uint64_t step = adji_stretch_step(count);                                                                     \
+    uint32_t best = 0;                                                                                            \
+    T most = -1;                                                                                                  \
+    for (uint32_t j = 0; j < dim; j++) {                                                                          \
+      const T *x = (const T *)from->coords + j * from->stride;                                                    \
+      T ends[2][LANES];                                                                                           \
+      VEC below = _mm256_set1_##PS(x[0]), above = below;                                                          \
+      for (uint64_t i = 0; i + ADJI_STRETCH <= count; i += step) {                                                \
+        for (uint32_t lane = 0; lane < ADJI_STRETCH; lane += (LANES)) {                                           \
+          below = _mm256_min_##PS(below, _mm256_loadu_##PS(x + i + lane));                                        \
+          above = _mm256_max_##PS(above, _mm256_loadu_##PS(x + i + lane));                                        \
+        }                                                                                                         \
+      }                                                                                                           \
+      _mm256_storeu_##PS(ends[0], below);                                                                         \
+      _mm256_storeu_##PS(ends[1], above);                                                                         \
+      for (uint32_t lane = 1; lane < (LANES); lane++) {                                                           \
+        ends[0][0] = ends[0][lane] < ends[0][0] ? ends[0][lane] : ends[0][0];                                     \
+        ends[1][0] = ends[1][lane] > ends[1][0] ? ends[1][lane] : ends[1][0];                                     \
+      }                                                                                                           \
+      if (!(ends[1][0] - ends[0][0] > most)) continue;                                                            \
+      most = ends[1][0] - ends[0][0];                                                                             \
+      best = j;                                                                                                   \
+      *low = (double)ends[0][0];                                                                                  \
+      *high = (double)ends[1][0];                                                                                 \
+    }                                                                                                             \
+    return best;                                                                                                  \
+  }                                                                                                               \
+                                                                                                                  \
   static void count_##T(const void *values, uint64_t count, double value, uint64_t *below, uint64_t *not_above) { \
     const T *x = values, v = (T)value;                                                                            \
     VEC all = _mm256_set1_##PS(v);                                                                                \
@@ -149,6 +178,8 @@ SPLIT(double, pd, __m256d, 4)
 PICK(float, int32_t)
 PICK(double, int64_t)
 
-const adji_split_kernels adji_split_avx2_f32 = {range_float, count_float, collect_float, split_float, pick_float};
-const adji_split_kernels adji_split_avx2_f64 = {range_double, count_double, collect_double, split_double, pick_double};
+const adji_split_kernels adji_split_avx2_f32 = {range_float, count_float,  collect_float,
+                                                split_float, widest_float, pick_float};
+const adji_split_kernels adji_split_avx2_f64 = {range_double, count_double,  collect_double,
+                                                split_double, widest_double, pick_double};
 #endif

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "data/normalise.h"
 #include "io/looks_like.h"
 #include "io/read_csv.h"
 #include "io/read_table.h"
@@ -200,6 +201,7 @@ adj_status adji_read_source(adji_source *source, const adj_open_options *options
     adj_status settled = adji_source_settle(source);
     if (settled) status = settled;
   }
+  if (!status && options->normalise) status = adji_dataset_normalise(set, options->normalise_like);
   if (status)
     adj_dataset_destroy(set);
   else
@@ -220,6 +222,9 @@ adj_status adj_dataset_open(adj_ctx *ctx, const char *path, const adj_open_optio
   if (mine.metric > ADJ_HAVERSINE) return adji_fail(ADJ_E_ARGUMENT, "metric: %d is no metric", (int)mine.metric);
   if (mine.type != 0 && mine.type != ADJ_F32 && mine.type != ADJ_F64)
     return adji_fail(ADJ_E_ARGUMENT, "type: %d is neither 0, ADJ_F32 nor ADJ_F64", (int)mine.type);
+  if (mine.normalise > 1) return adji_fail(ADJ_E_ARGUMENT, "normalise: %u is neither 0 nor 1", mine.normalise);
+  if (mine.normalise_like && !mine.normalise)
+    return adji_fail(ADJ_E_ARGUMENT, "normalise_like: is for normalise = 1 only");
   if (mine.map > 1) return adji_fail(ADJ_E_ARGUMENT, "map: %u is neither 0 nor 1", mine.map);
   adji_source source;
   adji_call outer = adji_call_begin(&ctx->cancels);

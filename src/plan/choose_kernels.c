@@ -116,7 +116,8 @@ adji_tensor_passing adji_tensor_passing_of(const adji_range_question *q, const a
     uint32_t many = passing_with(q, values, sample, limit, i * (half / queries), passed);
     near += many;
     twice += (double)many * (many - (many > 0));
-    for (uint32_t k = 1; k < many; k++, twos++)
+    twos += many > 1 ? many - 1 : 0;
+    for (uint32_t k = 1; k < many; k++)
       closed += sampled_sq(values, sample, q->join->right->dim, passed[k - 1], passed[k]) <= limit;
   }
   double uneven = near > 0 ? twice * (double)queries / (near * near) : 1;

@@ -14,9 +14,18 @@ ADJI_DEFINE_INIT(adj_cuda_select_options, .order = ADJ_ORDER_DISTANCE)
 static const struct {
   const char *name;
   adji_select_algorithm algorithm;
-} ALGORITHMS[] = {{"short", ADJI_SELECT_SHORT},     {"bound", ADJI_SELECT_BOUND}, {"bits", ADJI_SELECT_BITS},
-                  {"bitonic", ADJI_SELECT_BITONIC}, {"radix", ADJI_SELECT_RADIX}, {"sample", ADJI_SELECT_SAMPLE},
-                  {"sort", ADJI_SELECT_SORT}};
+} ALGORITHMS[] = {{"short", ADJI_SELECT_SHORT},
+                  {"bound", ADJI_SELECT_BOUND},
+                  {"bits", ADJI_SELECT_BITS},
+                  {"bitonic", ADJI_SELECT_BITONIC},
+                  {"radix", ADJI_SELECT_RADIX},
+                  {"sample", ADJI_SELECT_SAMPLE},
+                  {"sort", ADJI_SELECT_SORT},
+                  {"block-bits", ADJI_SELECT_BLOCK_BITS},
+                  {"block-bitonic", ADJI_SELECT_BLOCK_BITONIC},
+                  {"block-radix", ADJI_SELECT_BLOCK_RADIX},
+                  {"block-sample", ADJI_SELECT_BLOCK_SAMPLE},
+                  {"stream-sort", ADJI_SELECT_STREAM_SORT}};
 
 static adj_status find_algorithm(const char *name, uint32_t k, adji_select_algorithm *out) {
   *out = ADJI_SELECT_AUTO;

@@ -69,8 +69,8 @@ static void say_what(text *t, const adj_plan *plan) {
 /* What the cores search in a range join, if they take part in it. */
 static const adji_range_index *index_of_cores(const adj_plan *plan) {
   bool cores = plan->choice.backend == ADJ_BACKEND_CPU || plan->choice.backend == ADJ_BACKEND_HYBRID;
-  bool grid = plan->spec.kind == ADJ_RANGE && plan->choice.algorithm != ADJI_ALGORITHM_KDTREE &&
-              !adji_plan_is_dual(plan);
+  bool grid =
+      plan->spec.kind == ADJ_RANGE && plan->choice.algorithm != ADJI_ALGORITHM_KDTREE && !adji_plan_is_dual(plan);
   return cores && grid ? adji_range_index_of(&plan->engine) : NULL;
 }
 

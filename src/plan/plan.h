@@ -63,7 +63,7 @@ struct adj_plan {
   uint64_t sampled;
   double plan_s, index_s;
   adji_ego_seconds ego; /* parts of index_s, of the recursion over pairs of sequences */
-  struct { /* kNN: the queue by cells */
+  struct {              /* kNN: the queue by cells */
     double epsilon, epsilon_s, order_s;
   } queue_order;
   uint64_t plan_peak; /* bytes held at most while the plan was made */

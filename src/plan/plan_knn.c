@@ -173,6 +173,13 @@ static adji_brute_method brute_method(const adji_tuning *t) {
   return t->prefilter == ADJI_PREFILTER_GEMM ? ADJI_METHOD_GEMM : ADJI_METHOD_AUTO;
 }
 
+static adji_select_how select_how(const adji_tuning *t) {
+  return (adji_select_how){.parts = (uint32_t)t->partitions,
+                           .reads = (uint32_t)t->reads,
+                           .streams = (uint32_t)t->sort_streams,
+                           .no_prefetch = t->prefetch == ADJI_OFF};
+}
+
 /* Whether brute force on a device may go through tensor cores. */
 static bool takes_tensor(const adj_plan *plan) {
   const adji_join *join = &plan->join;
@@ -203,7 +210,7 @@ adji_knn_request adji_knn_request_of(const adj_plan *plan) {
                                         .grid = grid_of(&plan->tuning)},
                             .choice = {brute_method(&plan->tuning), (adji_brute_distance)plan->tuning.distance,
                                        (adji_select_algorithm)plan->tuning.select, plan->tuning.device_chunk,
-                                       (adji_brute_skip)plan->tuning.skip}};
+                                       (adji_brute_skip)plan->tuning.skip, select_how(&plan->tuning)}};
 }
 
 /* Whether there are kernels for the prefilter of brute force, and for 32 queries per warp. */
@@ -218,6 +225,14 @@ adj_status adji_check_knn_kernels(const adj_plan *plan) {
   if (plan->tuning.skip == ADJI_ON && (!l2 || dim > ADJI_TENSOR_MOST_SKIP_DIM || join->k > ADJI_TENSOR_MOST_K))
     return adji_fail(ADJ_E_UNSUPPORTED, "tuning: test.skip=on is for L2 in up to %d dimensions and k up to %d",
                      (int)ADJI_TENSOR_MOST_SKIP_DIM, (int)ADJI_TENSOR_MOST_K);
+  bool known = l2 || plan->measure.step == ADJI_STEP_L1 || plan->measure.step == ADJI_STEP_LINF;
+  if (plan->tuning.distance == ADJI_DISTANCE_FUSED &&
+      (!known || dim > ADJI_FUSED_MOST_DIM || join->k > ADJI_FUSED_MOST_K))
+    return adji_fail(ADJ_E_UNSUPPORTED,
+                     "tuning: paper.distance=fused is for L2, L1 and Linf in up to %d dimensions and k up to %d",
+                     (int)ADJI_FUSED_MOST_DIM, (int)ADJI_FUSED_MOST_K);
+  if (plan->tuning.partitions && join->k > ADJI_SELECT_MOST)
+    return adji_fail(ADJ_E_UNSUPPORTED, "tuning: paper.partitions= is for k up to %d", (int)ADJI_SELECT_MOST);
   bool plane_or_space = dim == 2 || dim == 3, f32 = join->left->type == ADJ_F32;
   bool dense = l2 && join->k <= (f32 && plane_or_space ? 160u : 32u) && (f32 ? dim <= 6 : plane_or_space);
   if (plan->tuning.per_query == ADJI_OFF && !dense) /* adji_knn_has_dense */

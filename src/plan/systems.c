@@ -26,6 +26,19 @@ struct adji_system {
 
 #define ON(backend) ADJI_BIT(ADJ_BACKEND_##backend)
 #define BY(metric) ADJI_BIT(ADJ_##metric)
+#define THESIS "Hanak, k-nearest-neighbour search on GPUs (thesis)"
+#define ANY_METRIC (BY(L2) | BY(L1) | BY(LINF) | BY(LP) | BY(COSINE) | BY(DOT))
+/* Brute force on a GPU: distances to a matrix, then selection from its rows. */
+#define THESIS_SYSTEM(its_name, its_sections, its_summary, its_tuning, its_differences) \
+  .about = {.name = its_name,                                                           \
+            .kind = ADJ_KNN,                                                            \
+            .paper = THESIS,                                                            \
+            .sections = its_sections,                                                   \
+            .summary = its_summary,                                                     \
+            .backends = ON(GPU),                                                        \
+            .tuning = its_tuning,                                                       \
+            .differences = its_differences},                                            \
+  .algorithm = ADJI_ALGORITHM_BRUTE
 #define LBJOIN_PAPER \
   "Gallet and Gowanlock, Load Imbalance Mitigation Optimizations for GPU-Accelerated Similarity Joins"
 #define GPU_JOIN_PAPER "Gowanlock and Karsin, GPU Accelerated Similarity Self-Join for Multi-Dimensional Data"
@@ -90,7 +103,9 @@ static const adji_system systems[] = {
                .backends = ON(HYBRID),
                .tuning = "share=results,paper.access=full,paper.order=workqueue,paper.point_threads=1,"
                          "paper.batch_size=50000000,batch=1024",
-               .differences = "pairs are counted, then written; batches of the GPU follow each other on one stream"},
+               .differences =
+                   "pairs are counted, then written; batches of the GPU follow each other on one stream; cores "
+                   "join through the grid, not by EGO-Join"},
      .algorithm = ADJI_ALGORITHM_GRID,
      .metrics = BY(L2) | BY(L1) | BY(LINF),
      .indexed = 8},
@@ -114,6 +129,36 @@ static const adji_system systems[] = {
             [ADJ_BACKEND_GPU] = {ADJI_ALGORITHM_GRID,
                                  "paper.point_threads=8,paper.sample=500,paper.mean_part=0.001,paper.failures=0.25,"
                                  "paper.widen=0.5,paper.tail=0"}}},
+    {THESIS_SYSTEM("knn-bits", "4.1, 5.4",
+                   "kNN by brute force on a GPU: modified matrix product; buffered bitonic selection, a block a query",
+                   "prefilter=off,paper.distance=register,paper.select=block-bits",
+                   "ties go to the lower id, so entries are values with their columns"),
+     .metrics = ANY_METRIC},
+    {THESIS_SYSTEM("knn-bitonic", "3.5.1, 5.3",
+                   "the same with partial bitonic sort: every segment of k distances is sorted and merged",
+                   "prefilter=off,paper.distance=register,paper.select=block-bitonic", "as knn-bits"),
+     .metrics = ANY_METRIC, .most_k = 2048},
+    {THESIS_SYSTEM("knn-fused", "3.3.2, 4.2, 5.4.3",
+                   "kNN by brute force on a GPU: distances and selection in one kernel, without a matrix",
+                   "prefilter=off,paper.distance=fused", "as knn-bits; lists and buffers always have 64 entries"),
+     .metrics = BY(L2) | BY(L1) | BY(LINF), .most_dim = 32, .most_k = 64},
+    {THESIS_SYSTEM("knn-sample", "3.7.1, 4.3, 5.5",
+                   "kNN by brute force on a GPU for large k: sample select in two stages, a block a query; radix sort",
+                   "prefilter=off,paper.distance=register,paper.select=block-sample",
+                   "as knn-bits; the sample is one of each of 1,024 parts, chosen by a hash"),
+     .metrics = ANY_METRIC},
+    {THESIS_SYSTEM("knn-radix", "3.7.2, 5.5.2", "the same with radix select: buckets by digits of 8 bits",
+                   "prefilter=off,paper.distance=register,paper.select=block-radix", "as knn-bits"),
+     .metrics = ANY_METRIC},
+    {THESIS_SYSTEM("knn-sort", "5.5.1",
+                   "kNN by brute force on a GPU: all distances of a query sorted by CUB, queries in 8 streams",
+                   "prefilter=off,paper.distance=register,paper.select=stream-sort,paper.sort_streams=8", "none"),
+     .metrics = ANY_METRIC},
+    {THESIS_SYSTEM("knn-gemm", "3.3.1, 5.2",
+                   "kNN by brute force on a GPU: products by cuBLAS and norms; buffered bitonic selection",
+                   "prefilter=gemm,paper.select=block-bits",
+                   "some more than k are listed, and their exact distances computed"),
+     .metrics = BY(L2)},
 };
 enum { SYSTEMS = sizeof systems / sizeof *systems };
 

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/brute/brute.h"
 #include "gpu/papers/access.h"
 
 typedef enum value_type { NUMBER, FACTOR, NAME } value_type;
@@ -49,10 +50,12 @@ static const char *const indexings[] = {"memory", NULL};
 static const char *const queues[] = {"on", "off", "points", "cells", NULL};
 static const char *const powers[] = {"1", "2", "4", "8", "16", "32", NULL};
 static const char *const leaves[] = {"16", "32", "64", NULL};
-static const char *const distances[] = {"naive", "tiled", "register", NULL};
 static const char *const ego_sorts[] = {"qsort", "parallel", NULL};
 static const char *const ego_threads[] = {"producer", "queue", NULL};
-static const char *const selections[] = {"short", "bound", "bits", "bitonic", "radix", "sample", "sort", NULL};
+static const char *const distances[] = {"naive", "tiled", "register", "fused", NULL};
+static const char *const selections[] = {"short",        "bound",       "bits",       "bitonic",       "radix",
+                                         "sample",       "sort",        "block-bits", "block-bitonic", "block-radix",
+                                         "block-sample", "stream-sort", NULL};
 
 static const struct setting {
   const char *name;
@@ -258,6 +261,18 @@ static adj_status check_dual(const adji_tuning *t) {
   return ADJ_OK;
 }
 
+/* Options of kernels for selection are for one of them, and the fused kernel selects by itself. */
+static adj_status check_selection(const adji_tuning *t) {
+  const char *bits = t->partitions ? "partitions" : t->reads ? "reads" : t->prefetch ? "prefetch" : NULL;
+  if (bits && t->select != ADJI_SELECT_BLOCK_BITS)
+    return adji_fail(ADJ_E_ARGUMENT, "tuning: paper.%s= is for paper.select=block-bits only", bits);
+  if (t->sort_streams && t->select != ADJI_SELECT_STREAM_SORT)
+    return adji_fail(ADJ_E_ARGUMENT, "tuning: paper.sort_streams= is for paper.select=stream-sort only");
+  if (t->distance == ADJI_DISTANCE_FUSED && t->select)
+    return adji_fail(ADJ_E_ARGUMENT, "tuning: paper.distance=fused selects by itself, without paper.select=");
+  return ADJ_OK;
+}
+
 static adj_status check_together(const adji_tuning *t) {
   if (t->cell > 1 && (t->fine > 1 || t->narrow > 1))
     return adji_fail(ADJ_E_ARGUMENT, "tuning: cell=%g: with %s= cells are a radius wide", t->cell,
@@ -265,6 +280,7 @@ static adj_status check_together(const adji_tuning *t) {
   adj_status status = check_access(t);
   if (!status) status = check_kernels(t);
   if (!status) status = check_dual(t);
+  if (!status) status = check_selection(t);
   return status ? status : check_sizes(t);
 }
 

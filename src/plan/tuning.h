@@ -82,7 +82,11 @@ typedef enum adji_ego_threading { ADJI_EGO_PRODUCER = 1, ADJI_EGO_QUEUE = 2 } ad
   X(uint64_t, NAME, dual, "paper.dual", 0, 0, switches, CORES, EGO, 0, 0)                            \
   X(uint64_t, NUMBER, ego_leaf, "paper.leaf", 1, 65536, NULL, CORES, EGO, 0, 0)                      \
   X(uint64_t, NAME, ego_sort, "paper.sort", 0, 0, ego_sorts, CORES, EGO, 0, 0)                       \
-  X(uint64_t, NAME, ego_threads, "paper.threads", 0, 0, ego_threads, CORES, EGO, 0, 0)
+  X(uint64_t, NAME, ego_threads, "paper.threads", 0, 0, ego_threads, CORES, EGO, 0, 0)               \
+  X(uint64_t, NUMBER, partitions, "paper.partitions", 1, 1024, NULL, 0, 0, GPU, BRUTE)               \
+  X(uint64_t, NUMBER, reads, "paper.reads", 1, 8, NULL, 0, 0, GPU, BRUTE)                            \
+  X(uint64_t, NAME, prefetch, "paper.prefetch", 0, 0, switches, 0, 0, GPU, BRUTE)                    \
+  X(uint64_t, NUMBER, sort_streams, "paper.sort_streams", 1, 16, NULL, 0, 0, GPU, BRUTE)
 
 /* 0 means: the planner decides. */
 typedef struct adji_tuning {

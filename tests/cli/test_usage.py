@@ -53,7 +53,7 @@ class Usage(ProgramTest):
                 (("--count: ", "how many points"), ["generate", "unif", "-d", "2", "-o", "x.npy"]),
                 (("--dim: ", "how many dimensions"), ["generate", "unif", "-n", "5", "-o", "x.npy"]),
                 ('--tuning: "colour=red": is not one of', ["range", "-r", "1", "p.npy", "--tuning", "colour=red"]),
-                ("is no whole number from 1 to 8", ["range", "-r", "1", "p.npy", "--tuning", "indexed=99"]),
+                ("is no whole number from 1 to 10", ["range", "-r", "1", "p.npy", "--tuning", "indexed=99"]),
         ]:
             with self.subTest(arguments=arguments):
                 self.refuses(words, *arguments)

@@ -326,6 +326,9 @@ static void allocations_fail(void **state) {
   options.id_column = "x";
   fail_each_allocation(ctx, "a.csv", text, sizeof text - 1, &options);
   fail_each_conversion(ctx, &options);
+  options.normalise = 1;
+  fail_each_allocation(ctx, "a.csv", text, sizeof text - 1, &options);
+  fail_each_conversion(ctx, &options);
   options = open_defaults();
   static const char *arrays[] = {"f32.npy", "f16.npy", "f64_big_endian.npy"};
   for (int i = 0; i < 3; i++)

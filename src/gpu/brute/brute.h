@@ -25,10 +25,13 @@ typedef enum adji_brute_method {
 /* The kernel that fills the matrix. */
 typedef enum adji_brute_distance {
   ADJI_DISTANCE_AUTO,
-  ADJI_DISTANCE_NAIVE,   /* a thread per pair */
-  ADJI_DISTANCE_TILED,   /* the same, coordinates in shared memory */
-  ADJI_DISTANCE_REGISTER /* 64 pairs per thread in registers (f64: 16): the default */
+  ADJI_DISTANCE_NAIVE,    /* a thread per pair */
+  ADJI_DISTANCE_TILED,    /* the same, coordinates in shared memory */
+  ADJI_DISTANCE_REGISTER, /* 64 pairs per thread in registers (f64: 16): the default */
+  ADJI_DISTANCE_FUSED     /* no matrix: one kernel that also selects, for few dimensions and small k */
 } adji_brute_distance;
+
+enum { ADJI_FUSED_MOST_DIM = 32, ADJI_FUSED_MOST_K = 64 };
 
 /* Whether points are put in tree order, so that the prefilter of tensor cores skips tiles that are too far away: if
  * enough of them are, always, or never. */
@@ -40,6 +43,7 @@ typedef struct adji_brute_choice {
   adji_select_algorithm select;
   uint64_t chunk; /* right points on the device at a time; 0: all, if there is memory */
   adji_brute_skip skip;
+  adji_select_how how;
 } adji_brute_choice;
 
 /* ---- Sizes of tiles -------------------------------------------------------------------------- */

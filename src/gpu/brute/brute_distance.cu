@@ -189,12 +189,13 @@ adj_status launch_step(adji_gpu *gpu, const adji_distance_job *job) {
 
 }  // namespace
 
-/* With few queries each point is read once and memory is the limit. Powers are limited by their own arithmetic. */
+/* With few queries each point is read once and memory is the limit, unless tiles in registers are asked for. Powers are
+ * limited by their own arithmetic. */
 adj_status adji_brute_distances(adji_gpu *gpu, const adji_distance_job *job) {
   if (!job->rows || !job->columns) return ADJ_OK;
   bool f64 = job->type == ADJ_F64, powers = adji_plain_step(job->measure->step) == ADJI_STEP_LP;
   bool plain = job->kernel == ADJI_DISTANCE_NAIVE || job->kernel == ADJI_DISTANCE_TILED;
-  if (plain || job->rows <= FEW_QUERIES || powers)
-    return f64 ? launch_step<double>(gpu, job) : launch_step<float>(gpu, job);
+  bool few = job->rows <= FEW_QUERIES && job->kernel != ADJI_DISTANCE_REGISTER;
+  if (plain || few || powers) return f64 ? launch_step<double>(gpu, job) : launch_step<float>(gpu, job);
   return f64 ? adji_distance_register_f64(gpu, job) : adji_distance_register_f32(gpu, job);
 }

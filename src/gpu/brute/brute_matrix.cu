@@ -16,6 +16,7 @@
 #include <cmath>
 
 #include "gpu/brute/brute_distance.cuh"
+#include "gpu/brute/brute_fused.cuh"
 
 namespace {
 
@@ -169,6 +170,7 @@ adj_status adji_brute_select(const adji_brute_work *w, uint64_t columns, const a
   s.columns_out = to.ids;
   s.values_out = to.sums;
   s.algorithm = w->choice->select;
+  s.how = w->choice->how;
   return adji_gpu_select_rows(w->gpu, &s);
 }
 
@@ -277,6 +279,7 @@ adj_status search_tile(tile_work *w) {
 }  // namespace
 
 adj_status adji_brute_matrix(adji_gpu *gpu, const adji_brute_job *job, const adji_brute_choice *choice) {
+  if (choice->distance == ADJI_DISTANCE_FUSED && !job->numbers) return adji_brute_fused(gpu, job);
   tile_work all = {};
   all.gpu = gpu;
   all.job = job;

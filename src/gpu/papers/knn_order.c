@@ -154,12 +154,18 @@ static uint64_t row_of(const adj_dataset *set, uint64_t i, uint64_t sample) {
   return i * set->count / sample;
 }
 
-static double distance(adji_step step, uint32_t dim, const double *a, const double *b) {
+/* The sum whose root, by L2, is the distance. */
+static inline double sum_of(const adji_step step, uint32_t dim, const double *a, const double *b) {
   double sum = 0;
   for (uint32_t j = 0; j < dim; j++) {
     double t = fabs(a[j] - b[j]);
     sum = step == ADJI_STEP_L2 ? sum + t * t : step == ADJI_STEP_L1 ? sum + t : fmax(sum, t);
   }
+  return sum;
+}
+
+static double distance(adji_step step, uint32_t dim, const double *a, const double *b) {
+  double sum = sum_of(step, dim, a, b);
   return step == ADJI_STEP_L2 ? sqrt(sum) : sum;
 }
 
@@ -168,18 +174,30 @@ static void copy_row(const adj_dataset *set, uint64_t row, double *to) {
     to[j] = adji_dataset_at(set, row, j);
 }
 
+/* Few pairs are as near as bins reach: the others are dropped by their sums. */
+static inline __attribute__((always_inline)) void bin_sums(const sampled *s, const adji_step step, uint64_t row,
+                                                           const double *x, uint64_t *bins) {
+  const adj_dataset *right = s->join->right;
+  uint32_t dim = right->dim;
+  double most = step == ADJI_STEP_L2 ? s->end * s->end : s->end, scale = (double)s->bins / s->end;
+  for (uint64_t i = 0; i < s->right; i++) {
+    double sum = sum_of(step, dim, x, s->points + i * dim);
+    if (sum >= most || (s->join->style.drop_self && row_of(right, i, s->right) == row)) continue;
+    double bin = (step == ADJI_STEP_L2 ? sqrt(sum) : sum) * scale;
+    if (bin < (double)s->bins) bins[(uint64_t)bin]++;
+  }
+}
+
 /* The distances of one sampled query to the sample of the right set. */
 static adj_status bin_query(void *user, uint64_t task, uint32_t lane) {
   const sampled *s = user;
-  const adj_dataset *left = s->join->left, *right = s->join->right;
-  double x[ADJI_MAX_AXES], scale = (double)s->bins / s->end;
-  uint64_t row = row_of(left, task, s->left), *bins = s->lanes + lane * s->bins;
-  copy_row(left, row, x);
-  for (uint64_t i = 0; i < s->right; i++) {
-    if (s->join->style.drop_self && row_of(right, i, s->right) == row) continue;
-    double bin = distance(s->step, left->dim, x, s->points + i * left->dim) * scale;
-    if (bin < (double)s->bins) bins[(uint64_t)bin]++;
-  }
+  double x[ADJI_MAX_AXES];
+  uint64_t row = row_of(s->join->left, task, s->left), *bins = s->lanes + lane * s->bins;
+  copy_row(s->join->left, row, x);
+  if (s->step == ADJI_STEP_L2)
+    bin_sums(s, ADJI_STEP_L2, row, x, bins);
+  else
+    bin_sums(s, s->step, row, x, bins);
   return ADJ_OK;
 }
 
@@ -215,7 +233,10 @@ static adj_status find_epsilon(sampled *s, const adji_knn_grid_options *o, uint6
   *epsilon = -1;
   if (!isfinite(mean)) return ADJ_OK;
   if (mean > 0) {
-    adj_status status = adji_knn_grid_find_epsilon(o, &binning, mean, epsilon);
+    /* Uniform points would have k neighbours at half of this; bins reach farther if there are fewer. */
+    double share = (double)adji_join_reach(join) / (double)join->right->count;
+    double end = fmin(mean, 2 * mean * pow(share, 1.0 / join->right->dim));
+    adj_status status = adji_knn_grid_find_epsilon(o, &binning, end, epsilon);
     *epsilon *= o->epsilon;
     return status;
   }

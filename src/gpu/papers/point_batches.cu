@@ -9,8 +9,6 @@
  *
  * Memory: 16 bytes per entry and stream; with sums 12 more, and twice the size of a sum.
  */
-#include "gpu/papers/point_batches.h"
-
 #include <cstdlib>
 
 #include "gpu/range/range_private.cuh"
@@ -18,6 +16,7 @@
 
 extern "C" {
 #include "gpu/device/staging.h"
+#include "gpu/papers/point_batches.h"
 }
 
 enum { THREADS = 256 };

@@ -180,6 +180,8 @@ adj_status adji_gpu_select_rows(adji_gpu *gpu, const adji_gpu_select *job) {
   adj_status status = choose_algorithm(gpu, &mine, &plan);
   if (status) return status;
   if (mine.algorithm == ADJI_SELECT_SHORT) return adji_select_short(gpu, &mine, job->k);
+  if (mine.algorithm == ADJI_SELECT_BLOCK_BITS || mine.algorithm == ADJI_SELECT_BLOCK_BITONIC)
+    return adji_select_block_bits(gpu, &mine, job->k);
   if (mine.algorithm >= ADJI_SELECT_RADIX) return adji_select_large(gpu, &mine, job->k);
   return f64 ? adji_select_long_f64(gpu, &mine, job->k, &plan) : adji_select_long_f32(gpu, &mine, job->k, &plan);
 }

@@ -8,7 +8,10 @@
 #include "gpu/device/device.cuh"
 #include "gpu/select/select.h"
 
-/* algorithm is ADJI_SELECT_RADIX, _SAMPLE or _SORT. */
+/* algorithm is ADJI_SELECT_BLOCK_BITS or _BLOCK_BITONIC. */
+adj_status adji_select_block_bits(adji_gpu *gpu, const adji_gpu_select *job, uint64_t out_k);
+
+/* algorithm is ADJI_SELECT_RADIX, _SAMPLE, _SORT, _BLOCK_RADIX, _BLOCK_SAMPLE or _STREAM_SORT. */
 adj_status adji_select_large(adji_gpu *gpu, const adji_gpu_select *job, uint64_t out_k);
 
 /* Rows that fit shared memory. */

@@ -21,13 +21,28 @@ typedef enum adji_select_algorithm {
   ADJI_SELECT_BITONIC, /* one pass in chunks that are sorted and merged with the smallest so far: k <= 2048 */
   ADJI_SELECT_RADIX,   /* digit by digit: any k */
   ADJI_SELECT_SAMPLE,  /* by splitters from samples: any k */
-  ADJI_SELECT_SORT     /* sort each row: any k */
+  ADJI_SELECT_SORT,    /* sort each row: any k */
+  /* As in Hanak's thesis, a block per row. */
+  ADJI_SELECT_BLOCK_BITS,    /* the smallest in registers, a buffer in shared memory; k > 2048: in memory: any k */
+  ADJI_SELECT_BLOCK_BITONIC, /* the same without a filter: k <= 2048 */
+  ADJI_SELECT_BLOCK_RADIX,   /* buckets by digits, the k-th smallest's moved together: any k */
+  ADJI_SELECT_BLOCK_SAMPLE,  /* the same with buckets between splitters: any k */
+  ADJI_SELECT_STREAM_SORT    /* sort each row, several rows at a time in streams of their own: any k */
 } adji_select_algorithm;
+
+/* Options of the thesis's kernels; 0: the default. */
+typedef struct adji_select_how {
+  uint32_t parts;   /* blocks that share a row in BLOCK_BITS; 1, and 128 or 256 for a single row */
+  uint32_t reads;   /* that a thread of BLOCK_BITS has in flight, up to 8; 4 */
+  uint32_t streams; /* of STREAM_SORT; 8 */
+  bool no_prefetch; /* BLOCK_BITS does not fetch to the L2 cache ahead */
+} adji_select_how;
 
 enum { ADJI_SELECT_MOST = 2048 }; /* the largest k of the algorithms that keep it in one block */
 
 static inline bool adji_select_takes(adji_select_algorithm algorithm, uint32_t k) {
-  return algorithm == ADJI_SELECT_AUTO || algorithm >= ADJI_SELECT_RADIX || k <= ADJI_SELECT_MOST;
+  bool any = algorithm >= ADJI_SELECT_RADIX && algorithm != ADJI_SELECT_BLOCK_BITONIC;
+  return algorithm == ADJI_SELECT_AUTO || any || k <= ADJI_SELECT_MOST;
 }
 
 /* All pointers are device memory. */
@@ -43,6 +58,7 @@ typedef struct adji_gpu_select {
   uint32_t *columns_out;
   void *values_out; /* may be NULL */
   adji_select_algorithm algorithm;
+  adji_select_how how;
 } adji_gpu_select;
 
 /* Queues the work on the device's compute stream and does not wait. Memory: up to 128 KiB per row, or up to 2 MiB if

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Selection for any k: radix selection (select_radix.cuh) or sample selection (select_sample.cuh) and a sort of what
- * they select, or a sort of everything (arrays.cuh). Entries reach it by column, and sorts are stable, so equal values
- * end up by column.
+ * Selection for any k: radix selection (select_radix.cuh), sample selection (select_sample.cuh) or both as in Hanak's
+ * thesis (select_block_buckets.cuh), and a sort of what they select; or a sort of everything (arrays.cuh). Entries
+ * reach it by column, and sorts are stable, so equal values end up by column.
  */
 #include <cmath>
 
 #include "gpu/select/select.cuh"
+#include "gpu/select/select_block_buckets.cuh"
 #include "gpu/select/select_radix.cuh"
 #include "gpu/select/select_sample.cuh"
 #include "gpu/shared/arrays.cuh"
@@ -31,6 +32,7 @@ struct work {
   uint32_t *histograms;
   row_search<T> *searches;
   key_of<T> *lists[2];
+  uint32_t streams; /* in which rows are sorted, each by the whole device; 0: as suits them */
 };
 
 /* ---- Sorting --------------------------------------------------------------------------------- */
@@ -57,6 +59,65 @@ adj_status sort_one_by_one(work<T> *w, uint32_t each, adji_pairs<order_of<T>> *a
   return ADJ_OK;
 }
 
+/* Streams that begin after the compute stream, and that it waits for (thesis, 5.5.1: sorts of several rows in turns).
+ */
+enum { MOST_STREAMS = 16, DEFAULT_STREAMS = 8 };
+
+struct side_streams {
+  adji_gpu *gpu;
+  cudaStream_t streams[MOST_STREAMS];
+  adji_block rooms[MOST_STREAMS];
+  cudaEvent_t event;
+  uint32_t count;
+
+  adj_status open(uint32_t many) {
+    ADJI_CUDA(gpu, cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+    ADJI_CUDA(gpu, cudaEventRecord(event, gpu->compute));
+    for (uint32_t i = 0; i < many; i++) {
+      ADJI_CUDA(gpu, cudaStreamCreateWithFlags(&streams[i], cudaStreamNonBlocking));
+      count++;
+      ADJI_CUDA(gpu, cudaStreamWaitEvent(streams[i], event, 0));
+    }
+    return ADJ_OK;
+  }
+  /* The compute stream continues after them. */
+  adj_status join() {
+    for (uint32_t i = 0; i < count; i++) {
+      ADJI_CUDA(gpu, cudaEventRecord(event, streams[i]));
+      ADJI_CUDA(gpu, cudaStreamWaitEvent(gpu->compute, event, 0));
+    }
+    return ADJ_OK;
+  }
+  /* Their memory is freed in the order of the compute stream, which must not be ahead of them. */
+  void close(bool joined) {
+    for (uint32_t i = 0; i < count; i++) {
+      if (!joined) cudaStreamSynchronize(streams[i]);
+      adji_block_free(gpu, gpu->compute, &rooms[i]);
+      cudaStreamDestroy(streams[i]);
+    }
+    if (event) cudaEventDestroy(event);
+  }
+};
+
+template <class T>
+adj_status sort_in_streams(work<T> *w, uint32_t each, adji_pairs<order_of<T>> *all) {
+  side_streams side = {};
+  side.gpu = w->gpu;
+  adj_status status = side.open(w->streams);
+  adji_pairs<order_of<T>> sorted = *all;
+  for (uint64_t row = 0; row < w->s.rows && !status; row++) {
+    uint64_t at = row * each, i = row % w->streams;
+    sorted = {all->keys + at, all->other_keys + at, all->values + at, all->other_values + at};
+    status = adji_sort_pairs(w->gpu, side.streams[i], &side.rooms[i], &sorted, each, sizeof(T) * 8);
+  }
+  adj_status joined = side.join();
+  side.close(!joined);
+  if (!status) status = joined;
+  if (!status && sorted.values != all->values + (w->s.rows - UINT64_C(1)) * each)
+    *all = {all->other_keys, all->keys, all->other_values, all->values};
+  return status;
+}
+
 template <class T>
 adj_status sort_side_by_side(work<T> *w, uint32_t each, adji_pairs<order_of<T>> *all) {
   adji_segments rows = {NULL, NULL, each, w->s.rows, static_cast<uint64_t>(w->s.rows) * each};
@@ -68,8 +129,9 @@ template <class T>
 adj_status sort_and_write(work<T> *w, uint32_t each) {
   uint64_t entries = static_cast<uint64_t>(w->s.rows) * each;
   adji_pairs<order_of<T>> all = {w->orders, w->orders + entries, w->columns, w->columns + entries};
-  adj_status status =
-      w->s.rows < FEW_ROWS && each > LONG_ROW ? sort_one_by_one(w, each, &all) : sort_side_by_side(w, each, &all);
+  adj_status status = w->streams                                ? sort_in_streams(w, each, &all)
+                      : w->s.rows < FEW_ROWS && each > LONG_ROW ? sort_one_by_one(w, each, &all)
+                                                                : sort_side_by_side(w, each, &all);
   if (status) return status;
   write_sorted<T><<<SPREAD_BLOCKS, 256, 0, w->gpu->compute>>>(w->s, all.keys, all.values, each);
   ADJI_LAUNCHED(w->gpu, "write_sorted");
@@ -142,6 +204,23 @@ adj_status select_by_digits(work<T> *w, bool sorted) {
   selected<T> to = {w->orders, w->columns};
   status = write_up_to_kth(w, to);
   return status || !sorted ? status : sort_and_write(w, w->s.k);
+}
+
+/* ---- By blocks ------------------------------------------------------------------------------- */
+
+template <class T>
+adj_status select_in_blocks(work<T> *w, bool sorted, bool by_sample) {
+  uint32_t rows = w->s.rows;
+  adj_status status = w->memory.get(static_cast<uint64_t>(rows) * w->s.columns, &w->lists[0]);
+  if (!status && sorted) status = get_entries(w, w->s.k);
+  if (status) return status;
+  selected<T> to = {w->orders, w->columns};
+  if (by_sample)
+    select_by_buckets<T, true><<<rows, BUCKET_THREADS, 0, w->gpu->compute>>>(w->s, w->lists[0], to);
+  else
+    select_by_buckets<T, false><<<rows, BUCKET_THREADS, 0, w->gpu->compute>>>(w->s, w->lists[0], to);
+  ADJI_LAUNCHED(w->gpu, "select_by_buckets");
+  return sorted ? sort_and_write(w, w->s.k) : ADJ_OK;
 }
 
 /* ---- Sample selection ------------------------------------------------------------------------ */
@@ -250,19 +329,25 @@ adj_status select_by_samples(work<T> *w, bool sorted) {
 
 /* ---- All rows -------------------------------------------------------------------------------- */
 
+bool is_in_blocks(const adji_gpu_select *job) {
+  return job->algorithm == ADJI_SELECT_BLOCK_RADIX || job->algorithm == ADJI_SELECT_BLOCK_SAMPLE;
+}
+
 /* Bytes per row beside what is sorted of it. */
 uint64_t bytes_of_row(const adji_gpu_select *job, size_t size) {
   uint32_t columns = static_cast<uint32_t>(job->columns);
   uint64_t pieces = sizeof(two_counts) * static_cast<uint64_t>(warp_pieces(columns));
   if (job->algorithm == ADJI_SELECT_RADIX) return 64 + pieces + DIGITS * 4;
-  if (job->algorithm == ADJI_SELECT_SORT) return 64;
+  if (job->algorithm == ADJI_SELECT_SORT || job->algorithm == ADJI_SELECT_STREAM_SORT) return 64;
+  if (is_in_blocks(job)) return 64 + job->columns * 2 * size;
   sample_plan plan = plan_samples(columns, job->k);
   return 64 + pieces + (static_cast<uint64_t>(plan.capacity[0]) + plan.capacity[1]) * 2 * size;
 }
 
 /* Rows done at a time, in a third of the available memory; CUB takes some of the rest. */
 uint64_t rows_at_once(adji_gpu *gpu, const adji_gpu_select *job, size_t size) {
-  uint64_t entries = job->algorithm == ADJI_SELECT_SORT ? job->columns : job->sorted ? job->k : 0;
+  bool all = job->algorithm == ADJI_SELECT_SORT || job->algorithm == ADJI_SELECT_STREAM_SORT;
+  uint64_t entries = all ? job->columns : job->sorted ? job->k : 0;
   uint64_t bytes = entries * (2 * size + 8) + bytes_of_row(job, size);
   uint64_t rows = adji_gpu_available(gpu) / 3 / bytes, most = 1 << 16; /* so that the number of blocks fits */
   uint64_t blocks = UINT64_C(0x7fffffff) / (job->columns / 4096 + 1);
@@ -278,8 +363,11 @@ adj_status select_all(adji_gpu *gpu, const adji_gpu_select *job, uint64_t out_k)
     work<T> w = {};
     w.gpu = w.memory.gpu = gpu;
     w.s = selection_of<T>(job, out_k, first, here);
+    if (job->algorithm == ADJI_SELECT_STREAM_SORT) w.streams = job->how.streams ? job->how.streams : DEFAULT_STREAMS;
+    bool by_sample = job->algorithm == ADJI_SELECT_BLOCK_SAMPLE;
     adj_status status = job->algorithm == ADJI_SELECT_SAMPLE  ? select_by_samples(&w, job->sorted)
                         : job->algorithm == ADJI_SELECT_RADIX ? select_by_digits(&w, job->sorted)
+                        : is_in_blocks(job)                   ? select_in_blocks(&w, job->sorted, by_sample)
                                                               : select_by_sort(&w);
     w.memory.free();
     adji_block_free(gpu, gpu->compute, &w.temporary);

@@ -191,7 +191,8 @@ adj_status adji_gpu_knn_choose(adji_knn_request *request, adji_algorithm algorit
                      "(and what is computed from these)");
   if (o->brute && !adji_select_takes(request->choice.select, o->join->k))
     return adji_fail(ADJ_E_UNSUPPORTED,
-                     "tuning: of paper.select= only radix, sample and sort are for k above %d, which is %u",
+                     "tuning: of paper.select= only radix, sample, sort, block-bits, block-radix, block-sample and "
+                     "stream-sort are for k above %d, which is %u",
                      (int)ADJI_SELECT_MOST, o->join->k);
   return ADJ_OK;
 }

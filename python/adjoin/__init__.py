@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: MIT
+"""Exact similarity joins: all pairs of points within a radius, and the k nearest neighbours of each point.
+
+    >>> import adjoin
+    >>> points = [[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]]
+    >>> adjoin.range_join(points, radius=2)[0].tolist()
+    [2]
+    >>> distances, indices = adjoin.knn_join(points, k=1)
+
+`range_join`, `knn_join`, `count` and `pairs` join one set with itself or two sets. `blocks` and `write` are for results
+larger than memory, `Index` is for points that are asked often, and `KDTree` is SciPy's interface. Results are exact and
+the same on every machine, whatever the number of threads and wherever they are computed.
+"""
+
+from ._config import show_config
+from ._errors import (
+    ArgumentError,
+    ArrayTypeError,
+    CancelledError,
+    DataError,
+    DeviceError,
+    Error,
+    FileError,
+    InternalError,
+    LimitError,
+    OutOfMemoryError,
+    UnsupportedError,
+)
+from ._functions import blocks, count, explain, knn_join, pairs, range_join, select_k, write
+from ._index import Index
+from ._library import lib as _lib
+from ._options import JoinOptions
+from ._plan import Plan
+from ._result import Coordinates, Result
+from .kdtree import KDTree, cKDTree
+
+__version__: str = _lib.adj_version_string().decode()
+
+__all__ = [
+    "ArgumentError",
+    "ArrayTypeError",
+    "CancelledError",
+    "Coordinates",
+    "DataError",
+    "DeviceError",
+    "Error",
+    "FileError",
+    "Index",
+    "InternalError",
+    "JoinOptions",
+    "KDTree",
+    "LimitError",
+    "OutOfMemoryError",
+    "Plan",
+    "Result",
+    "UnsupportedError",
+    "blocks",
+    "cKDTree",
+    "count",
+    "explain",
+    "knn_join",
+    "pairs",
+    "range_join",
+    "select_k",
+    "show_config",
+    "write",
+]

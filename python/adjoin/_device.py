@@ -1,0 +1,419 @@
+# SPDX-License-Identifier: MIT
+"""Joins of arrays that are on a GPU. Points and results stay there; results are arrays of the caller's kind.
+
+Work is put on the stream that the caller's package uses at the time of the call. Whoever uses a result on another
+stream waits for that one first, and keeps the result until that use is over.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from . import _declarations as d
+from ._arrays import F32, F64, INT32, INT64
+from ._context import Context, context, generation
+from ._dlpack import DeviceArray, allocate, imported, synchronize
+from ._errors import ArgumentError, ArrayTypeError
+from ._join import radius_of
+from ._library import check, fresh, lib, settled
+from ._result import Result
+from ._run import Stop, interruptible, is_long
+
+if TYPE_CHECKING:
+    from ._options import Settings
+
+__all__ = ["DeviceIndex", "DeviceJob", "row_numbers", "select_on_device", "stack"]
+
+byref, c_void_p = ctypes.byref, ctypes.c_void_p
+
+
+def kind_of(x: Any) -> str:
+    """The package of an array: "torch", "cupy", "jax" or "other"."""
+    name = type(x).__module__.partition(".")[0]
+    return {"torch": "torch", "cupy": "cupy", "jax": "jax", "jaxlib": "jax"}.get(name, "other")
+
+
+class Place:
+    """A device, a stream on it, and a kind of arrays."""
+
+    __slots__ = ("device", "kind", "stream")
+
+    def __init__(self, x: Any) -> None:
+        self.kind = kind_of(x)
+        self.stream: int | None = None
+        if self.kind == "torch":
+            import torch
+
+            self.device = x.device.index or 0
+            self.stream = torch.cuda.current_stream(x.device).cuda_stream
+        elif self.kind == "cupy":
+            import cupy
+
+            self.device = x.device.id
+            self.stream = cupy.cuda.get_current_stream().ptr
+        elif self.kind == "jax":
+            x.block_until_ready()
+            (device,) = x.devices()
+            self.device = device.local_hardware_id or 0
+        else:
+            self.device = int(x.__dlpack_device__()[1]) if hasattr(x, "__dlpack_device__") else 0
+            if hasattr(x, "__cuda_array_interface__"):
+                self.stream = x.__cuda_array_interface__.get("stream")
+
+    def wrap(self, owner: Any, address: int | None, shape: tuple[int, ...], typestr: str) -> Any:
+        """An array of this kind over memory that belongs to owner."""
+        if not address or 0 in shape:
+            return self.empty(shape, typestr)
+        view = DeviceArray(owner, address, shape, typestr, self.device, self.stream)
+        if self.kind == "torch":
+            import torch
+
+            return torch.as_tensor(view, device=f"cuda:{self.device}")
+        if self.kind == "cupy":
+            import cupy
+
+            with cupy.cuda.Device(self.device):
+                return cupy.asarray(view)
+        return self._from_view(view)
+
+    def _from_view(self, view: DeviceArray) -> Any:
+        if self.kind != "jax":
+            return view
+        import jax.dlpack
+
+        return jax.dlpack.from_dlpack(view)
+
+    def empty(self, shape: tuple[int, ...], typestr: str) -> Any:
+        """A new array of this kind; that of other kinds and of JAX, which has no writable ones, is a DeviceArray."""
+        dtype = np.dtype(typestr)
+        if self.kind == "torch":
+            import torch
+
+            return torch.empty(shape, dtype=getattr(torch, dtype.name), device=f"cuda:{self.device}")
+        if self.kind == "cupy":
+            import cupy
+
+            with cupy.cuda.Device(self.device):
+                return cupy.empty(shape, dtype)
+        if self.kind == "jax" and 0 in shape:
+            import jax.numpy
+
+            return jax.numpy.empty(shape, dtype)
+        return allocate(shape, typestr, self.device, self.stream)
+
+    def finish(self, x: Any) -> Any:
+        """The array for the caller, of one that the library has filled."""
+        return self._from_view(x) if isinstance(x, DeviceArray) else x
+
+
+def _address(x: Any) -> int:
+    address: int = x.__cuda_array_interface__["data"][0]
+    return address
+
+
+class Points:
+    """Points on a device: the array and what the library needs to know of it."""
+
+    __slots__ = ("array", "dtype", "keep", "shape", "struct")
+
+    def __init__(self, x: Any, name: str, place: Place, dtype: np.dtype[Any] | None) -> None:
+        x = _converted(x, name, place.kind, dtype)
+        self.keep: Any = None
+        if hasattr(x, "__cuda_array_interface__"):
+            interface = x.__cuda_array_interface__
+        else:
+            interface, self.keep = imported(x, place.stream)
+        self.array = x
+        self.shape = tuple(interface["shape"])
+        self.dtype = np.dtype(interface["typestr"])
+        if len(self.shape) != 2 or self.dtype not in (F32, F64):
+            raise ArrayTypeError(
+                f"{name}: an array of shape {self.shape} and dtype {self.dtype} on a GPU is not points"
+            )
+        self.struct = fresh(d.adj_cuda_points)
+        self.struct.count, self.struct.dim = self.shape
+        self.struct.data = interface["data"][0]
+        self.struct.type = d.ADJ_F32 if self.dtype == F32 else d.ADJ_F64
+        strides = interface.get("strides")
+        if strides is not None and 0 not in self.shape:
+            self.struct.row_stride, self.struct.column_stride = strides
+
+
+def _converted(x: Any, name: str, kind: str, dtype: np.dtype[Any] | None) -> Any:
+    """A matrix of f32 or f64 with strides that go forwards, by the means of the array's own package."""
+    if kind == "other":
+        return x
+    if kind == "torch":
+        x = x.detach()
+    if x.ndim == 1:
+        x = x.reshape(-1, 1)
+    if x.ndim != 2 or x.shape[1] == 0:
+        raise ArgumentError(f"{name}: an array of shape {tuple(x.shape)} is not a set of points")
+    if dtype is None:
+        now = str(x.dtype).rpartition(".")[2]
+        narrow = now in ("float16", "bfloat16", "float32")
+        if not narrow and now.startswith("complex"):
+            raise ArrayTypeError(f"{name}: dtype {now} cannot be joined; real numbers can")
+        dtype = F32 if narrow else F64
+    if kind == "torch":
+        import torch
+
+        x = x.to(getattr(torch, dtype.name))
+        return x if min(x.stride()) > 0 else x.contiguous()
+    x = x if x.dtype == dtype else x.astype(dtype)
+    if x.dtype != dtype:
+        raise ArrayTypeError(f"{name}: JAX made {x.dtype} of {dtype}; set jax_enable_x64, or pass dtype=numpy.float32")
+    if kind == "cupy" and min(x.strides) <= 0:
+        x = x.copy()
+    return x
+
+
+class DeviceHeld:
+    """A result on a device, freed with the last array over its memory."""
+
+    __slots__ = ("__weakref__", "context", "generation", "handle", "stream")
+
+    def __init__(self, handle: int, context: Context, stream: int | None) -> None:
+        self.handle = handle
+        self.context = context
+        self.stream = stream
+        self.generation = generation.number
+
+    def __del__(self, destroy=lib.adj_cuda_result_destroy, now=generation) -> None:  # type: ignore[no-untyped-def]
+        if self.generation == now.number:
+            destroy(self.handle, self.stream)
+
+
+class _Asking:
+    """What joins and questions share: the radius, and results as arrays."""
+
+    place: Place
+    context: Context
+    spec: Any
+    left: Points
+    candidates: int
+    radii: Any = None
+
+    def within(self, radius: Any) -> None:
+        """Sets the radius, or a radius for each left point."""
+        self.spec.radius, self.radii = radius_of(radius, self.left.shape[0])
+        if self.radii is not None:
+            self.spec.radii = self.radii.ctypes.data
+            self.spec.radius_count = len(self.radii)
+
+    def call(self, name: str, *outputs: Any) -> None:
+        """Calls a function of the library on these points."""
+        raise NotImplementedError
+
+    def _run(self, name: str, *outputs: Any) -> None:
+        if is_long(self.left.shape[0], self.candidates, self.left.shape[1]):
+            interruptible(self.context, lambda stop: self.call(name, stop, *outputs))
+        else:
+            self.call(name, Stop(), *outputs)
+
+    def _held(self, name: str) -> DeviceHeld:
+        out = c_void_p()
+        self._run(name, byref(out))
+        return DeviceHeld(out.value or 0, self.context, self.place.stream)
+
+    def rows(self) -> Result:
+        """The result of a range join."""
+        owner = self._held("range")
+        count, pairs = self.left.shape[0], lib.adj_cuda_result_pairs(owner.handle)
+        wrap, handle = self.place.wrap, owner.handle
+        indptr = wrap(owner, lib.adj_cuda_result_offsets(handle), (count + 1,), INT64)
+        ids = wrap(owner, lib.adj_cuda_result_ids(handle), (pairs,), INT32)
+        distances = None
+        if self.spec.flags & d.ADJ_WITH_DISTANCE:
+            distances = wrap(owner, lib.adj_cuda_result_distances(handle), (pairs,), self.left.dtype.str)
+        return Result(indptr, ids, distances, (count, self.candidates))
+
+    def nearest(self) -> tuple[Any, Any]:
+        """The result of a kNN join."""
+        owner = self._held("knn")
+        shape = (self.left.shape[0], self.spec.k)
+        wrap, handle = self.place.wrap, owner.handle
+        distances = wrap(owner, lib.adj_cuda_result_distances(handle), shape, self.left.dtype.str)
+        return distances, wrap(owner, lib.adj_cuda_result_ids(handle), shape, INT32)
+
+    def counts(self) -> Any:
+        """The number of neighbours of each row."""
+        degrees = self.place.empty((self.left.shape[0],), INT32)
+        if self.left.shape[0]:
+            self._run("count", _address(degrees), None)
+        return self.place.finish(degrees)
+
+    def total(self) -> int:
+        """The number of neighbours of all rows."""
+        out = ctypes.c_uint64()
+        self._run("count", None, byref(out))
+        return out.value
+
+
+def _device_context(settings: Settings, place: Place) -> Context:
+    if settings.backend not in (d.ADJ_BACKEND_AUTO, d.ADJ_BACKEND_GPU):
+        raise ArgumentError("backend: the points are on a GPU, and joined there")
+    if settings.plain:
+        return context(device=place.device)
+    return settings.on_device(place.device)
+
+
+_JOINS = {"range": lib.adj_cuda_range_join, "knn": lib.adj_cuda_knn_join, "count": lib.adj_cuda_range_count}
+
+
+class DeviceJob(_Asking):
+    """A join of one or two sets on a device."""
+
+    def __init__(self, a: Any, b: Any, settings: Settings, kind: int) -> None:
+        if not hasattr(a, "__dlpack__") and not hasattr(a, "__cuda_array_interface__"):
+            raise ArrayTypeError("b is on a GPU and a is not")
+        if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+            raise ArrayTypeError("one of the two sets is on a GPU, and the other is not")
+        self.place = Place(a)
+        self.context = _device_context(settings, self.place)
+        self.left = Points(a, "a", self.place, settings.dtype)
+        self.right: Points | None = None
+        if b is not None:
+            self.right = Points(b, "b", self.place, settings.dtype)
+            if self.left.dtype != self.right.dtype:
+                self.left = Points(a, "a", self.place, F64)
+                self.right = Points(b, "b", self.place, F64)
+            if self.left.shape[1] != self.right.shape[1]:
+                raise ArgumentError(f"a has {self.left.shape[1]} dimensions and b has {self.right.shape[1]}")
+        self.candidates = (self.right or self.left).shape[0]
+        self.spec = fresh(d.adj_join_spec)
+        self.spec.kind = kind
+        settings.fill(self.spec)
+
+    def call(self, name: str, *outputs: Any) -> None:
+        stop, *rest = outputs
+        right = None if self.right is None else byref(self.right.struct)
+        left = byref(self.left.struct)
+        handle, stream = self.context.handle, self.place.stream
+        settled(stop, _JOINS[name], handle, byref(self.spec), left, right, stream, *rest)
+
+
+_QUESTIONS = {"range": lib.adj_cuda_index_range, "knn": lib.adj_cuda_index_knn, "count": lib.adj_cuda_index_count}
+
+
+class _DeviceQuestion(_Asking):
+    """A question to an index on a device."""
+
+    def __init__(self, index: DeviceIndex, queries: Points | None, place: Place, kind: int) -> None:
+        self.index = index
+        self.context = index.context
+        self.place = place
+        self.queries = queries
+        self.left = queries or index.held
+        self.candidates = index.held.shape[0]
+        self.spec = fresh(d.adj_question)
+        self.spec.kind = kind
+
+    def call(self, name: str, *outputs: Any) -> None:
+        stop, *rest = outputs
+        queries = None if self.queries is None else byref(self.queries.struct)
+        settled(stop, _QUESTIONS[name], self.index.handle, byref(self.spec), queries, self.place.stream, *rest)
+
+
+class DeviceIndex:
+    """An index that stays on a device."""
+
+    def __init__(self, points: Any, copy: bool, settings: Settings) -> None:
+        self.generation = -1
+        place = Place(points)
+        self.context = _device_context(settings, place)
+        if copy:
+            points = points.clone() if place.kind == "torch" else points.copy()
+        self.held = Points(points, "points", place, settings.dtype)
+        self.points = self.held.array
+        options = fresh(d.adj_index_options)
+        settings.fill_index(options)
+        out = c_void_p()
+        where = byref(self.held.struct)
+        check(lib.adj_cuda_index_create(self.context.handle, byref(options), where, place.stream, byref(out)))
+        self.handle = out.value
+        self.generation = generation.number
+
+    def __del__(self, destroy=lib.adj_index_destroy, now=generation) -> None:  # type: ignore[no-untyped-def]
+        if self.generation == now.number:
+            destroy(self.handle)
+
+    def question(self, queries: Any, kind: int, settings: Settings) -> _DeviceQuestion:
+        """A question. The queries are on the same device."""
+        del settings
+        if queries is None:
+            return _DeviceQuestion(self, None, Place(self.points), kind)
+        if isinstance(queries, np.ndarray) or not hasattr(queries, "shape"):
+            raise ArrayTypeError("queries: the index is on a GPU, and these are not")
+        if len(queries.shape) == 1 and self.held.shape[1] != 1:
+            queries = queries.reshape(1, -1)
+        place = Place(queries)
+        held = Points(queries, "queries", place, self.held.dtype)
+        if held.shape[1] != self.held.shape[1]:
+            raise ArgumentError(f"queries have {held.shape[1]} dimensions and the index has {self.held.shape[1]}")
+        return _DeviceQuestion(self, held, place, kind)
+
+
+def select_on_device(values: Any, k: int, largest: bool, ordered: bool) -> tuple[Any, Any]:
+    """The k smallest or largest values of each row of a matrix on a device."""
+    place = Place(values)
+    vector = len(values.shape) == 1
+    held = Points(values.reshape(1, -1) if vector else values, "values", place, None)
+    if held.struct.column_stride not in (0, held.dtype.itemsize):
+        raise ArgumentError("values: the columns of a row must lie side by side")
+    matrix = fresh(d.adj_matrix)
+    matrix.type, matrix.values = held.struct.type, held.struct.data
+    matrix.rows, matrix.columns = held.shape
+    matrix.row_stride = held.struct.row_stride
+    options = fresh(d.adj_cuda_select_options)
+    options.largest = int(largest)
+    options.order = d.ADJ_ORDER_ID if ordered else d.ADJ_ORDER_ANY
+    best = place.empty((held.shape[0], k), held.dtype.str)
+    columns = place.empty((held.shape[0], k), INT32)
+    handle, where = context(device=place.device).handle, (_address(columns), _address(best))
+    check(lib.adj_cuda_select_k(handle, byref(matrix), k, byref(options), place.stream, *where))
+    if place.kind in ("jax", "other"):
+        synchronize(place.device, place.stream)
+    best, columns = place.finish(best), place.finish(columns)
+    return (best[0], columns[0]) if vector else (best, columns)
+
+
+def row_numbers(indptr: Any, indices: Any, first: int) -> Any:
+    """The row of every entry, on the device."""
+    kind, rows = kind_of(indptr), indptr.shape[0] - 1
+    if kind == "torch":
+        import torch
+
+        numbers = torch.arange(first, first + rows, device=indptr.device, dtype=torch.int32)
+        return torch.repeat_interleave(numbers, indptr[1:] - indptr[:-1], output_size=indices.shape[0])
+    if kind == "cupy":
+        import cupy
+
+        places = cupy.arange(indices.shape[0], dtype=cupy.int64)
+        found = cupy.searchsorted(indptr, places, side="right") - 1 + first
+        return found.astype(cupy.int32)
+    if kind == "jax":
+        import jax.numpy as jnp
+
+        numbers = jnp.arange(first, first + rows, dtype=jnp.int32)
+        return jnp.repeat(numbers, indptr[1:] - indptr[:-1], total_repeat_length=indices.shape[0])
+    raise ArrayTypeError("the arrays of this result are of no package that can do this")
+
+
+def stack(rows: Any, columns: Any) -> Any:
+    """Rows and columns as one array of two rows."""
+    kind = kind_of(rows)
+    if kind == "torch":
+        import torch
+
+        return torch.stack((rows.long(), columns.long()))
+    if kind == "cupy":
+        import cupy
+
+        return cupy.stack((rows, columns)).astype(cupy.int64)
+    import jax.numpy as jnp
+
+    return jnp.stack((rows, columns))

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: MIT
+"""Memory of a GPU, given to other packages and taken from them: by __cuda_array_interface__ and by DLPack.
+
+Both are tables of a pointer, a shape and a type. DLPack puts them into a capsule with a function that frees the
+memory; these structs are those of its header dlpack.h.
+"""
+
+from __future__ import annotations
+
+import ctypes as c
+import math
+from typing import Any
+
+import numpy as np
+
+from ._errors import ArrayTypeError, DeviceError
+
+__all__ = ["DeviceArray", "allocate", "imported", "synchronize"]
+
+CUDA = 2
+_CODES = {"i": 0, "u": 1, "f": 2}
+_LETTERS = {code: letter for letter, code in _CODES.items()}
+
+
+class DLDevice(c.Structure):
+    _fields_ = [("device_type", c.c_int32), ("device_id", c.c_int32)]
+
+
+class DLDataType(c.Structure):
+    _fields_ = [("code", c.c_uint8), ("bits", c.c_uint8), ("lanes", c.c_uint16)]
+
+
+class DLTensor(c.Structure):
+    _fields_ = [
+        ("data", c.c_void_p),
+        ("device", DLDevice),
+        ("ndim", c.c_int32),
+        ("dtype", DLDataType),
+        ("shape", c.POINTER(c.c_int64)),
+        ("strides", c.POINTER(c.c_int64)),
+        ("byte_offset", c.c_uint64),
+    ]
+
+
+_DELETER = c.CFUNCTYPE(None, c.c_void_p)
+
+
+class DLManagedTensor(c.Structure):
+    _fields_ = [("dl_tensor", DLTensor), ("manager_ctx", c.c_void_p), ("deleter", _DELETER)]
+
+
+_NAME = b"dltensor"
+_new = c.pythonapi.PyCapsule_New
+_new.restype, _new.argtypes = c.py_object, (c.c_void_p, c.c_char_p, c.c_void_p)
+_is_valid = c.pythonapi.PyCapsule_IsValid
+_is_valid.restype, _is_valid.argtypes = c.c_int, (c.c_void_p, c.c_char_p)
+_get = c.pythonapi.PyCapsule_GetPointer
+_get.restype, _get.argtypes = c.c_void_p, (c.c_void_p, c.c_char_p)
+
+# What capsules point to, until their new owner frees them.
+_given: dict[int, Any] = {}
+
+
+def _free(address: int) -> None:
+    _given.pop(address, None)
+
+
+def _drop(capsule: int) -> None:
+    """A capsule that nobody took."""
+    if _is_valid(capsule, _NAME):
+        _free(_get(capsule, _NAME))
+
+
+_deleter = _DELETER(_free)
+_destructor = c.CFUNCTYPE(None, c.c_void_p)(_drop)
+
+
+class DeviceArray:
+    """An array on a GPU, packed by rows, that other packages take without a copy."""
+
+    __slots__ = ("__weakref__", "address", "device", "dtype", "owner", "shape", "stream")
+
+    def __init__(
+        self, owner: Any, address: int, shape: tuple[int, ...], typestr: str, device: int, stream: int | None
+    ) -> None:
+        self.owner = owner
+        self.address = address
+        self.shape = shape
+        self.dtype = np.dtype(typestr)
+        self.device = device
+        self.stream = stream
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "data": (self.address, False),
+            "strides": None,
+            "version": 3,
+        }
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return CUDA, self.device
+
+    def __dlpack__(self, *, stream: Any = None, max_version: Any = None, **unused: Any) -> Any:
+        """A capsule. What is on its way is waited for, since the other stream knows nothing of ours."""
+        del stream, max_version, unused
+        synchronize(self.device, self.stream)
+        managed = DLManagedTensor()
+        shape = (c.c_int64 * len(self.shape))(*self.shape)
+        tensor = managed.dl_tensor
+        tensor.data = self.address
+        tensor.device = DLDevice(CUDA, self.device)
+        tensor.ndim = len(self.shape)
+        tensor.dtype = DLDataType(_CODES[self.dtype.kind], 8 * self.dtype.itemsize, 1)
+        tensor.shape = shape
+        managed.deleter = _deleter
+        address = c.addressof(managed)
+        _given[address] = (managed, shape, self)
+        return _new(address, _NAME, c.cast(_destructor, c.c_void_p))
+
+    def __repr__(self) -> str:
+        return f"DeviceArray(shape={self.shape}, dtype={self.dtype}, device={self.device})"
+
+
+class _Taken:
+    """A capsule of another package, freed with what was made of it."""
+
+    __slots__ = ("capsule",)
+
+    def __init__(self, capsule: Any) -> None:
+        self.capsule = capsule
+
+
+def imported(x: Any, stream: int | None) -> tuple[dict[str, Any], Any]:
+    """A __cuda_array_interface__ of an array that has __dlpack__ only, and what keeps it alive.
+
+    The capsule stays as it is, so its own destructor frees it."""
+    capsule = x.__dlpack__(stream=stream or 1)
+    address = _get(id(capsule), _NAME)
+    tensor = DLManagedTensor.from_address(address).dl_tensor
+    kind, shape = tensor.dtype, tuple(tensor.shape[: tensor.ndim])
+    if kind.lanes != 1 or kind.code not in _LETTERS:
+        raise ArrayTypeError("an array on a GPU whose type cannot be joined; f32 and f64 can")
+    item = kind.bits // 8
+    strides = tuple(item * step for step in tensor.strides[: tensor.ndim]) if tensor.strides else None
+    interface = {
+        "shape": shape,
+        "typestr": f"<{_LETTERS[kind.code]}{item}",
+        "data": ((tensor.data or 0) + tensor.byte_offset, False),
+        "strides": strides,
+    }
+    return interface, _Taken(capsule)
+
+
+# ---- The driver, which a process with arrays on a GPU has loaded already ----
+
+
+def _driver() -> Any:
+    try:
+        return c.CDLL("libcuda.so.1")
+    except OSError as reason:
+        raise DeviceError(f"the driver of the GPU cannot be loaded: {reason}") from None
+
+
+def _demand(status: int, what: str) -> None:
+    if status:
+        raise DeviceError(f"{what}: CUDA error {status}")
+
+
+class _Current:
+    """The context that packages share, current for a while."""
+
+    def __init__(self, device: int) -> None:
+        self.cuda = _driver()
+        self.number = device
+        self.device = c.c_int()
+
+    def __enter__(self) -> Any:
+        context = c.c_void_p()
+        _demand(self.cuda.cuInit(0), "cuInit")
+        _demand(self.cuda.cuDeviceGet(c.byref(self.device), self.number), "cuDeviceGet")
+        _demand(self.cuda.cuDevicePrimaryCtxRetain(c.byref(context), self.device), "cuDevicePrimaryCtxRetain")
+        _demand(self.cuda.cuCtxPushCurrent_v2(context), "cuCtxPushCurrent")
+        return self.cuda
+
+    def __exit__(self, *unused: object) -> None:
+        self.cuda.cuCtxPopCurrent_v2(c.byref(c.c_void_p()))
+        self.cuda.cuDevicePrimaryCtxRelease_v2(self.device)
+
+
+def synchronize(device: int, stream: int | None) -> None:
+    """Waits for a stream."""
+    with _Current(device) as cuda:
+        _demand(cuda.cuStreamSynchronize(c.c_void_p(stream or 0)), "cuStreamSynchronize")
+
+
+class _Memory:
+    """Memory of a GPU."""
+
+    __slots__ = ("address", "device")
+
+    def __init__(self, size: int, device: int) -> None:
+        self.device = device
+        self.address = 0
+        out = c.c_uint64()
+        with _Current(device) as cuda:
+            _demand(cuda.cuMemAlloc_v2(c.byref(out), c.c_size_t(max(size, 1))), "cuMemAlloc")
+        self.address = out.value
+
+    def __del__(self) -> None:
+        if self.address:
+            with _Current(self.device) as cuda:
+                cuda.cuMemFree_v2(c.c_uint64(self.address))
+
+
+def allocate(shape: tuple[int, ...], typestr: str, device: int, stream: int | None) -> DeviceArray:
+    """A new array, for packages whose arrays cannot be written to."""
+    memory = _Memory(math.prod(shape) * np.dtype(typestr).itemsize, device)
+    return DeviceArray(memory, memory.address, shape, typestr, device, stream)

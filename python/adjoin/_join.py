@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: MIT
+"""Jobs, which are joins that are ready to run, and what can be done with one: collect, count, stream, write, explain.
+
+A job opens a plan of the library. One of two sets makes its own; one of an index (_index.py) asks that.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from . import _declarations as d
+from ._arrays import F64, INT32, INT64, REAL, Array, Held, as_points, describe, held, ids_from, same_type
+from ._context import Context
+from ._errors import ArgumentError
+from ._library import check, fresh, lib, settled
+from ._result import Result
+from ._run import Stop, control_of, interruptible, is_long
+
+if TYPE_CHECKING:
+    from ._options import Settings
+
+__all__ = ["Job", "PairJob"]
+
+T = TypeVar("T")
+# What to destroy when a plan is no longer needed, the last first.
+Handles = list[tuple[Callable[[Any], None], ctypes.c_void_p]]
+byref, c_void_p = ctypes.byref, ctypes.c_void_p
+
+
+def dataset(context: Context, points: Array, handles: Handles, stop: Stop) -> ctypes.c_void_p:
+    """A dataset over an array."""
+    out = c_void_p()
+    settled(stop, lib.adj_dataset_create, context.handle, byref(describe(points)), byref(out))
+    handles.append((lib.adj_dataset_destroy, out))
+    return out
+
+
+def radius_of(radius: Any, rows: int) -> tuple[float, Array | None]:
+    """A radius for all, or one for each row."""
+    if isinstance(radius, (float, int)):
+        return float(radius), None
+    if hasattr(radius, "get") and hasattr(radius, "__cuda_array_interface__"):
+        radius = radius.get()
+    elif hasattr(radius, "cpu"):
+        radius = radius.cpu()
+    radii = np.ascontiguousarray(radius, F64) if np.ndim(radius) else np.asarray(radius, F64)
+    if radii.ndim == 0:
+        return float(radii), None
+    if radii.shape != (rows,):
+        raise ArgumentError(f"radius: shape {radii.shape} is neither one number nor one for each of {rows} points")
+    return 0.0, radii
+
+
+class Job:
+    """A join that is ready to run: the arrays it reads, and how a plan for it is opened."""
+
+    __slots__ = ("_long", "candidates", "context", "kind", "left", "radii", "settings", "spec")
+
+    context: Context
+    settings: Settings
+    left: Array
+    candidates: int  # points that neighbours are taken from
+    kind: int
+    spec: Any
+    radii: Array | None
+    _long: bool
+
+    def open(self, handles: Handles, stop: Stop) -> ctypes.c_void_p:
+        """A plan. It, and what it needs, is put into handles."""
+        raise NotImplementedError
+
+    def within(self, radius: Any) -> None:
+        """Sets the radius, or a radius for each left point."""
+        self.spec.radius, self.radii = radius_of(radius, self.left.shape[0])
+        if self.radii is not None:
+            self.spec.radii = self.radii.ctypes.data
+            self.spec.radius_count = len(self.radii)
+
+    def run(self, work: Callable[[ctypes.c_void_p, Stop], T], here: Stop | None = None) -> T:
+        """work(plan, stop), in a way that Ctrl-C ends; or in this thread, until `here` says to stop."""
+
+        def whole(stop: Stop) -> T:
+            handles: Handles = []
+            try:
+                return work(self.open(handles, stop), stop)
+            finally:
+                for destroy, handle in reversed(handles):
+                    destroy(handle)
+
+        if self._long and here is None:
+            return interruptible(self.context, whole)
+        return whole(Stop() if here is None else here)
+
+    def controlled(self, stop: Stop, function: Any, *arguments: Any) -> None:
+        """Runs a plan with progress and limits: function(*arguments, control, NULL)."""
+        control = control_of(self.settings.progress, self.settings.max_pairs)
+        if control is None:
+            settled(stop, function, *arguments, None, None)
+            return
+        control.stop = stop
+        complete = False
+        try:
+            settled(stop, function, *arguments, control.reference, None)
+            complete = True
+        finally:
+            control.finish(complete)
+
+    def collect(self) -> Held:
+        """The whole result, in the memory of the library."""
+
+        def work(plan: ctypes.c_void_p, stop: Stop) -> Held:
+            out = c_void_p()
+            self.controlled(stop, lib.adj_collect, plan, byref(out))
+            return Held(out.value or 0, self.context)
+
+        return self.run(work)
+
+    def rows(self) -> Result:
+        """The result of a range join."""
+        return rows_of(self.collect(), self.left.shape[0], self.candidates, self.left.dtype)
+
+    def nearest(self) -> tuple[Array, Array]:
+        """The result of a kNN join: distances and ids, k a row."""
+        owner = self.collect()
+        shape = (self.left.shape[0], self.spec.k)
+        ids = held(owner, lib.adj_result_ids(owner.handle), shape, INT32)
+        distances = held(owner, lib.adj_result_distances(owner.handle), shape, REAL[self.left.dtype])
+        return distances, ids_from(ids, self.candidates)
+
+    def counts(self) -> Array:
+        """The number of neighbours of each row."""
+        degrees = np.empty(self.left.shape[0], np.uint32)
+        self.run(lambda plan, stop: self.controlled(stop, lib.adj_count, plan, degrees.ctypes.data_as(c_void_p), None))
+        return degrees.view(np.int32) if self.candidates < 1 << 31 else degrees.astype(np.int64)
+
+    def total(self) -> int:
+        """The number of neighbours of all rows."""
+        out = ctypes.c_uint64()
+        self.run(lambda plan, stop: self.controlled(stop, lib.adj_count, plan, None, byref(out)))
+        return out.value
+
+    def write(self, path: str | os.PathLike[str], options: d.adj_write_options) -> None:
+        """The result to a file."""
+        name = os.fsencode(path)
+        self.run(lambda plan, stop: self.controlled(stop, lib.adj_write, plan, name, byref(options)))
+
+
+def rows_of(owner: Held, count: int, candidates: int, dtype: np.dtype[Any]) -> Result:
+    """Rows in the memory of a result."""
+    handle = owner.handle
+    indptr = held(owner, lib.adj_result_offsets(handle), (count + 1,), INT64)
+    shape = (indptr.item(count),)
+    ids = ids_from(held(owner, lib.adj_result_ids(handle), shape, INT32), candidates)
+    address = lib.adj_result_distances(handle)
+    distances = None if address is None else held(owner, address, shape, REAL[dtype])
+    return Result(indptr, ids, distances, (count, candidates))
+
+
+class PairJob(Job):
+    """A join of a set with itself or with another."""
+
+    __slots__ = ("right",)
+
+    def __init__(self, a: Any, b: Any, settings: Settings, kind: int) -> None:
+        self.settings = settings
+        self.context = settings.get_context()
+        self.left = as_points(a, "a", settings.dtype, settings.columns)
+        self.right: Array | None = None
+        if b is not None:
+            self.right = as_points(b, "b", settings.dtype, settings.columns)
+            self.left, self.right = same_type(self.left, self.right)
+            if self.left.shape[1] != self.right.shape[1]:
+                raise ArgumentError(f"a has {self.left.shape[1]} dimensions and b has {self.right.shape[1]}")
+        self.candidates = self.left.shape[0] if self.right is None else self.right.shape[0]
+        self._long = is_long(self.left.shape[0], self.candidates, self.left.shape[1])
+        self.spec = fresh(d.adj_join_spec)
+        self.spec.kind = self.kind = kind
+        if not settings.plain:
+            settings.fill(self.spec)
+        self.radii = None
+
+    def collect(self) -> Held:
+        """The whole result. A short join of one set, with nothing to show, takes as few steps as possible."""
+        if self._long or self.right is not None or self.settings.progress or self.settings.max_pairs:
+            return super().collect()
+        handle, points, plan, out = self.context.handle, c_void_p(), c_void_p(), c_void_p()
+        status = lib.adj_dataset_create(handle, byref(describe(self.left)), byref(points))
+        if not status:
+            status = lib.adj_plan_create(handle, byref(self.spec), points, None, byref(plan))
+        if not status:
+            status = lib.adj_collect(plan, byref(out), None, None)
+        if status == d.ADJ_CANCELLED:
+            lib.adj_plan_destroy(plan)
+            lib.adj_dataset_destroy(points)
+            return super().collect()
+        try:
+            check(status)
+        finally:
+            lib.adj_plan_destroy(plan)
+            lib.adj_dataset_destroy(points)
+        return Held(out.value or 0, self.context)
+
+    def open(self, handles: Handles, stop: Stop) -> ctypes.c_void_p:
+        left = dataset(self.context, self.left, handles, stop)
+        right = None if self.right is None else dataset(self.context, self.right, handles, stop)
+        plan = c_void_p()
+        settled(stop, lib.adj_plan_create, self.context.handle, byref(self.spec), left, right, byref(plan))
+        handles.append((lib.adj_plan_destroy, plan))
+        return plan
+
+
+def explanation(plan: ctypes.c_void_p) -> str:
+    """What a plan decided and why."""
+    needed = ctypes.c_size_t()
+    check(lib.adj_plan_explain(plan, None, 0, byref(needed)))
+    buffer = ctypes.create_string_buffer(needed.value)
+    check(lib.adj_plan_explain(plan, buffer, needed.value, None))
+    return buffer.value.decode(errors="replace")

