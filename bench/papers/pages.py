@@ -141,7 +141,7 @@ def claims_of(experiment, views):
         lines.append(f"- **{claim.text}.**")
         for machine, view in views.items():
             verdict = claim.judge(view)
-            why = f" {claim.why}" if claim.why and verdict.word == FAILS else ""
+            why = f" Likely reason: {claim.why}" if claim.why and verdict.word == FAILS else ""
             word = {HOLDS: "Holds", FAILS: "Does not hold", UNKNOWN: "Open"}[verdict.word]
             lines.append(f"  - {machine}: {word}. {verdict.sentence}{why}")
     return lines + [""]
