@@ -29,6 +29,11 @@ class View:
                     found[panel, x] = value
         return found
 
+    def places(self, experiments, contenders, panels=None, xs=None):
+        """Where one of them was to be measured."""
+        return {(panel, x) for experiment in experiments for panel, x, who in self.runs.get(experiment, {})
+                if who in contenders and (not panels or panel in panels) and (not xs or x in xs)}
+
     def reason(self, experiments, *contenders):
         """Why one of them has no runs."""
         for experiment in experiments:
@@ -89,6 +94,9 @@ class Faster(Claim):
         if len(ratios) > 1:
             text += (f" on average over {len(ratios)} joins, from {ratios[least]:.2f}× ({_place(least)}) "
                      f"to {ratios[most]:.2f}× ({_place(most)})")
+        places = view.places(self.at, (self.a, self.b), self.panels, self.xs)
+        if len(places) > len(ratios):
+            text += f"; {len(places) - len(ratios)} places have no time of both"
         rule = f"at least {self.by:g}× " + ("everywhere" if self.everywhere else "on average")
         return Verdict(HOLDS if holds else FAILS, f"{text}. Asked for: {rule}.")
 

@@ -27,7 +27,7 @@ class Size:
 SIZES = {size.name: size for size in (
     Size("full", 450, 4e8, 4e9, 50e6),
     Size("small", 600, 1.5e7, 2e9, 1e6),
-    Size("quick", 50, 3e3, 4e4, 400, one=True))}
+    Size("quick", 280, 3e3, 4e4, 400, one=True))}
 
 
 @dataclass(frozen=True)

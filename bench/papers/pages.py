@@ -33,12 +33,15 @@ These pages are written by `bench/papers.py report` from `bench/papers/results`.
 """
 
 
-def machine_text(machine):
+def machine_text(store):
+    machine = store.machine
+    names = sorted({str(r.get("commit")) for runs in store.runs.values() for r in runs.values()})
+    commits = ("commit " if len(names) == 1 else "commits ") + ", ".join(names)
     device = f", {machine['device']}" if machine.get("device") else ", no GPU"
     before, after = machine.get("load_before"), machine.get("load_after")
     load = f"; load {before} before and {after} after" if before is not None else ""
     return (f"**{machine['machine']}**: {machine.get('cpu', '?')}, {machine.get('cores')} threads, "
-            f"{machine.get('memory_gb')} GB{device}{load}; commit {machine.get('commit')}, size `{machine.get('size')}`")
+            f"{machine.get('memory_gb')} GB{device}{load}; {commits}, size `{machine.get('size')}`")
 
 
 def records_of(paper, experiment, store):
@@ -179,7 +182,7 @@ def page(paper, stores, folder):
     views = {s.machine["machine"]: View({e.id: s.runs.get(f"{paper.id}:{e.id}", {}) for e in paper.experiments})
              for s in stores}
     lines = [f"# {paper.name}", "", f"*{paper.title}.* Measured there on {paper.machine}.", ""]
-    lines += ["Ours:", ""] + [f"- {machine_text(s.machine)}" for s in stores] + ["", "## Claims", ""]
+    lines += ["Ours:", ""] + [f"- {machine_text(s)}" for s in stores] + ["", "## Claims", ""]
     counts = {}
     for experiment in paper.experiments:
         for claim in experiment.claims:
@@ -201,7 +204,7 @@ def anchor(experiment):
 
 
 def index(stores, counts):
-    lines = [INTRO, "Machines:", ""] + [f"- {machine_text(s.machine)}" for s in stores] + [""]
+    lines = [INTRO, "Machines:", ""] + [f"- {machine_text(s)}" for s in stores] + [""]
     for store in stores:
         name = store.machine["machine"]
         lines += [f"## {name}", "", "| paper | tables and figures | fully | partly | not | claims that hold | do not | open |",

@@ -32,6 +32,7 @@ class Store:
             if "experiment" not in line:
                 self.machine = line
                 continue
+            line.setdefault("commit", self.machine.get("commit"))
             self.runs.setdefault(line["experiment"], {})[line["panel"], line["x"], line["contender"]] = line
 
     def write(self):
@@ -43,11 +44,19 @@ class Store:
                 for record in self.runs[name].values():
                     file.write(json.dumps(record, ensure_ascii=False) + "\n")
 
-    def has(self, name, runs):
-        """Whether these very runs were made."""
+    def lacking(self, name, runs):
+        """The runs of all places at which one of these very runs was not made: answers of a place are compared."""
         mine = self.runs.get(name, {})
-        return all(run.key in mine and mine[run.key]["request"] == [list(pair) for pair in run.request]
-                   and mine[run.key].get("reason") != NO_TIME for run in runs)
+        places = {(run.panel, run.x) for run in runs
+                  if run.key not in mine or mine[run.key]["request"] != [list(pair) for pair in run.request]
+                  or mine[run.key].get("reason") == NO_TIME}
+        return [run for run in runs if (run.panel, run.x) in places]
+
+    def put(self, name, runs, records):
+        """New records; of the old ones those stay that the experiment still has."""
+        old = self.runs.get(name, {})
+        self.runs[name] = {key: records.get(key) or old[key] for key in (run.key for run in runs)
+                           if key in records or key in old}
 
 
 def describe(store, driver, size, name):
@@ -156,24 +165,32 @@ def expand(chosen):
 
 
 def run_experiments(chosen, size, seconds, driver, store, missing=False, cores=None):
-    """Runs the experiments within the time. Returns the faults."""
+    """Runs the experiments within the time. Returns the faults. A quick check must reach all of them, whatever else the
+    machine does."""
     work = [(f"{paper.id}:{experiment.id}", experiment, runs_of(experiment, size, CONTENDERS, cores))
             for paper, experiment in expand(chosen)]
-    work = [(name, experiment, runs) for name, experiment, runs in work
-            if runs and not (missing and store.has(name, runs))]
+    whole = {name: runs for name, _, runs in work}
+    if missing:
+        work = [(name, experiment, store.lacking(name, runs)) for name, experiment, runs in work]
+    work = [(name, experiment, runs) for name, experiment, runs in work if runs]
     device = bool(store.machine.get("device"))
     clock = Clock(seconds, sum(e.weight * takes_time(run, device) for _, e, runs in work for run in runs))
     faults = []
     for at, (name, experiment, runs) in enumerate(work):
         begin = time.monotonic()
         if clock.left <= 0:
-            print(f"{name}: not run, no time was left")
+            print(f"{name}: not run, {NO_TIME}")
+            faults += [f"{name}: {NO_TIME}"] if size.one else []
             continue
         records, wrong = measure_experiment(name, runs, driver, clock, device, experiment.weight)
-        store.runs[name] = records
+        for record in records.values():
+            record["commit"] = store.machine.get("commit")
+        store.put(name, whole[name], records)
         store.machine["load_after"] = round(os.getloadavg()[0], 1)
         store.write()
         print_experiment(experiment, name, records)
         print(f"  {at + 1} of {len(work)}: {time.monotonic() - begin:.1f} s, {max(0, clock.left):.0f} s left", flush=True)
+        if size.one:
+            wrong += [f"{r['contender']}: {NO_TIME}" for r in records.values() if r.get("reason") == NO_TIME]
         faults += [f"{name} {text}" for text in wrong]
     return faults

@@ -134,6 +134,13 @@ class Judgement(unittest.TestCase):
         self.assertEqual(claim.judge(absent).word, claims.UNKNOWN)
         self.assertIn("no GPU", claim.judge(absent).sentence)
 
+    def test_places_without_a_time_are_told(self):
+        view = self.view(lbjoin=ok(1), **{"global": ok(2)})
+        view.runs["F1"]["q", 1, "lbjoin"] = ok(1)
+        view.runs["F1"]["q", 1, "global"] = driver.not_available("more than 2 s")
+        claim = claims.Faster("t", a="lbjoin", b="global", at=("F1",))
+        self.assertIn("1 places have no time", claim.judge(view).sentence)
+
     def test_more_throughput_is_faster(self):
         claim = claims.Faster("t", a="lbjoin", b="global", at=("F1",), metric="giga_s")
         self.assertEqual(claim.judge(self.view(lbjoin=ok(1), **{"global": ok(2)})).word, claims.HOLDS)
@@ -212,12 +219,27 @@ class Storage(unittest.TestCase):
             store.runs["002:F9"], _ = run.measure_experiment("002:F9", runs, FakeDriver({}), driver.Clock(100, 10))
             store.write()
             again = run.Store(folder, "m")
-            self.assertEqual(again.runs, store.runs)
-            self.assertTrue(again.has("002:F9", runs))
-            self.assertFalse(again.has("002:F9", model.runs_of(e, model.SIZES["small"], CONTENDERS)))
-            self.assertFalse(again.has("002:F10", runs))
+            without = {key: {n: v for n, v in r.items() if n != "commit"} for key, r in again.runs["002:F9"].items()}
+            self.assertEqual(without, store.runs["002:F9"])
+            self.assertEqual(again.lacking("002:F9", runs), [])
+            others = model.runs_of(e, model.SIZES["small"], CONTENDERS)
+            self.assertEqual(again.lacking("002:F9", others), others)
+            self.assertEqual(again.lacking("002:F10", runs), runs)
             again.runs["002:F9"][runs[0].key].update(driver.not_available(driver.NO_TIME))
-            self.assertFalse(again.has("002:F9", runs))  # another run has time
+            self.assertEqual(again.lacking("002:F9", runs), runs)  # another run has time
+
+    def test_only_places_that_lack_a_run_are_measured_again(self):
+        with tempfile.TemporaryDirectory() as folder:
+            e = papers.find(["002:F9"])[0][1]
+            runs = model.runs_of(e, model.SIZES["small"], CONTENDERS)
+            store = run.Store(folder, "m")
+            store.runs["002:F9"], _ = run.measure_experiment("002:F9", runs, FakeDriver({}), driver.Clock(100, 100))
+            store.runs["002:F9"][runs[0].key].update(driver.not_available(driver.NO_TIME))
+            lacking = store.lacking("002:F9", runs)
+            self.assertEqual({(r.panel, r.x) for r in lacking}, {(runs[0].panel, runs[0].x)})
+            store.put("002:F9", runs, {lacking[0].key: {"status": "new"}})
+            self.assertEqual(len(store.runs["002:F9"]), len(runs))
+            self.assertEqual(store.runs["002:F9"][lacking[0].key]["status"], "new")
 
     def test_time_is_kept_for_what_the_machine_can_do(self):
         e = papers.find(["002:F12"])[0][1]
