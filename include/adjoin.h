@@ -600,11 +600,17 @@ typedef struct adj_stats {
   /* Of these, with points in tree order: tiles of 256 candidates, counted for every 32 queries, and how many of them
    * were near enough to be looked at. */
   uint64_t prefilter_tiles, prefilter_tiles_scanned;
-  /* Parts of index_s in range joins by recursion over pairs of sequences ("super-ego", "sego-new"); 0 elsewhere. */
+  /* Parts of index_s in range joins by recursion over pairs of sequences ("super-ego", "sego-new", cores of "hegjoin");
+   * 0 elsewhere. */
   double ego_reorder_s;  /* the order of dimensions, and cells       */
   double ego_sort_s;     /* EGO-sort: points into epsilon grid order */
   double ego_workload_s; /* queries by their number of candidates    */
   double grid_order_s;   /* kNN joins with queries by the population of their cells: the cores' time to order them */
+  /* Range joins with the papers' kernels: what each number of indexed dimensions would cost. Place k - 1 is for k of
+   * them. GPU-Join's count (section 5.6): memory operations to search cells and to compare; and our own estimate. */
+  uint32_t indexed_count;  /* places below; 0 elsewhere                   */
+  uint32_t indexed_fewest; /* dimensions with the fewest memory operations */
+  double indexed_search[10], indexed_compare[10], indexed_s[10];
 } adj_stats;
 
 ADJ_API void adj_stats_init(adj_stats *stats, size_t struct_size);

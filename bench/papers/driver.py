@@ -87,6 +87,8 @@ class Driver:
             return kept if kept.get("same") else {**not_available("repeats differ"), "fault": True}
         if status == "not available":
             return {**answer, "fault": True}
+        if status == "ADJ_E_DEVICE":
+            self.close()  # a device that has failed stays so in its process
         if status == "ADJ_CANCELLED":
             return not_available(too_long(limit))
         fault = status not in REFUSED + ("ADJ_E_MEMORY", "ADJ_E_DEVICE_MEMORY")

@@ -321,6 +321,8 @@ static scope scope_of(const struct setting *s, const adji_tuning *t, adj_join_ki
   if (s->offset == offsetof(adji_tuning, queue) && knn && is_without_queue(t)) return (scope){CPU, KDTREE};
   if (s->offset == offsetof(adji_tuning, prefilter))
     return knn ? prefilter_scopes[t->prefilter].knn : prefilter_scopes[t->prefilter].range;
+  /* HEGJoin: EGO-Join on the cores, beside a device with a grid. */
+  if (!knn && t->share == ADJI_SHARE_RESULTS && s->range.algorithms == EGO) return (scope){HYBRID, GRID};
   return knn ? s->knn : s->range;
 }
 
