@@ -31,6 +31,7 @@ def _scales(axis, plot, x_label, y_label):
         axis.set_xscale("log")
     if plot.log_y:
         axis.set_yscale("log")
+    axis.minorticks_off()  # each tick is a path in the file
     axis.set_xlabel(x_label)
     axis.set_ylabel(y_label)
 
