@@ -22,6 +22,14 @@ static const problem DIVIDED[] = {
 };
 enum { DIVIDED_COUNT = sizeof DIVIDED / sizeof *DIVIDED };
 
+/* Sets that do not fit a device: regions of space, which the devices share. */
+static const problem REGIONS[] = {
+    {"unif", 900, 2, 0, 0.01, "device_chunk=300", NULL, ADJ_WITH_DISTANCE, ADJ_ORDER_ID, false},
+    {"unif", 900, 2, 0, 0.01, "device_chunk=300", NULL, ADJ_WITH_DISTANCE, ADJ_ORDER_DISTANCE, true},
+    {"unif", 900, 3, 0, 0.02, "device_chunk=300", NULL, ADJ_ONE_WAY, ADJ_ORDER_ID, false},
+};
+enum { REGIONS_COUNT = sizeof REGIONS / sizeof *REGIONS };
+
 /* A context with one device that is named so many times. */
 static adj_ctx *one_device_often(uint32_t times) {
   assert_int_equal(setenv("ADJOIN_SOFTWARE_DEVICES", "1", 1), 0);
@@ -61,6 +69,9 @@ static void several_devices(void **state) {
     for (uint32_t devices = 2; devices <= 3; devices++)
       for (uint32_t threads = 1; threads <= 3; threads += 2)
         check_divided(software_context(threads, devices, 0), &DIVIDED[i]);
+  for (int i = 0; i < REGIONS_COUNT; i++)
+    for (uint32_t devices = 2; devices <= 3; devices++)
+      check_divided(software_context(devices, devices, 0), &REGIONS[i]);
   assert_int_equal(atomic_load(&warnings), 0);
 }
 
@@ -162,6 +173,11 @@ static void a_device_fails(void **state) {
     fail_one(&DIVIDED[i], devices, (uint32_t)i / 2 % devices, ADJI_FAULT_ONCE);
     fail_one(&DIVIDED[i], devices, (uint32_t)(i / 2 + 1) % devices, ADJI_FAULT_LOST);
     fail_one(&DIVIDED[i], 2, (uint32_t)i % 2, ADJI_FAULT_MEMORY);
+  }
+  for (int i = 0; i < REGIONS_COUNT; i++) {
+    fail_one(&REGIONS[i], 2, (uint32_t)i % 2, ADJI_FAULT_ONCE);
+    fail_one(&REGIONS[i], 3, (uint32_t)i, ADJI_FAULT_LOST);
+    fail_one(&REGIONS[i], 2, 1, ADJI_FAULT_MEMORY);
   }
 }
 

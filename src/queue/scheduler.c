@@ -92,7 +92,10 @@ double adji_drain_work_of(const adji_drain *d, adji_batch_run batches) {
 /* Where the figures of a worker of this pass go: passes need not have the same devices. */
 static uint32_t place_of(adji_run *run, const adji_worker_stats *worker) {
   uint32_t at = worker->who ? adji_run_worker(run, worker->who) : 0;
-  if (!run->worker_count) run->worker_count = 1; /* the cores are the first */
+  if (!run->worker_count) { /* the cores are the first */
+    run->workers[0].name = "cpu";
+    run->worker_count = 1;
+  }
   if (worker->who && !at) at = run->worker_count++;
   run->workers[at].name = worker->name;
   run->workers[at].who = worker->who;
@@ -186,7 +189,8 @@ static adj_status drain_shared(adji_drain *d) {
   for (uint32_t i = 0; i < d->share.devices; i++)
     started[i] = start_device(d, i, &threads[i]);
   pthread_mutex_unlock(&d->lock);
-  adj_status status = adji_lanes_drain(d);
+  bool idle = d->active->workers[0]->idle;
+  adj_status status = idle ? ADJ_OK : adji_lanes_drain(d);
   if (status) { /* of a lane, or no lane was begun: devices must not go on */
     pthread_mutex_lock(&d->lock);
     adji_drain_give_up(d, status);

@@ -62,6 +62,7 @@ typedef struct adji_worker {
   bool is_device;
   bool large_windows; /* a fill costs much whatever the window */
   bool collects;      /* the cores: can do, and gather, a single evaluation */
+  bool idle;          /* the cores: compute nothing and leave their lanes to loops of the devices */
   /* The cores: makes the queue of the join's batches. shared: devices will take from it. NULL: begin makes it. */
   adj_status (*fill_queue)(void *state, bool shared, adji_queue *queue);
   /* A pass begins. A device that fails here takes no part in the pass. The pass stays valid until end. */
