@@ -90,6 +90,10 @@ static adji_share_times times_counted(const adj_plan *plan, const adji_gpu_worke
   return t;
 }
 
+adji_share_times adji_range_times(const adj_plan *plan, const adji_range_trial *trial) {
+  return times_counted(plan, &plan->device.options, trial);
+}
+
 /* Or, where that is quicker, evaluated once. */
 static adji_share_times times_of(const adj_plan *plan, const adji_gpu_worker_options *options,
                                  const adji_range_trial *trial) {

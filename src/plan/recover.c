@@ -11,7 +11,7 @@
 static bool may_use_cores(const adj_plan *plan, adj_status status) {
   bool failed = status == ADJ_E_DEVICE || status == ADJ_E_DEVICE_MEMORY;
   bool free_to_choose = plan->spec.backend == ADJ_BACKEND_AUTO || plan->spec.backend == ADJ_BACKEND_HYBRID;
-  bool alone = plan->engine.worker_count == 1 && plan->engine.workers[0].is_device;
+  bool alone = !plan->engine.workers[0].process;
   return failed && free_to_choose && alone && !adji_tuning_not_for(&plan->tuning, plan->spec.kind, ADJ_BACKEND_CPU);
 }
 

@@ -74,6 +74,13 @@ adj_status adji_gpu_lists_follow(adji_gpu_lists *l, const uint32_t *rows) {
   return adji_order_make(l->gpu, l->range->left->ids, rows, l->range->rows, &l->order, &l->range->work);
 }
 
+adj_status adji_gpu_lists_order(adji_gpu_lists *l, uint32_t *rows) {
+  if (!l->range->rows) return ADJ_OK;
+  adj_status status = adji_gpu_wait(l->gpu); /* copies have a stream of their own */
+  if (status) return status;
+  return adji_download(l->gpu, l->range->left->ids, l->range->rows * sizeof *rows, rows, &l->range->work);
+}
+
 /* ---- Room ------------------------------------------------------------------------------------------- */
 
 static adj_status make_stream(adji_gpu_lists *l, uint64_t queries, list_slot *slot) {

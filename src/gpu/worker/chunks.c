@@ -75,7 +75,7 @@ adj_status adji_chunk_open(adji_chunks *c, adji_chunk rows, adji_chunk ids, adji
   join.style.drop_self = own && c->join.style.drop_self;
   join.style.one_way = own && c->join.style.one_way;
   adji_worker worker;
-  status = c->source.open(c->source.state, &join, &worker);
+  status = c->source.open(c->source.state, 0, &join, &worker);
   if (!status) adji_engine_init(&p->engine, &join, &worker);
   return status;
 }
@@ -318,6 +318,7 @@ adj_status adji_chunks_create(const adji_join *join, const adji_chunk_source *so
   if (!c) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
   c->join = *join;
   c->source = *source;
+  if (!c->source.devices) c->source.devices = 1;
   c->size = size;
   c->style = join->style;
   if (join->style.order == ADJ_ORDER_DISTANCE) {

@@ -64,6 +64,9 @@ void adji_chunk_close(adji_chunk_pair *p);
 /* After a failure: whether it was a lack of device memory, and chunks could be made smaller. */
 bool adji_chunks_shrink(adji_chunks *c, adj_status status);
 
+/* Several devices take regions so often each, so that all are done at about the same time. */
+enum { ADJI_REGION_TAKES = 2 };
+
 /* Points by region: the left ones, the right ones with those within the radius; the same for a self-join. */
 typedef struct adji_chunk_regions {
   adji_cuts cuts;

@@ -31,8 +31,10 @@ adj_status adji_gpu_range_can_share(const adji_gpu_worker_options *options);
  * worker. Any thread. */
 adj_status adji_gpu_range_worker_create(const adji_gpu_worker_options *options, uint32_t number, adji_worker *out);
 
-/* Before the first pass beside cores: rows[i] is the row of their i-th query. */
+/* Before the first pass beside others: rows[i] is the row of their i-th query. NULL: they have this device's order. */
 adj_status adji_gpu_range_worker_follow(adji_worker *worker, const uint32_t *rows);
+/* The order of the device, to host memory. */
+adj_status adji_gpu_range_worker_order(adji_worker *worker, uint32_t *rows);
 
 /* Builds the index of a worker again, with another grid and order, from the points that it kept; without them they are
  * copied once more. A worker that fails can only be destroyed. */
