@@ -82,7 +82,7 @@ typedef struct points {
 } points;
 
 static void make_points(points *p, const pattern *of, uint32_t dim, uint32_t count, uint64_t seed) {
-  uint64_t state = seed * 977 + dim * 31 + count;
+  uint64_t state = (seed * 977 + dim) * 31 + count;
   p->dim = dim;
   p->count = count;
   for (uint32_t i = 0; i < count * dim; i++)

@@ -165,14 +165,19 @@ static adj_status fill_point(const knn_cores *c, adji_knn_group *g, uint64_t i, 
  * before. */
 enum { POINTS_AHEAD = 80, ROWS_AHEAD = 4 };
 
-static void fetch_row(const knn_cores *c, const adji_window *window, uint64_t row) {
-  enum { LINE = 64, MOST_LINES = 4 };
+/* Always inlined: GCC leaves out calls of functions that do nothing but prefetch. */
+#define FETCHES static inline __attribute__((always_inline)) void
+
+FETCHES fetch(const void *at, uint64_t bytes) {
+  for (uint64_t i = 0; i < bytes; i += 64)
+    __builtin_prefetch((const char *)at + i, 1);
+}
+
+FETCHES fetch_row(const knn_cores *c, const adji_window *window, uint64_t row) {
   uint64_t at = adji_window_at(window, row), size = adji_type_size(c->join.style.type);
-  const char *ids = (const char *)(window->ids + at), *distances = (const char *)window->distances + at * size;
-  for (uint64_t i = 0; i < window->k * sizeof *window->ids && i < (uint64_t)LINE * MOST_LINES; i += LINE)
-    __builtin_prefetch(ids + i, 1);
-  for (uint64_t i = 0; window->distances && i < window->k * size && i < LINE * MOST_LINES * size / 4; i += LINE)
-    __builtin_prefetch(distances + i, 1);
+  uint64_t many = window->k < 64 ? window->k : 64;
+  fetch(window->ids + at, many * sizeof *window->ids);
+  if (window->distances) fetch((const char *)window->distances + at * size, many * size);
 }
 
 static void fetch_ahead(const knn_cores *c, const adji_batch *batch, uint64_t i) {

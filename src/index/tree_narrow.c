@@ -36,7 +36,7 @@ bool adji_frame_of(const adji_tree *a, const adji_tree *b, adji_frame *out) {
 uint64_t adji_tree_narrow_bytes(const adji_tree *wide) {
   uint64_t points = wide->level[0].count * wide->leaf, bytes = points * (wide->dim * sizeof(float) + sizeof(uint32_t));
   for (uint32_t l = 0; l < wide->levels; l++)
-    bytes += (wide->level[l].count + ADJI_FAN) * (2 * wide->dim * sizeof(float) + sizeof(uint32_t));
+    bytes += (wide->level[l].count + ADJI_FAN) * (2 * sizeof(float) * wide->dim + sizeof(uint32_t));
   return bytes;
 }
 
