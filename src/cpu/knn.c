@@ -12,6 +12,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "core/fetch.h"
 #include "cpu/knn_group.h"
 #include "cpu/knn_narrow.h"
 
@@ -165,19 +166,11 @@ static adj_status fill_point(const knn_cores *c, adji_knn_group *g, uint64_t i, 
  * before. */
 enum { POINTS_AHEAD = 80, ROWS_AHEAD = 4 };
 
-/* Always inlined: GCC leaves out calls of functions that do nothing but prefetch. */
-#define FETCHES static inline __attribute__((always_inline)) void
-
-FETCHES fetch(const void *at, uint64_t bytes) {
-  for (uint64_t i = 0; i < bytes; i += 64)
-    __builtin_prefetch((const char *)at + i, 1);
-}
-
-FETCHES fetch_row(const knn_cores *c, const adji_window *window, uint64_t row) {
+ADJI_FETCHES fetch_row(const knn_cores *c, const adji_window *window, uint64_t row) {
   uint64_t at = adji_window_at(window, row), size = adji_type_size(c->join.style.type);
   uint64_t many = window->k < 64 ? window->k : 64;
-  fetch(window->ids + at, many * sizeof *window->ids);
-  if (window->distances) fetch((const char *)window->distances + at * size, many * size);
+  adji_fetch_to_write(window->ids + at, many * sizeof *window->ids);
+  if (window->distances) adji_fetch_to_write((const char *)window->distances + at * size, many * size);
 }
 
 static void fetch_ahead(const knn_cores *c, const adji_batch *batch, uint64_t i) {
