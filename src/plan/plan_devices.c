@@ -26,6 +26,13 @@ bool adji_may_share_devices(const adj_plan *plan, adj_status can, adj_status *st
   return false;
 }
 
+void adji_describe_regions(adj_plan *plan) {
+  uint32_t devices = adji_gpu_worker_count(plan->ctx);
+  if (devices > 1)
+    snprintf(plan->choice.division, sizeof plan->choice.division,
+             "%u share regions of space, and have the points in and around their own", devices);
+}
+
 double adji_others_open_seconds(const adj_plan *plan) {
   uint32_t count = adji_gpu_worker_count(plan->ctx);
   bool open = true;

@@ -152,6 +152,7 @@ static const adji_worker *device_of(const adji_drain *d, uint32_t number) {
 static void *device_main(void *argument) {
   adji_feed *feed = argument;
   const adji_worker *worker = device_of(feed->drain, feed->device);
+  adji_trace_as(feed->drain->run->ctx->threads + feed->device);
   adji_feed_close(feed, worker->drain(worker->state, feed));
   return NULL;
 }

@@ -134,3 +134,8 @@ uint64_t adji_gpu_range_engine_chunk(const adji_engine *engine) {
   const adji_worker *worker = &engine->workers[0];
   return adji_is_chunks(worker) ? adji_chunks_size(worker) : 0;
 }
+
+bool adji_gpu_range_engine_has_regions(const adji_engine *engine) {
+  const adji_worker *worker = &engine->workers[0];
+  return adji_is_chunks(worker) && adji_chunks_has_regions(worker);
+}
