@@ -622,8 +622,8 @@ typedef struct adj_worker {
 } adj_worker;
 
 ADJ_API void adj_worker_init(adj_worker *worker, size_t struct_size);
-/* Worker number i of the plan's last run, from 0 (the cores, with no queries if GPUs have all) to worker_count - 1. ADJ_E_ARGUMENT when there is no
- * such worker. */
+/* Worker number i of the plan's last run, from 0 (the cores, with no queries if GPUs have all) to worker_count - 1.
+ * ADJ_E_ARGUMENT when there is no such worker. */
 ADJ_API adj_status adj_plan_worker(const adj_plan *plan, uint32_t i, adj_worker *out);
 
 /* The runs. A plan may be run any number of times, in any of these ways. control and stats may be NULL.

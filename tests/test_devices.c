@@ -273,7 +273,9 @@ static void what_is_planned(void **state) {
   } refused[] = {
       {{"unif", 50, 2, 0, 0.1, "share=rates", NULL, 0, ADJ_ORDER_ID, false}, 1, "share=rates with the backend gpu"},
       {{"unif", 50, 2, 0, 0.1, "share=entities", NULL, 0, ADJ_ORDER_ID, false}, 1, "several are needed"},
-      {{"unif", 50, 2, 0, 0.1, "share=fixed", NULL, 0, ADJ_ORDER_ID, false}, 2, "share=fixed is for the backend hybrid"},
+      {{"unif", 50, 2, 0, 0.1, "share=fixed", NULL, 0, ADJ_ORDER_ID, false},
+       2,
+       "share=fixed is for the backend hybrid"},
       {{"unif", 50, 2, 3, 0, "share=rates", "grid", 0, ADJ_ORDER_ID, false}, 2, "algorithm grid"},
       {{"unif", 50, 2, 0, 0.1, "share=rates,paper.access=unicomp", NULL, 0, ADJ_ORDER_ID, false}, 2, "unicomp"},
   };

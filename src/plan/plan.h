@@ -182,8 +182,8 @@ bool adji_may_share_devices(const adj_plan *plan, adj_status can, adj_status *st
 void adji_describe_regions(adj_plan *plan);
 /* Seconds until the other GPUs are open. */
 double adji_others_open_seconds(const adj_plan *plan);
-/* Has all GPUs share the join. first: the first one, if it is open already; then it is the engine's, or destroyed. Those
- * that cannot take part are left out with a warning; if one remains, it does the join alone. */
+/* Has all GPUs share the join. first: the first one, if it is open already; then it is the engine's, or destroyed.
+ * Those that cannot take part are left out with a warning; if one remains, it does the join alone. */
 adj_status adji_share_devices(adj_plan *plan, const adji_several *how, const adji_worker *first);
 
 /* ---- plan_knn.c and plan_hybrid.c ---------------------------------------------------------------------- */

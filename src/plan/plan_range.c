@@ -416,8 +416,8 @@ static adj_status open_worker(const void *options, uint32_t number, adji_worker 
 /* Whether several devices may share the join; if not, it fails where the settings ask for that. */
 static bool may_share(const adj_plan *plan, bool tree, adj_status *status) {
   const adji_gpu_worker_options *options = &plan->device.options;
-  adj_status can = tree ? adji_fail(ADJ_E_UNSUPPORTED, "a tree on a GPU is not shared")
-                        : adji_gpu_range_can_share(options);
+  adj_status can =
+      tree ? adji_fail(ADJ_E_UNSUPPORTED, "a tree on a GPU is not shared") : adji_gpu_range_can_share(options);
   return adji_may_share_devices(plan, can, status);
 }
 

@@ -157,8 +157,8 @@ static void *device_main(void *argument) {
   return NULL;
 }
 
-/* A device has its first batches before the cores begin, however long its thread takes to start. Without cores, one that
- * has none waits for those of a device that fails. The lock is held. */
+/* A device has its first batches before the cores begin, however long its thread takes to start. Without cores, one
+ * that has none waits for those of a device that fails. The lock is held. */
 static bool start_device(adji_drain *d, uint32_t number, pthread_t *thread) {
   adji_feed *feed = &d->feeds[number];
   bool some = adji_feed_open(feed, d, number);

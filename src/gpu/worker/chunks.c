@@ -84,48 +84,11 @@ void adji_chunk_close(adji_chunk_pair *p) {
   adji_engine_clear(&p->engine);
 }
 
-/* ---- Runs of them ---------------------------------------------------------------------------------------------- */
-
-static int hand_on(void *user, const adj_progress *where) {
-  adji_chunk_run *r = user;
-  double fraction = r->all > 0 ? (r->done + r->share * where->fraction) / r->all : 1;
-  uint64_t pairs = r->share > 0 ? r->pairs + where->pairs : r->pairs;
-  return adji_run_report(r->whole, r->phase, fraction, pairs, false) != ADJ_OK;
-}
-
-void adji_chunk_run_begin(adji_chunk_run *r, adji_run *whole, const char *phase) {
-  *r = (adji_chunk_run){.whole = whole, .phase = phase};
-  r->run = (adji_run){.ctx = whole->ctx, .outer = adji_call_current(), .progress_to = 1};
-  adj_run_control_init(&r->run.control, sizeof r->run.control);
-  r->run.control.interval_ms = 0; /* the whole run's interval counts */
-  if (whole->control.progress) r->run.control.progress = hand_on;
-  r->run.control.user = r;
-  pthread_mutex_init(&r->run.report_lock, NULL);
-}
-
-void adji_chunk_run_end(adji_chunk_run *r, adji_tally *tally) {
-  adji_run *whole = r->whole;
-  tally->candidates += r->run.tally.candidates;
-  whole->batches += r->run.batches;
-  whole->redone += r->run.redone;
-  whole->busy_max += r->run.busy_max;
-  whole->busy_sum += r->run.busy_sum;
-  adji_device_stats_add(&whole->device, &r->run.device);
-  adji_run_clear(&r->run);
-}
-
-void adji_chunk_run_next(adji_chunk_run *r, double done, double share, uint64_t pairs) {
-  r->done = done;
-  r->share = share;
-  r->pairs = pairs;
-  r->run.last_fraction = 0;
-}
-
 /* ---- Count ---------------------------------------------------------------------------------------------------- */
 
 typedef struct counting {
   adji_chunks *c;
-  adji_chunk_run run;
+  adji_inner_run run;
   uint32_t *degrees; /* of all rows; may be NULL    */
   uint32_t *some;    /* of a chunk; NULL if that is */
   uint64_t pairs;
@@ -167,7 +130,7 @@ static adj_status count_all(counting *k) {
     adji_chunk rows = adji_chunk_at(c, c->join.left, i);
     for (uint64_t j = 0; j < rights && !status; j++, done++) {
       adji_chunk ids = adji_chunk_at(c, c->join.right, j);
-      adji_chunk_run_next(&k->run, (double)done, 1, k->pairs);
+      adji_inner_run_next(&k->run, (double)done, 1, k->pairs);
       if (!adji_chunk_skipped(c, rows, ids)) status = count_pair(k, rows, ids);
     }
   }
@@ -182,13 +145,13 @@ static adj_status count_chunks(adji_chunks *c, adji_run *run, uint32_t *degrees,
     k.some = adji_alloc(memory, rows, sizeof *k.some, "counts of a chunk");
     if (!k.some) return ADJ_E_MEMORY;
   }
-  adji_chunk_run_begin(&k.run, run, "count");
+  adji_inner_run_begin(&k.run, run, "count");
   adj_status status = count_all(&k);
   while (adji_chunks_shrink(c, status)) {
     run->redone++;
     status = count_all(&k);
   }
-  adji_chunk_run_end(&k.run, tally);
+  adji_inner_run_end(&k.run, tally);
   adji_free(memory, k.some);
   tally->pairs = k.pairs;
   return status;

@@ -17,7 +17,7 @@ static const uint64_t BUFFER = (uint64_t)256 << 20;
 
 typedef struct filling {
   adji_chunks *c;
-  adji_chunk_run run;
+  adji_inner_run run;
   const adji_window *window;
   bool by_distance;
   size_t size;   /* of a value, 0 without */
@@ -145,7 +145,7 @@ static uint64_t fitting(const uint64_t *offsets, uint64_t first, uint64_t end, u
 static adj_status count_pair(filling *f, adji_chunk_pair *pair) {
   uint64_t pairs = 0, rows = pair->rows.end - pair->rows.first;
   f->run.run.fills = true;
-  adji_chunk_run_next(&f->run, (double)f->placed, 0, f->placed);
+  adji_inner_run_next(&f->run, (double)f->placed, 0, f->placed);
   adj_status status = adji_engine_count(&pair->engine, &f->run.run, f->degrees, &pairs);
   if (status) return status;
   f->offsets[0] = 0;
@@ -164,7 +164,7 @@ static adj_status fill_pair(filling *f, adji_chunk_pair *pair) {
                        (unsigned long long)(base + first));
     adji_window window = {first, last, f->offsets, f->ids, f->values, 0};
     delivery d = {f, pair, {base + first, base + last}, tasks};
-    adji_chunk_run_next(&f->run, (double)f->placed, (double)pairs, f->placed);
+    adji_inner_run_next(&f->run, (double)f->placed, (double)pairs, f->placed);
     if (pairs) status = adji_engine_fill(&pair->engine, &f->run.run, &window);
     if (!status && pairs) status = adji_loop(f->c->join.ctx, tasks, append_some, &d);
     f->placed += pairs;
@@ -245,11 +245,11 @@ adj_status adji_chunks_fill(adji_chunks *c, adji_run *run, const adji_window *wi
   f.size = c->style.distances ? adji_type_size(c->style.type) : 0;
   f.done = c->join.style;
   f.done.drop_self = f.done.one_way = false; /* the joins have done that already */
-  adji_chunk_run_begin(&f.run, run, "join");
+  adji_inner_run_begin(&f.run, run, "join");
   f.run.all = (double)adji_window_entries(window);
   adj_status status = f.run.all > 0 ? make_buffers(&f) : ADJ_OK;
   if (!status && f.run.all > 0) status = fill_all(&f);
   free_buffers(&f);
-  adji_chunk_run_end(&f.run, tally);
+  adji_inner_run_end(&f.run, tally);
   return status;
 }

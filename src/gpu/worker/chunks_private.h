@@ -7,6 +7,7 @@
 #define ADJI_GPU_WORKER_CHUNKS_PRIVATE_H
 
 #include "gpu/worker/chunks.h"
+#include "gpu/worker/inner_run.h"
 #include "index/regions.h"
 
 /* Rows or ids first .. end - 1. */
@@ -26,20 +27,6 @@ typedef struct adji_chunks {
   adji_run *run;                        /* at work */
   const adji_pass *pass;
 } adji_chunks;
-
-/* A run of the joins of chunks, which reports its progress to the whole run. */
-typedef struct adji_chunk_run {
-  adji_run run, *whole;
-  const char *phase;
-  double done, share, all; /* the call at work is `share` of `all`, and `done` was done before it */
-  uint64_t pairs;          /* found before it */
-} adji_chunk_run;
-
-void adji_chunk_run_begin(adji_chunk_run *r, adji_run *whole, const char *phase);
-/* Adds its statistics to the whole run, and to tally the candidates. */
-void adji_chunk_run_end(adji_chunk_run *r, adji_tally *tally);
-/* Before each pass of a join of chunks. */
-void adji_chunk_run_next(adji_chunk_run *r, double done, double share, uint64_t pairs);
 
 /* A join of two chunks, and the sets that it reads. */
 typedef struct adji_chunk_pair {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * kNN joins in chunks: several devices share the regions. Each searches some left pieces, as one device alone does, with
- * a pool and buffers of its own; the host's lists of regions are there once. So a device has the right points of its
- * own regions, those around them, and those that the rows of its pool visit.
+ * kNN joins in chunks: several devices share the regions. Each searches some left pieces, as one device alone does,
+ * with a pool and buffers of its own; the host's lists of regions are there once. So a device has the right points of
+ * its own regions, those around them, and those that the rows of its pool visit.
  */
 #include <stdlib.h>
 #include <string.h>
