@@ -178,8 +178,8 @@ typedef struct adji_several {
 /* Whether the context has several GPUs, and they can share the join; can: what the kind of join says, with its message.
  * *status: a failure if the settings ask for that, and it cannot be. */
 bool adji_may_share_devices(const adj_plan *plan, adj_status can, adj_status *status);
-/* For explain: the regions of sets that do not fit one GPU are shared, if there are several. */
-void adji_describe_regions(adj_plan *plan);
+/* For explain: of sets that do not fit one GPU, several share the regions, or the left chunks. */
+void adji_describe_chunks(adj_plan *plan, bool regions);
 /* Seconds until the other GPUs are open. */
 double adji_others_open_seconds(const adj_plan *plan);
 /* Has all GPUs share the join. first: the first one, if it is open already; then it is the engine's, or destroyed.

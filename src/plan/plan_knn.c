@@ -296,7 +296,7 @@ static adj_status open_on_gpu(adj_plan *plan, const adji_gpu_knn_options *option
   if (status) return status;
   adji_engine_init(&plan->engine, &plan->join, &worker);
   plan->device_chunk = adji_gpu_knn_worker_chunk(&worker);
-  if (plan->device_chunk && !options->brute) adji_describe_regions(plan);
+  if (plan->device_chunk && !options->brute) adji_describe_chunks(plan, true);
   return share_if_quicker(plan, options);
 }
 

@@ -492,7 +492,7 @@ static adj_status open_on_gpu(adj_plan *plan, adji_algorithm algorithm, bool tre
   adji_note_device(plan);
   if (!shared && (!tree || plan->left->count >= FEW_ON_DEVICE)) status = estimate_on_device(plan);
   if (!shared) plan->device_chunk = adji_gpu_range_engine_chunk(&plan->engine);
-  if (!shared && adji_gpu_range_engine_has_regions(&plan->engine)) adji_describe_regions(plan);
+  if (plan->device_chunk) adji_describe_chunks(plan, adji_gpu_range_engine_has_regions(&plan->engine));
   if (!shared && !status) status = share_if_quicker(plan, tree);
   plan->index_s = seconds(planned, indexed);
   plan->plan_s = seconds(begin, planned) + seconds(indexed, adji_now_ns());

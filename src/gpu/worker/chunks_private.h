@@ -45,14 +45,16 @@ bool adji_chunk_skipped(const adji_chunks *c, adji_chunk rows, adji_chunk ids);
 
 /* The rows that were opened may be more than were asked for: a chunk with itself is opened whole, so that rows and
  * ids are numbered alike. The pair stays where it is until it is closed. */
-adj_status adji_chunk_open(adji_chunks *c, adji_chunk rows, adji_chunk ids, adji_chunk_pair *p);
+adj_status adji_chunk_open(adji_chunks *c, uint32_t device, adji_chunk rows, adji_chunk ids, adji_chunk_pair *p);
 void adji_chunk_close(adji_chunk_pair *p);
 
 /* After a failure: whether it was a lack of device memory, and chunks could be made smaller. */
 bool adji_chunks_shrink(adji_chunks *c, adj_status status);
 
-/* Several devices take regions so often each, so that all are done at about the same time. */
-enum { ADJI_REGION_TAKES = 2 };
+/* Several devices take regions, or left chunks, so often each, so that all are done at about the same time. */
+enum { ADJI_CHUNK_TAKES = 2 };
+/* Queries of a left chunk, for adji_division; state begins with a pointer to the worker's. */
+uint64_t adji_chunk_queries(const void *state, uint64_t chunk);
 
 /* Points by region: the left ones, the right ones with those within the radius; the same for a self-join. */
 typedef struct adji_chunk_regions {

@@ -67,7 +67,7 @@ bool adji_chunks_may_use_regions(const adji_join *join) {
 
 /* As many regions as there are takes of devices, or a multiple of that. */
 static uint64_t for_all_devices(const adji_chunks *c, uint64_t regions) {
-  uint64_t takes = (uint64_t)c->source.devices * ADJI_REGION_TAKES;
+  uint64_t takes = (uint64_t)c->source.devices * ADJI_CHUNK_TAKES;
   return c->source.devices > 1 ? (regions + takes - 1) / takes * takes : regions;
 }
 
@@ -289,7 +289,7 @@ static adj_status count_regions(counting_all *all, adji_run *run) {
                           .parts = left->cuts->count,
                           .queries = own_queries,
                           .devices = c->source.devices,
-                          .takes = ADJI_REGION_TAKES,
+                          .takes = ADJI_CHUNK_TAKES,
                           .work = count_some};
   if (shared.devices > 1) return adji_divide(&shared, run, &tally);
   for (uint32_t i = 0; i < left->cuts->count && !status; i++)
@@ -563,7 +563,7 @@ static adj_status fill_regions(filling_all *all, adji_run *run) {
                           .parts = c->by_region->cuts.count,
                           .queries = queries_to_fill,
                           .devices = c->source.devices,
-                          .takes = ADJI_REGION_TAKES,
+                          .takes = ADJI_CHUNK_TAKES,
                           .work = fill_some};
   if (shared.devices > 1) return adji_divide(&shared, run, &tally);
   for (uint32_t i = 0; i < c->by_region->cuts.count && !status; i++)
