@@ -200,7 +200,7 @@ static void all_devices_are_lost(void **state) {
       for (uint32_t d = 0; d < 2; d++) {
         adji_gpu *gpu = NULL;
         must(adji_gpu_at(ctx, d, &gpu));
-        adji_gpu_fail_as(gpu, n + d * 5, ADJI_FAULT_LOST);
+        adji_gpu_fail_as(gpu, n + (int64_t)d * 5, ADJI_FAULT_LOST);
       }
       adj_status status = join(&s, ADJ_BACKEND_GPU, &result, NULL);
       if (!status) must_be_same(&s, result);

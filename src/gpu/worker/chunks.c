@@ -176,7 +176,7 @@ static adj_status count_all(counting *each, adji_run *run) {
 static adj_status count_chunks(adji_chunks *c, adji_run *run, uint32_t *degrees, adji_tally *tally) {
   adji_memory *memory = &c->join.ctx->memory;
   uint64_t rows = c->join.left->count < c->size ? c->join.left->count : c->size;
-  counting each[ADJI_MOST_GPUS];
+  counting each[ADJI_MOST_GPUS] = {{.c = c}};
   adj_status status = ADJ_OK;
   for (uint32_t i = 0; i < c->source.devices; i++) {
     each[i] = (counting){.c = c, .device = i, .degrees = degrees};

@@ -276,25 +276,35 @@ static adj_status fill_shared(filling *each, adji_run *run) {
   return status;
 }
 
+/* The buffers of a device. */
+static adj_status open_filling(filling *f, adji_run *run) {
+  adji_chunks *c = f->c;
+  f->by_distance = c->join.style.order == ADJ_ORDER_DISTANCE;
+  f->size = c->style.distances ? adji_type_size(c->style.type) : 0;
+  f->done = c->join.style;
+  f->done.drop_self = f->done.one_way = false; /* the joins have done that already */
+  adji_inner_run_begin(&f->run, run, "join");
+  if (c->source.devices > 1) f->run.run.control.progress = NULL; /* they report it together */
+  f->run.all = (double)adji_window_entries(f->window);
+  return make_buffers(f);
+}
+
+static void close_filling(filling *f, adji_tally *tally) {
+  free_buffers(f);
+  adji_inner_run_end(&f->run, tally);
+}
+
 adj_status adji_chunks_fill(adji_chunks *c, adji_run *run, const adji_window *window, adji_tally *tally) {
-  filling each[ADJI_MOST_GPUS];
-  adj_status status = ADJ_OK;
+  filling each[ADJI_MOST_GPUS] = {{.c = c, .window = window}};
+  uint32_t opened = 1;
   if (!adji_window_entries(window)) return ADJ_OK;
-  for (uint32_t i = 0; i < c->source.devices; i++) {
-    filling *f = &each[i];
-    *f = (filling){.c = c, .device = i, .window = window, .by_distance = c->join.style.order == ADJ_ORDER_DISTANCE};
-    f->size = c->style.distances ? adji_type_size(c->style.type) : 0;
-    f->done = c->join.style;
-    f->done.drop_self = f->done.one_way = false; /* the joins have done that already */
-    adji_inner_run_begin(&f->run, run, "join");
-    if (c->source.devices > 1) f->run.run.control.progress = NULL; /* they report it together */
-    f->run.all = (double)adji_window_entries(window);
-    if (!status) status = make_buffers(f);
+  adj_status status = open_filling(&each[0], run);
+  for (; opened < c->source.devices && !status; opened++) {
+    each[opened] = (filling){.c = c, .device = opened, .window = window};
+    status = open_filling(&each[opened], run);
   }
-  if (!status) status = c->source.devices > 1 ? fill_shared(each, run) : fill_alone(each);
-  for (uint32_t i = 0; i < c->source.devices; i++) {
-    free_buffers(&each[i]);
-    adji_inner_run_end(&each[i].run, tally);
-  }
+  if (!status) status = opened > 1 ? fill_shared(each, run) : fill_alone(each);
+  for (uint32_t i = 0; i < opened; i++)
+    close_filling(&each[i], tally);
   return status;
 }

@@ -54,7 +54,7 @@ bool adji_chunks_shrink(adji_chunks *c, adj_status status);
 /* Several devices take regions, or left chunks, so often each, so that all are done at about the same time. */
 enum { ADJI_CHUNK_TAKES = 2 };
 /* Queries of a left chunk, for adji_division; state begins with a pointer to the worker's. */
-uint64_t adji_chunk_queries(const void *state, uint64_t chunk);
+uint64_t adji_chunk_queries(const void *state, uint64_t i);
 
 /* Points by region: the left ones, the right ones with those within the radius; the same for a self-join. */
 typedef struct adji_chunk_regions {

@@ -325,7 +325,7 @@ static adj_status open_counting(const counting_all *all, counting *k) {
 
 /* Counts are collected by region, and put to their rows at the end: each region has rows in every cache line. */
 adj_status adji_regions_count(adji_chunks *c, adji_run *run, uint32_t *degrees, adji_tally *tally) {
-  counting_all all = {.c = c, .degrees = degrees};
+  counting_all all = {.c = c, .each = {{.j = {.c = c}}}, .degrees = degrees};
   adji_memory *memory = &c->join.ctx->memory;
   uint32_t devices = c->source.devices;
   uint64_t pairs = 0;
@@ -572,7 +572,7 @@ static adj_status fill_regions(filling_all *all, adji_run *run) {
 }
 
 adj_status adji_regions_fill(adji_chunks *c, adji_run *run, const adji_window *window, adji_tally *tally) {
-  filling_all all = {.c = c};
+  filling_all all = {.c = c, .each = {{.j = {.c = c}}}};
   adj_status status = ADJ_OK;
   if (!adji_window_entries(window)) return ADJ_OK;
   for (uint32_t i = 0; i < c->source.devices; i++) {
