@@ -37,8 +37,10 @@ void adji_describe_chunks(adj_plan *plan, bool regions) {
 double adji_others_open_seconds(const adj_plan *plan) {
   uint32_t count = adji_gpu_worker_count(plan->ctx);
   bool open = true;
+  pthread_mutex_lock(&plan->ctx->device_lock);
   for (uint32_t i = 1; i < count; i++)
     open = open && plan->ctx->gpus[i];
+  pthread_mutex_unlock(&plan->ctx->device_lock);
   return open ? 0 : plan->ctx->costs.device_open_s;
 }
 

@@ -265,7 +265,7 @@ static adj_status share_devices(adj_plan *plan, const adji_gpu_knn_options *opti
 /* The first device has the join. Several share it where that is quicker. */
 static adj_status share_if_quicker(adj_plan *plan, const adji_gpu_knn_options *options) {
   adj_status status = ADJ_OK;
-  if (plan->device_chunk || plan->spec.backend != ADJ_BACKEND_GPU || !may_share(plan, options, &status)) return status;
+  if (plan->device_chunk || !may_share(plan, options, &status)) return status;
   double one_s = options->brute ? plan->estimated_seconds
                                 : plan->ctx->costs.device_search_usual *
                                       adji_gpu_knn_worker_guess(&plan->engine.workers[0], adji_most_searches(plan));

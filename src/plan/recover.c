@@ -21,6 +21,7 @@ bool adji_recover(adj_plan *plan, adj_status *status) {
   adji_forget_cores(plan); /* which frees the engine of any worker */
   adji_forget_device(plan);
   plan->device_chunk = 0;
+  plan->choice.division[0] = 0;
   *status = plan->spec.kind == ADJ_KNN ? adji_plan_knn(plan, plan->asked) : adji_plan_range_on_cores(plan, plan->asked);
   if (!*status) *status = adji_engine_prepare(&plan->engine);
   return !*status;

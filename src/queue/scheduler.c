@@ -178,7 +178,7 @@ static bool start_device(adji_drain *d, uint32_t number, pthread_t *thread) {
 /* Where no cores compute, queries remain if every device has failed. */
 static adj_status check_done(adji_drain *d) {
   double remaining, next;
-  if (!adji_queue_look(d->queue, true, &remaining, &next)) return ADJ_OK;
+  if (adji_active_computes(d->active) || !adji_queue_look(d->queue, true, &remaining, &next)) return ADJ_OK;
   if (!d->device_failed) return adji_fail(ADJ_E_DEVICE, "no GPU could be used: the system does not start a thread");
   return adji_fail(d->device_failed, "%s", d->device_message);
 }
