@@ -485,6 +485,10 @@ static adj_status open_on_gpu(adj_plan *plan, adji_algorithm algorithm, bool tre
   }
   if (status == ADJ_E_DEVICE) shared = try_others(plan, tree);
   if (shared) status = share_devices(plan, NULL);
+  if (shared && status == ADJ_E_DEVICE_MEMORY) { /* devices share what does not fit them, too */
+    shared = false;
+    status = adji_gpu_range_create(&plan->device.options, &plan->engine);
+  }
   plan->choice.algorithm = plan->device.algorithm;
   snprintf(plan->choice.reason, sizeof plan->choice.reason, "%s", plan->device.grid.reason);
   uint64_t indexed = adji_now_ns();
