@@ -188,6 +188,22 @@ static void a_device_fails(void **state) {
   }
 }
 
+/* Joins that one of the devices does alone. */
+static const problem SMALL[] = {
+    {"unif", 300, 3, 0, 0.15, NULL, NULL, ADJ_WITH_DISTANCE, ADJ_ORDER_ID, false},
+    {"unif", 200, 4, 0, 0.3, "single=on,test.mirrored=on,buffer=3000", NULL, 0, ADJ_ORDER_DISTANCE, false},
+    {"unif", 300, 3, 5, 0, "device_rows=90", "kdtree", ADJ_WITH_DISTANCE, ADJ_ORDER_ID, false},
+    {"unif", 200, 12, 7, 0, NULL, NULL, ADJ_WITH_DISTANCE, ADJ_ORDER_ID, true},
+};
+
+static void the_device_of_a_small_join_fails(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof SMALL / sizeof *SMALL; i++) {
+    fail_one(&SMALL[i], 2, 0, ADJI_FAULT_ONCE, 1);
+    fail_one(&SMALL[i], 3, 0, ADJI_FAULT_LOST, 1);
+  }
+}
+
 /* Both devices are lost, the second one later: then the join fails, or was done before. */
 static void all_devices_are_lost(void **state) {
   (void)state;
@@ -304,10 +320,15 @@ static void what_is_planned(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(several_devices),        cmocka_unit_test(a_device_named_twice),
-      cmocka_unit_test(counted_and_streamed),   cmocka_unit_test(a_device_fails),
-      cmocka_unit_test(all_devices_are_lost),   cmocka_unit_test(within_limits),
-      cmocka_unit_test(every_allocation_fails), cmocka_unit_test(what_is_planned),
+      cmocka_unit_test(several_devices),
+      cmocka_unit_test(a_device_named_twice),
+      cmocka_unit_test(counted_and_streamed),
+      cmocka_unit_test(a_device_fails),
+      cmocka_unit_test(all_devices_are_lost),
+      cmocka_unit_test(within_limits),
+      cmocka_unit_test(every_allocation_fails),
+      cmocka_unit_test(what_is_planned),
+      cmocka_unit_test(the_device_of_a_small_join_fails),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -180,6 +180,8 @@ typedef struct adji_several {
 bool adji_may_share_devices(const adj_plan *plan, adj_status can, adj_status *status);
 /* For explain: of sets that do not fit one GPU, several share the regions, or the left chunks. */
 void adji_describe_chunks(adj_plan *plan, bool regions);
+/* A warning. */
+#define ADJI_FIRST_FAILED "the first GPU failed, and the others are asked: %s"
 /* Seconds until the other GPUs are open. */
 double adji_others_open_seconds(const adj_plan *plan);
 /* Has all GPUs share the join. first: the first one, if it is open already; then it is the engine's, or destroyed.

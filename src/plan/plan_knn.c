@@ -291,8 +291,9 @@ static adj_status open_on_gpu(adj_plan *plan, const adji_gpu_knn_options *option
   status = adji_gpu_knn_create(options, plan->tuning.device_chunk, &worker);
   if (status == ADJ_E_DEVICE) {
     snprintf(why, sizeof why, "%s", adj_last_error());
-    if (may_share(plan, options, &can)) return share_devices(plan, options, NULL);
-    return adji_fail(status, "%s", why);
+    if (!may_share(plan, options, &can)) return adji_fail(status, "%s", why);
+    adji_log(plan->ctx, ADJ_LOG_WARN, ADJI_FIRST_FAILED, why);
+    return share_devices(plan, options, NULL);
   }
   if (status) return status;
   adji_engine_init(&plan->engine, &plan->join, &worker);

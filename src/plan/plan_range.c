@@ -443,12 +443,13 @@ static adj_status share_devices(adj_plan *plan, const adji_worker *first) {
   return status ? status : estimate_on_devices(plan);
 }
 
-/* The first device has failed: whether there are others. The message stays. */
+/* The first device has failed: whether there are others, which is reported. Otherwise the message stays. */
 static bool try_others(const adj_plan *plan, bool tree) {
   char why[512];
   adj_status status;
   snprintf(why, sizeof why, "%s", adj_last_error());
   bool others = may_share(plan, tree, &status);
+  if (others) adji_log(plan->ctx, ADJ_LOG_WARN, ADJI_FIRST_FAILED, why);
   adji_fail(ADJ_E_DEVICE, "%s", why);
   return others;
 }
@@ -498,6 +499,10 @@ static adj_status open_on_gpu(adj_plan *plan, adji_algorithm algorithm, bool tre
   if (!shared) plan->device_chunk = adji_gpu_range_engine_chunk(&plan->engine);
   if (plan->device_chunk) adji_describe_chunks(plan, adji_gpu_range_engine_has_regions(&plan->engine));
   if (!shared && !status) status = share_if_quicker(plan, tree);
+  if (!shared && status == ADJ_E_DEVICE && try_others(plan, tree)) {
+    adji_engine_clear(&plan->engine);
+    status = share_devices(plan, NULL);
+  }
   plan->index_s = seconds(planned, indexed);
   plan->plan_s = seconds(begin, planned) + seconds(indexed, adji_now_ns());
   adji_trace(plan->ctx, "plan", 0, begin, 0);
