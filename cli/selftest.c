@@ -42,10 +42,10 @@ typedef struct column {
 } column;
 
 typedef struct request {
-  const char *backend, *isa; /* NULL: all there are */
-  const char *only;          /* NULL: all cases     */
-  uint32_t threads;          /* of one join         */
-  uint32_t part, parts;      /* every parts-th case, from number part - 1 on */
+  const char *backend, *isa;                        /* NULL: all there are */
+  const char *only;                                 /* NULL: all cases     */
+  uint32_t threads;                                 /* of one join         */
+  uint32_t part, parts;                             /* every parts-th case, from number part - 1 on */
   int32_t devices[JOIN_MOST_DEVICES], device_count; /* -1: all, for the setups of one */
   bool quick;
 } request;
@@ -327,7 +327,7 @@ static void run_cell(const table *t, column *col, uint32_t lane_number, const jo
   bool nearest = c->k > 0, several = t->asked->device_count > 1;
   uint32_t turn = number;
   for (int a = 0; a < setup_count(col->backend, nearest, several); a++, turn++) {
-    if (t->asked->quick && a && turn % 3) continue;                        /* the planner's own and every third */
+    if (t->asked->quick && a && turn % 3) continue; /* the planner's own and every third */
     if (setup_is_left_out(col->backend, nearest, several, a, number / 2)) continue; /* f32 and f64 have the same */
     test_setup chosen;
     setup_choose(col->backend, nearest, several, a, number, &chosen);

@@ -101,7 +101,8 @@ static const named_setup NEAREST_SETUPS[] = {
     {"grid", "paper.point_threads=4,paper.epsilon=0.01"},
     {"grid", "paper.epsilon=0.5,paper.tail=0"}};
 
-/* Several GPUs without cores: by rates and in sets of queries, in one list and in many, by every kind of kernel. */
+/* Several GPUs without cores: by rates and in sets of queries, in one list and in many, by every kind of kernel; sets
+ * in chunks. */
 static const char *const SEVERAL_TUNINGS[] = {NULL,
                                               "share=rates",
                                               "share=rates,device_batch=4000",
@@ -112,7 +113,10 @@ static const char *const SEVERAL_TUNINGS[] = {NULL,
                                               "share=rates,test.all_pairs=on",
                                               "share=entities,test.all_pairs=on,test.device_blocks=3",
                                               "share=rates,paper.access=full,paper.point_threads=4",
-                                              "share=entities,paper.query_sets=5,paper.access=full,paper.shortc=on"};
+                                              "share=entities,paper.query_sets=5,paper.access=full,paper.shortc=on",
+                                              "device_chunk=250",
+                                              "device_chunk=120,test.all_pairs=on",
+                                              "device_chunk=400,paper.access=lid-unicomp"};
 static const named_setup SEVERAL_NEAREST[] = {{NULL, NULL},
                                               {NULL, "share=rates"},
                                               {NULL, "share=entities,device_rows=77"},
@@ -123,7 +127,9 @@ static const named_setup SEVERAL_NEAREST[] = {{NULL, NULL},
                                               {"brute", "share=entities,paper.query_sets=7,prefilter=off"},
                                               {"brute", "share=rates,prefilter=tensor"},
                                               {"brute", "share=rates,test.skip=on"},
-                                              {"brute", "share=rates,prefilter=gemm,device_rows=300"}};
+                                              {"brute", "share=rates,prefilter=gemm,device_rows=300"},
+                                              {"kdtree", "device_chunk=120"},
+                                              {"kdtree", "device_chunk=400,device_rows=300,test.pick=off"}};
 
 /* Cores and a GPU, kNN joins: as planned; by rates and by fixed sizes; with the smallest batches; with nearly all
  * queries on the GPU, or some; all rows at once, or few; and through a grid, where some queries, most or none return to

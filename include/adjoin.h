@@ -186,7 +186,7 @@ typedef enum adj_log_level {
 } adj_log_level;
 
 /* One finished piece of work. Lane 0 is the calling thread, the next ones are the other threads, and
- * from adj_ctx_threads on they are the devices of a hybrid join. Times are nanoseconds of a monotonic
+ * from adj_ctx_threads on they are the devices that share a join. Times are nanoseconds of a monotonic
  * clock. */
 typedef struct adj_trace_event {
   const char *name; /* "sort", "count", "fill", ...; static                 */
@@ -615,7 +615,7 @@ typedef struct adj_stats {
 
 ADJ_API void adj_stats_init(adj_stats *stats, size_t struct_size);
 
-/* What one worker did of a run that cores and GPUs share: all cores together, or one GPU. */
+/* What one worker did of a run that cores and GPUs, or several GPUs, share: all cores together, or one GPU. */
 typedef struct adj_worker {
   uint32_t struct_size;
   uint32_t reserved;
@@ -628,8 +628,8 @@ typedef struct adj_worker {
 } adj_worker;
 
 ADJ_API void adj_worker_init(adj_worker *worker, size_t struct_size);
-/* Worker number i of the plan's last run, from 0 (the cores) to stats.worker_count - 1. ADJ_E_ARGUMENT when there is no
- * such worker. */
+/* Worker number i of the plan's last run, from 0 (the cores, with no queries if GPUs have all) to worker_count - 1.
+ * ADJ_E_ARGUMENT when there is no such worker. */
 ADJ_API adj_status adj_plan_worker(const adj_plan *plan, uint32_t i, adj_worker *out);
 
 /* The runs. A plan may be run any number of times, in any of these ways. control and stats may be NULL.

@@ -200,8 +200,8 @@ static void draw_way(const attack *a, dice *d, const join_case *c, way *w) {
   } else if (setup->backend != ADJ_BACKEND_AUTO) {
     w->several = setup->backend == ADJ_BACKEND_GPU && !dice_below(d, 3);
     int count = setup_count(setup->backend, c->k > 0, w->several);
-    setup_choose(setup->backend, c->k > 0, w->several, (int)dice_below(d, (uint64_t)count), (uint32_t)case_random(&d->state),
-                 &w->named);
+    setup_choose(setup->backend, c->k > 0, w->several, (int)dice_below(d, (uint64_t)count),
+                 (uint32_t)case_random(&d->state), &w->named);
     setup->algorithm = w->named.algorithm;
     setup->tuning = w->named.tuning;
   }

@@ -27,6 +27,12 @@ static const problem REGIONS[] = {
     {"unif", 900, 2, 0, 0.01, "device_chunk=300", NULL, ADJ_WITH_DISTANCE, ADJ_ORDER_ID, false},
     {"unif", 900, 2, 0, 0.01, "device_chunk=300", NULL, ADJ_WITH_DISTANCE, ADJ_ORDER_DISTANCE, true},
     {"unif", 900, 3, 0, 0.02, "device_chunk=300", NULL, ADJ_ONE_WAY, ADJ_ORDER_ID, false},
+    {"unif", 400, 9, 0, 0.7, "device_chunk=90", NULL, ADJ_WITH_DISTANCE, ADJ_ORDER_DISTANCE, false},
+    {"unif", 400, 2, 0, 0.3, "device_chunk=90", NULL, ADJ_ONE_WAY, ADJ_ORDER_DISTANCE, false},
+    {"unif", 400, 9, 0, 0.8, "device_chunk=70", NULL, 0, ADJ_ORDER_ID, true},
+    {"unif", 600, 3, 4, 0, "device_chunk=130", "kdtree", ADJ_WITH_DISTANCE, ADJ_ORDER_ID, false},
+    {"unif", 600, 2, 8, 0, "device_chunk=130,test.pick=off", "kdtree", ADJ_WITH_DISTANCE, ADJ_ORDER_ID, false},
+    {"expo", 600, 2, 9, 0.02, "device_chunk=90,device_rows=30", "kdtree", 0, ADJ_ORDER_ID, true},
 };
 enum { REGIONS_COUNT = sizeof REGIONS / sizeof *REGIONS };
 
@@ -137,16 +143,16 @@ static void counted_and_streamed(void **state) {
 
 /* ---- Failures ----------------------------------------------------------------------------------------- */
 
-/* One device fails, is lost or has no memory at its n-th operation, for all n: the others do the join, with a warning.
- * Without a failure nothing is warned of. */
-static void fail_one(const problem *p, uint32_t devices, uint32_t which, adji_gpu_fault fault) {
+/* One device fails, is lost or has no memory at its n-th operation, for each step-th n: the others do the join, with a
+ * warning. Without a failure nothing is warned of. */
+static void fail_one(const problem *p, uint32_t devices, uint32_t which, adji_gpu_fault fault, int64_t step) {
   adj_ctx *ctx = software_context(2, devices, 0);
   scene s = open_scene(ctx, p);
   adji_gpu *gpu = NULL;
   must(adji_gpu_at(ctx, which, &gpu));
   uint64_t host = adj_ctx_memory_used(ctx);
   int64_t n = 0, calls = 1;
-  for (; n <= calls; n++) {
+  for (; n <= calls; n += step) {
     adj_result *result = NULL;
     atomic_store(&warnings, 0);
     adji_gpu_fail_as(gpu, n, fault);
@@ -160,8 +166,8 @@ static void fail_one(const problem *p, uint32_t devices, uint32_t which, adji_gp
     assert_int_equal(adj_ctx_memory_used(ctx), host);
     assert_true(n < 100000);
   }
-  print_message("%s, %u-D, device %u of %u: each of %lld operations failed\n", p->k ? "kNN" : "range", p->dim, which,
-                devices, (long long)n - 1);
+  print_message("%s, %u-D, device %u of %u: %lld operations failed in turn\n", p->k ? "kNN" : "range", p->dim, which,
+                devices, (long long)(n / step));
   close_scene(&s);
   adj_ctx_destroy(ctx);
 }
@@ -170,14 +176,31 @@ static void a_device_fails(void **state) {
   (void)state;
   for (int i = 0; i < DIVIDED_COUNT; i++) {
     uint32_t devices = 2 + (uint32_t)i % 2;
-    fail_one(&DIVIDED[i], devices, (uint32_t)i / 2 % devices, ADJI_FAULT_ONCE);
-    fail_one(&DIVIDED[i], devices, (uint32_t)(i / 2 + 1) % devices, ADJI_FAULT_LOST);
-    fail_one(&DIVIDED[i], 2, (uint32_t)i % 2, ADJI_FAULT_MEMORY);
+    fail_one(&DIVIDED[i], devices, (uint32_t)i / 2 % devices, ADJI_FAULT_ONCE, 1);
+    fail_one(&DIVIDED[i], devices, (uint32_t)(i / 2 + 1) % devices, ADJI_FAULT_LOST, 1);
+    fail_one(&DIVIDED[i], 2, (uint32_t)i % 2, ADJI_FAULT_MEMORY, 1);
   }
   for (int i = 0; i < REGIONS_COUNT; i++) {
-    fail_one(&REGIONS[i], 2, (uint32_t)i % 2, ADJI_FAULT_ONCE);
-    fail_one(&REGIONS[i], 3, (uint32_t)i, ADJI_FAULT_LOST);
-    fail_one(&REGIONS[i], 2, 1, ADJI_FAULT_MEMORY);
+    int64_t step = REGIONS[i].k ? 29 : 3; /* they have many operations */
+    fail_one(&REGIONS[i], 2, (uint32_t)i % 2, ADJI_FAULT_ONCE, step);
+    fail_one(&REGIONS[i], 3, (uint32_t)i % 3, ADJI_FAULT_LOST, step);
+    fail_one(&REGIONS[i], 2, 1, ADJI_FAULT_MEMORY, step);
+  }
+}
+
+/* Joins that one of the devices does alone. */
+static const problem SMALL[] = {
+    {"unif", 300, 3, 0, 0.15, NULL, NULL, ADJ_WITH_DISTANCE, ADJ_ORDER_ID, false},
+    {"unif", 200, 4, 0, 0.3, "single=on,test.mirrored=on,buffer=3000", NULL, 0, ADJ_ORDER_DISTANCE, false},
+    {"unif", 300, 3, 5, 0, "device_rows=90", "kdtree", ADJ_WITH_DISTANCE, ADJ_ORDER_ID, false},
+    {"unif", 200, 12, 7, 0, NULL, NULL, ADJ_WITH_DISTANCE, ADJ_ORDER_ID, true},
+};
+
+static void the_device_of_a_small_join_fails(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof SMALL / sizeof *SMALL; i++) {
+    fail_one(&SMALL[i], 2, 0, ADJI_FAULT_ONCE, 1);
+    fail_one(&SMALL[i], 3, 0, ADJI_FAULT_LOST, 1);
   }
 }
 
@@ -193,7 +216,7 @@ static void all_devices_are_lost(void **state) {
       for (uint32_t d = 0; d < 2; d++) {
         adji_gpu *gpu = NULL;
         must(adji_gpu_at(ctx, d, &gpu));
-        adji_gpu_fail_as(gpu, n + d * 5, ADJI_FAULT_LOST);
+        adji_gpu_fail_as(gpu, n + (int64_t)d * 5, ADJI_FAULT_LOST);
       }
       adj_status status = join(&s, ADJ_BACKEND_GPU, &result, NULL);
       if (!status) must_be_same(&s, result);
@@ -269,7 +292,9 @@ static void what_is_planned(void **state) {
   } refused[] = {
       {{"unif", 50, 2, 0, 0.1, "share=rates", NULL, 0, ADJ_ORDER_ID, false}, 1, "share=rates with the backend gpu"},
       {{"unif", 50, 2, 0, 0.1, "share=entities", NULL, 0, ADJ_ORDER_ID, false}, 1, "several are needed"},
-      {{"unif", 50, 2, 0, 0.1, "share=fixed", NULL, 0, ADJ_ORDER_ID, false}, 2, "share=fixed is for the backend hybrid"},
+      {{"unif", 50, 2, 0, 0.1, "share=fixed", NULL, 0, ADJ_ORDER_ID, false},
+       2,
+       "share=fixed is for the backend hybrid"},
       {{"unif", 50, 2, 3, 0, "share=rates", "grid", 0, ADJ_ORDER_ID, false}, 2, "algorithm grid"},
       {{"unif", 50, 2, 0, 0.1, "share=rates,paper.access=unicomp", NULL, 0, ADJ_ORDER_ID, false}, 2, "unicomp"},
   };
@@ -295,10 +320,15 @@ static void what_is_planned(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(several_devices),        cmocka_unit_test(a_device_named_twice),
-      cmocka_unit_test(counted_and_streamed),   cmocka_unit_test(a_device_fails),
-      cmocka_unit_test(all_devices_are_lost),   cmocka_unit_test(within_limits),
-      cmocka_unit_test(every_allocation_fails), cmocka_unit_test(what_is_planned),
+      cmocka_unit_test(several_devices),
+      cmocka_unit_test(a_device_named_twice),
+      cmocka_unit_test(counted_and_streamed),
+      cmocka_unit_test(a_device_fails),
+      cmocka_unit_test(all_devices_are_lost),
+      cmocka_unit_test(within_limits),
+      cmocka_unit_test(every_allocation_fails),
+      cmocka_unit_test(what_is_planned),
+      cmocka_unit_test(the_device_of_a_small_join_fails),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

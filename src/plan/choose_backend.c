@@ -46,7 +46,8 @@ bool adji_sharing_pays(const adji_share_times *t) {
   return adji_shared_seconds(t) < WORTH_SHARING * t->alone;
 }
 
-/* Memory of the host takes in the rows of two links at a time. That is assumed: it was not measured with several GPUs. */
+/* Memory of the host takes in the rows of two links at a time. That is assumed: it was not measured with several GPUs.
+ */
 static const double LINKS = 2;
 
 double adji_several_seconds(const adji_share_times *t, uint32_t devices, double begin) {

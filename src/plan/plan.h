@@ -178,10 +178,14 @@ typedef struct adji_several {
 /* Whether the context has several GPUs, and they can share the join; can: what the kind of join says, with its message.
  * *status: a failure if the settings ask for that, and it cannot be. */
 bool adji_may_share_devices(const adj_plan *plan, adj_status can, adj_status *status);
+/* For explain: of sets that do not fit one GPU, several share the regions, or the left chunks. */
+void adji_describe_chunks(adj_plan *plan, bool regions);
+/* A warning. */
+#define ADJI_FIRST_FAILED "the first GPU failed, and the others are asked: %s"
 /* Seconds until the other GPUs are open. */
 double adji_others_open_seconds(const adj_plan *plan);
-/* Has all GPUs share the join. first: the first one, if it is open already; then it is the engine's, or destroyed. Those
- * that cannot take part are left out with a warning; if one remains, it does the join alone. */
+/* Has all GPUs share the join. first: the first one, if it is open already; then it is the engine's, or destroyed.
+ * Those that cannot take part are left out with a warning; if one remains, it does the join alone. */
 adj_status adji_share_devices(adj_plan *plan, const adji_several *how, const adji_worker *first);
 
 /* ---- plan_knn.c and plan_hybrid.c ---------------------------------------------------------------------- */

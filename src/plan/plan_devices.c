@@ -26,11 +26,21 @@ bool adji_may_share_devices(const adj_plan *plan, adj_status can, adj_status *st
   return false;
 }
 
+void adji_describe_chunks(adj_plan *plan, bool regions) {
+  uint32_t devices = adji_gpu_worker_count(plan->ctx);
+  if (devices > 1)
+    snprintf(plan->choice.division, sizeof plan->choice.division, "%u share %s", devices,
+             regions ? "regions of space, and have the points in and around their own"
+                     : "the chunks of the left points, and all right ones go through each");
+}
+
 double adji_others_open_seconds(const adj_plan *plan) {
   uint32_t count = adji_gpu_worker_count(plan->ctx);
   bool open = true;
+  pthread_mutex_lock(&plan->ctx->device_lock);
   for (uint32_t i = 1; i < count; i++)
     open = open && plan->ctx->gpus[i];
+  pthread_mutex_unlock(&plan->ctx->device_lock);
   return open ? 0 : plan->ctx->costs.device_open_s;
 }
 

@@ -265,7 +265,7 @@ static adj_status share_devices(adj_plan *plan, const adji_gpu_knn_options *opti
 /* The first device has the join. Several share it where that is quicker. */
 static adj_status share_if_quicker(adj_plan *plan, const adji_gpu_knn_options *options) {
   adj_status status = ADJ_OK;
-  if (plan->device_chunk || plan->spec.backend != ADJ_BACKEND_GPU || !may_share(plan, options, &status)) return status;
+  if (plan->device_chunk || !may_share(plan, options, &status)) return status;
   double one_s = options->brute ? plan->estimated_seconds
                                 : plan->ctx->costs.device_search_usual *
                                       adji_gpu_knn_worker_guess(&plan->engine.workers[0], adji_most_searches(plan));
@@ -286,16 +286,19 @@ static adj_status open_on_gpu(adj_plan *plan, const adji_gpu_knn_options *option
   adj_status status = ADJ_OK, can;
   bool shared = plan->tuning.share && may_share(plan, options, &status);
   if (status) return status;
-  if (shared) return share_devices(plan, options, NULL);
+  if (shared) status = share_devices(plan, options, NULL);
+  if (shared && status != ADJ_E_DEVICE_MEMORY) return status; /* devices share what does not fit them, too */
   status = adji_gpu_knn_create(options, plan->tuning.device_chunk, &worker);
   if (status == ADJ_E_DEVICE) {
     snprintf(why, sizeof why, "%s", adj_last_error());
-    if (may_share(plan, options, &can)) return share_devices(plan, options, NULL);
-    return adji_fail(status, "%s", why);
+    if (!may_share(plan, options, &can)) return adji_fail(status, "%s", why);
+    adji_log(plan->ctx, ADJ_LOG_WARN, ADJI_FIRST_FAILED, why);
+    return share_devices(plan, options, NULL);
   }
   if (status) return status;
   adji_engine_init(&plan->engine, &plan->join, &worker);
   plan->device_chunk = adji_gpu_knn_worker_chunk(&worker);
+  if (plan->device_chunk && !options->brute) adji_describe_chunks(plan, true);
   return share_if_quicker(plan, options);
 }
 

@@ -416,8 +416,8 @@ static adj_status open_worker(const void *options, uint32_t number, adji_worker 
 /* Whether several devices may share the join; if not, it fails where the settings ask for that. */
 static bool may_share(const adj_plan *plan, bool tree, adj_status *status) {
   const adji_gpu_worker_options *options = &plan->device.options;
-  adj_status can = tree ? adji_fail(ADJ_E_UNSUPPORTED, "a tree on a GPU is not shared")
-                        : adji_gpu_range_can_share(options);
+  adj_status can =
+      tree ? adji_fail(ADJ_E_UNSUPPORTED, "a tree on a GPU is not shared") : adji_gpu_range_can_share(options);
   return adji_may_share_devices(plan, can, status);
 }
 
@@ -443,12 +443,13 @@ static adj_status share_devices(adj_plan *plan, const adji_worker *first) {
   return status ? status : estimate_on_devices(plan);
 }
 
-/* The first device has failed: whether there are others. The message stays. */
+/* The first device has failed: whether there are others, which is reported. Otherwise the message stays. */
 static bool try_others(const adj_plan *plan, bool tree) {
   char why[512];
   adj_status status;
   snprintf(why, sizeof why, "%s", adj_last_error());
   bool others = may_share(plan, tree, &status);
+  if (others) adji_log(plan->ctx, ADJ_LOG_WARN, ADJI_FIRST_FAILED, why);
   adji_fail(ADJ_E_DEVICE, "%s", why);
   return others;
 }
@@ -485,6 +486,10 @@ static adj_status open_on_gpu(adj_plan *plan, adji_algorithm algorithm, bool tre
   }
   if (status == ADJ_E_DEVICE) shared = try_others(plan, tree);
   if (shared) status = share_devices(plan, NULL);
+  if (shared && status == ADJ_E_DEVICE_MEMORY) { /* devices share what does not fit them, too */
+    shared = false;
+    status = adji_gpu_range_create(&plan->device.options, &plan->engine);
+  }
   plan->choice.algorithm = plan->device.algorithm;
   snprintf(plan->choice.reason, sizeof plan->choice.reason, "%s", plan->device.grid.reason);
   uint64_t indexed = adji_now_ns();
@@ -492,7 +497,12 @@ static adj_status open_on_gpu(adj_plan *plan, adji_algorithm algorithm, bool tre
   adji_note_device(plan);
   if (!shared && (!tree || plan->left->count >= FEW_ON_DEVICE)) status = estimate_on_device(plan);
   if (!shared) plan->device_chunk = adji_gpu_range_engine_chunk(&plan->engine);
+  if (plan->device_chunk) adji_describe_chunks(plan, adji_gpu_range_engine_has_regions(&plan->engine));
   if (!shared && !status) status = share_if_quicker(plan, tree);
+  if (!shared && status == ADJ_E_DEVICE && try_others(plan, tree)) {
+    adji_engine_clear(&plan->engine);
+    status = share_devices(plan, NULL);
+  }
   plan->index_s = seconds(planned, indexed);
   plan->plan_s = seconds(begin, planned) + seconds(indexed, adji_now_ns());
   adji_trace(plan->ctx, "plan", 0, begin, 0);

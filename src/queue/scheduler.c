@@ -152,12 +152,13 @@ static const adji_worker *device_of(const adji_drain *d, uint32_t number) {
 static void *device_main(void *argument) {
   adji_feed *feed = argument;
   const adji_worker *worker = device_of(feed->drain, feed->device);
+  adji_trace_as(feed->drain->run->ctx->threads + feed->device);
   adji_feed_close(feed, worker->drain(worker->state, feed));
   return NULL;
 }
 
-/* A device has its first batches before the cores begin, however long its thread takes to start. Without cores, one that
- * has none waits for those of a device that fails. The lock is held. */
+/* A device has its first batches before the cores begin, however long its thread takes to start. Without cores, one
+ * that has none waits for those of a device that fails. The lock is held. */
 static bool start_device(adji_drain *d, uint32_t number, pthread_t *thread) {
   adji_feed *feed = &d->feeds[number];
   bool some = adji_feed_open(feed, d, number);
@@ -177,7 +178,7 @@ static bool start_device(adji_drain *d, uint32_t number, pthread_t *thread) {
 /* Where no cores compute, queries remain if every device has failed. */
 static adj_status check_done(adji_drain *d) {
   double remaining, next;
-  if (!adji_queue_look(d->queue, true, &remaining, &next)) return ADJ_OK;
+  if (adji_active_computes(d->active) || !adji_queue_look(d->queue, true, &remaining, &next)) return ADJ_OK;
   if (!d->device_failed) return adji_fail(ADJ_E_DEVICE, "no GPU could be used: the system does not start a thread");
   return adji_fail(d->device_failed, "%s", d->device_message);
 }

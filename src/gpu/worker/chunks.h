@@ -6,8 +6,8 @@
  *
  * In few dimensions, with a radius that is small beside the sets, chunks are regions of space instead
  * (index/regions.h), each with the right points that are within the radius of it. Then there is one join for each
- * region, not one for each two chunks, and its rows are complete. Several devices share the regions: each has only
- * the points of some.
+ * region, not one for each two chunks, and its rows are complete. Several devices share the regions, or the left
+ * chunks (divide.h).
  */
 #ifndef ADJI_GPU_WORKER_CHUNKS_H
 #define ADJI_GPU_WORKER_CHUNKS_H
@@ -24,7 +24,7 @@ typedef struct adji_chunk_source {
   adj_status (*estimate)(adji_worker *worker, uint64_t sample, double *pairs, double *candidates);
   uint64_t (*cells)(const adji_worker *worker);
   void (*destroy)(void *state);
-  uint32_t devices; /* that share regions (divide.h), if there are any; 0 is 1 */
+  uint32_t devices; /* that share regions or left chunks; 0 is 1 */
 } adji_chunk_source;
 
 /* Chunks have at most `size` points. On success the worker owns the source.

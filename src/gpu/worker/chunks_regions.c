@@ -67,7 +67,7 @@ bool adji_chunks_may_use_regions(const adji_join *join) {
 
 /* As many regions as there are takes of devices, or a multiple of that. */
 static uint64_t for_all_devices(const adji_chunks *c, uint64_t regions) {
-  uint64_t takes = (uint64_t)c->source.devices * ADJI_REGION_TAKES;
+  uint64_t takes = (uint64_t)c->source.devices * ADJI_CHUNK_TAKES;
   return c->source.devices > 1 ? (regions + takes - 1) / takes * takes : regions;
 }
 
@@ -112,7 +112,7 @@ typedef struct part {
 typedef struct region_join {
   adji_chunks *c;
   uint32_t device;
-  adji_chunk_run run;
+  adji_inner_run run;
   part left, right; /* right: of two sets */
   uint32_t *degrees;
   adji_engine engine; /* while it is open */
@@ -157,7 +157,7 @@ static void clear_part(adji_chunks *c, part *p) {
 /* Before the first join of a device. Several devices report progress by what they have done together. */
 static void begin_joins(adji_chunks *c, adji_run *run, const char *phase, uint32_t device, region_join *j) {
   *j = (region_join){.c = c, .device = device};
-  adji_chunk_run_begin(&j->run, run, phase);
+  adji_inner_run_begin(&j->run, run, phase);
   if (c->source.devices > 1) j->run.run.control.progress = NULL;
 }
 
@@ -166,7 +166,7 @@ static void end_joins(region_join *j, adji_tally *tally) {
   clear_part(j->c, &j->left);
   clear_part(j->c, &j->right);
   adji_free(&j->c->join.ctx->memory, j->degrees);
-  adji_chunk_run_end(&j->run, tally);
+  adji_inner_run_end(&j->run, tally);
 }
 
 static adj_status fill_part(const adji_regions *r, uint32_t region, part *p) {
@@ -254,7 +254,7 @@ static adji_ahead part_ahead(const adji_regions *left, uint32_t region, uint32_t
 static adj_status count_one(counting_all *all, counting *k, uint32_t region) {
   region_join *j = &k->j;
   uint64_t before = atomic_load(&k->pairs);
-  adji_chunk_run_next(&j->run, (double)region, 1, before);
+  adji_inner_run_next(&j->run, (double)region, 1, before);
   j->run.run.ahead = part_ahead(all->c->by_region->left, region, all->degrees);
   if (all->degrees) return count_region(k, region, all->counts + all->begins[region]);
   adj_status status = count_region(k, region, j->degrees);
@@ -289,7 +289,7 @@ static adj_status count_regions(counting_all *all, adji_run *run) {
                           .parts = left->cuts->count,
                           .queries = own_queries,
                           .devices = c->source.devices,
-                          .takes = ADJI_REGION_TAKES,
+                          .takes = ADJI_CHUNK_TAKES,
                           .work = count_some};
   if (shared.devices > 1) return adji_divide(&shared, run, &tally);
   for (uint32_t i = 0; i < left->cuts->count && !status; i++)
@@ -325,7 +325,7 @@ static adj_status open_counting(const counting_all *all, counting *k) {
 
 /* Counts are collected by region, and put to their rows at the end: each region has rows in every cache line. */
 adj_status adji_regions_count(adji_chunks *c, adji_run *run, uint32_t *degrees, adji_tally *tally) {
-  counting_all all = {.c = c, .degrees = degrees};
+  counting_all all = {.c = c, .each = {{.j = {.c = c}}}, .degrees = degrees};
   adji_memory *memory = &c->join.ctx->memory;
   uint32_t devices = c->source.devices;
   uint64_t pairs = 0;
@@ -348,8 +348,7 @@ adj_status adji_regions_count(adji_chunks *c, adji_run *run, uint32_t *degrees, 
   return status;
 }
 
-static adj_status estimate_region(region_join *j, uint32_t region, uint64_t sample, double *pairs,
-                                  double *candidates) {
+static adj_status estimate_region(region_join *j, uint32_t region, uint64_t sample, double *pairs, double *candidates) {
   adji_chunks *c = j->c;
   adj_status status = open_join(j, region);
   if (status) return status;
@@ -420,8 +419,7 @@ static void free_entries(filling *f) {
 static adj_status get_entries(filling *f, uint64_t first, uint64_t end) {
   adji_memory *memory = &f->j.c->join.ctx->memory;
   uint64_t longest = longest_row(f->offsets, first, end), pairs = f->offsets[end] - f->offsets[first];
-  uint64_t available = adji_memory_available(memory),
-           share = available / (4 * (uint64_t)f->j.c->source.devices),
+  uint64_t available = adji_memory_available(memory), share = available / (4 * (uint64_t)f->j.c->source.devices),
            most = (BUFFER < share ? BUFFER : share) / (4 + f->size);
   uint64_t room = pairs < most ? pairs : most;
   if (room < longest) room = longest;
@@ -497,7 +495,7 @@ static adj_status fill_rows(filling *f, uint64_t first, uint64_t end) {
     uint64_t pairs = f->offsets[last] - f->offsets[first];
     adji_window window = {first, last, f->offsets, f->ids, f->distances, 0};
     delivery d = {f, first, last, 8 * (uint64_t)ctx->threads};
-    adji_chunk_run_next(&j->run, (double)f->placed, (double)pairs, f->placed);
+    adji_inner_run_next(&j->run, (double)f->placed, (double)pairs, f->placed);
     if (pairs) status = adji_engine_fill(&j->engine, &j->run.run, &window);
     if (!status) status = adji_loop(ctx, d.tasks, deliver_some, &d);
     f->placed += pairs;
@@ -514,7 +512,7 @@ static adj_status fill_region(filling *f, uint32_t region) {
   uint64_t first = first_at(&j->left, f->window->first_row), end = first_at(&j->left, f->window->end_row);
   if (first < end) {
     j->run.run.fills = true;
-    adji_chunk_run_next(&j->run, (double)f->placed, 0, f->placed);
+    adji_inner_run_next(&j->run, (double)f->placed, 0, f->placed);
     status = adji_engine_count(&j->engine, &j->run.run, j->degrees, &all);
     if (!status) status = adji_offsets_add_up(j->c->join.ctx, j->degrees, j->left.set.count, f->offsets);
     if (!status) status = fill_rows(f, first, end);
@@ -565,7 +563,7 @@ static adj_status fill_regions(filling_all *all, adji_run *run) {
                           .parts = c->by_region->cuts.count,
                           .queries = queries_to_fill,
                           .devices = c->source.devices,
-                          .takes = ADJI_REGION_TAKES,
+                          .takes = ADJI_CHUNK_TAKES,
                           .work = fill_some};
   if (shared.devices > 1) return adji_divide(&shared, run, &tally);
   for (uint32_t i = 0; i < c->by_region->cuts.count && !status; i++)
@@ -574,7 +572,7 @@ static adj_status fill_regions(filling_all *all, adji_run *run) {
 }
 
 adj_status adji_regions_fill(adji_chunks *c, adji_run *run, const adji_window *window, adji_tally *tally) {
-  filling_all all = {.c = c};
+  filling_all all = {.c = c, .each = {{.j = {.c = c}}}};
   adj_status status = ADJ_OK;
   if (!adji_window_entries(window)) return ADJ_OK;
   for (uint32_t i = 0; i < c->source.devices; i++) {

@@ -4,8 +4,8 @@
  */
 #include "gpu/worker/divide.h"
 
-#include "gpu/worker/chunks_private.h"
 #include "gpu/worker/devices.h"
+#include "gpu/worker/inner_run.h"
 
 typedef struct dividing {
   const adji_division *division;
@@ -29,8 +29,8 @@ static adj_status fill_queue(dividing *d, adj_ctx *ctx) {
     uint64_t queries = of->queries(of->state, i);
     if (!queries) continue;
     d->parts[d->queue.count] = i;
-    status = adji_queue_add(&d->queue,
-                            (adji_batch){(uint32_t)position, (uint32_t)(position + queries), (double)queries});
+    status =
+        adji_queue_add(&d->queue, (adji_batch){(uint32_t)position, (uint32_t)(position + queries), (double)queries});
     position += queries;
   }
   return status;
@@ -116,15 +116,15 @@ static adj_status run_pass(dividing *d, adji_run *run, adji_tally *tally) {
 adj_status adji_divide(const adji_division *division, adji_run *run, adji_tally *tally) {
   dividing d = {.division = division};
   adji_memory *memory = &run->ctx->memory;
-  adji_chunk_run nested;
+  adji_inner_run nested;
   adji_tally ignored = {0}; /* both are the caller's to add */
-  adji_chunk_run_begin(&nested, run, division->name);
-  adji_chunk_run_next(&nested, 0, 1, 0);
+  adji_inner_run_begin(&nested, run, division->name);
+  adji_inner_run_next(&nested, 0, 1, 0);
   nested.all = 1;
   adj_status status = fill_queue(&d, run->ctx);
   if (!status && d.queue.count) status = run_pass(&d, &nested.run, tally);
   adji_run_add_workers(run, &nested.run);
-  adji_chunk_run_end(&nested, &ignored);
+  adji_inner_run_end(&nested, &ignored);
   adji_queue_clear(&d.queue);
   adji_free(memory, d.parts);
   return status;

@@ -80,7 +80,8 @@ bool adji_gpu_range_by_regions(const adji_gpu_worker_options *options);
 /* As above, of such an engine. */
 adj_status adji_gpu_range_estimate(adji_engine *engine, uint64_t sample, double *pairs, double *candidates);
 uint64_t adji_gpu_range_engine_cells(const adji_engine *engine);
-/* Points of a set at a time; 0: all of them. */
+/* Points of a set at a time; 0: all of them. And whether these are regions. */
 uint64_t adji_gpu_range_engine_chunk(const adji_engine *engine);
+bool adji_gpu_range_engine_has_regions(const adji_engine *engine);
 
 #endif

@@ -23,7 +23,11 @@ static adj_status create_chunks(const adji_gpu_worker_options *options, uint64_t
   adji_gpu_worker_options *mine = malloc(sizeof *mine);
   if (!mine) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
   *mine = *options;
-  adji_chunk_source source = {mine, open_chunk, adji_gpu_range_worker_estimate, adji_gpu_range_worker_cells, free,
+  adji_chunk_source source = {mine,
+                              open_chunk,
+                              adji_gpu_range_worker_estimate,
+                              adji_gpu_range_worker_cells,
+                              free,
                               adji_gpu_worker_count(options->range.join->ctx)};
   adj_status status = adji_chunks_create(options->range.join, &source, chunk, out);
   if (status) {
@@ -133,4 +137,9 @@ uint64_t adji_gpu_range_engine_cells(const adji_engine *engine) {
 uint64_t adji_gpu_range_engine_chunk(const adji_engine *engine) {
   const adji_worker *worker = &engine->workers[0];
   return adji_is_chunks(worker) ? adji_chunks_size(worker) : 0;
+}
+
+bool adji_gpu_range_engine_has_regions(const adji_engine *engine) {
+  const adji_worker *worker = &engine->workers[0];
+  return adji_is_chunks(worker) && adji_chunks_has_regions(worker);
 }
