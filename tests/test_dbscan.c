@@ -134,21 +134,21 @@ static void check_cases(adj_ctx *ctx, adj_backend backend, uint32_t step) {
     case_free(&c);
   }
   print_message("%u cases\n", checked);
-  assert_true(checked > 20);
+  assert_true(checked > 15);
 }
 
 static void cases_on_cores(void **state) {
   (void)state;
   adj_ctx *ctx = context_of(3, NULL);
-  check_cases(ctx, ADJ_BACKEND_CPU, 5);
+  check_cases(ctx, ADJ_BACKEND_CPU, 7);
   adj_ctx_destroy(ctx);
 }
 
 static void cases_on_devices(void **state) {
   (void)state;
   adj_ctx *ctx = software_context(2, 2, 0);
-  check_cases(ctx, ADJ_BACKEND_GPU, 11);
-  check_cases(ctx, ADJ_BACKEND_HYBRID, 13);
+  check_cases(ctx, ADJ_BACKEND_GPU, 17);
+  check_cases(ctx, ADJ_BACKEND_HYBRID, 19);
   adj_ctx_destroy(ctx);
 }
 
