@@ -40,7 +40,8 @@ static void describe_result(const run_report *report, char *text, size_t room) {
   if (request->k > 1) snprintf(many, sizeof many, "%llu ", (unsigned long long)request->k);
   if (request->min_points)
     snprintf(text, room, "%s cluster%s of %s points, %s in none", text_count(report->clusters.many, first),
-             report->clusters.many == 1 ? "" : "s", text_count(rows, second), text_count(report->clusters.noise, third));
+             report->clusters.many == 1 ? "" : "s", text_count(rows, second),
+             text_count(report->clusters.noise, third));
   else if (request->kind == ADJ_RANGE)
     snprintf(text, room, "%s pairs, %.4g per point", text_count(report->stats.pairs, first),
              rows ? (double)report->stats.pairs / (double)rows : 0);
