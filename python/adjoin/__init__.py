@@ -7,12 +7,14 @@
     [2]
     >>> distances, indices = adjoin.knn_join(points, k=1)
 
-`range_join`, `knn_join`, `count` and `pairs` join one set with itself or two sets. `blocks` and `write` are for results
-larger than memory, `Index` is for points that are asked often, and `KDTree` is SciPy's interface. Results are exact and
-the same on every machine, whatever the number of threads and wherever they are computed.
+`range_join`, `knn_join`, `count` and `pairs` join one set with itself or two sets, and `dbscan` finds clusters. `blocks`
+and `write` are for results larger than memory, and `Index` is for points that are asked often. `KDTree` is SciPy's
+interface, and `adjoin.sklearn` has scikit-learn's. Results are exact and the same on every machine, whatever the number
+of threads and wherever they are computed.
 """
 
 from ._config import show_config
+from ._dbscan import Clusters, dbscan
 from ._errors import (
     ArgumentError,
     ArrayTypeError,
@@ -40,6 +42,7 @@ __all__ = [
     "ArgumentError",
     "ArrayTypeError",
     "CancelledError",
+    "Clusters",
     "Coordinates",
     "DataError",
     "DeviceError",
@@ -57,6 +60,7 @@ __all__ = [
     "blocks",
     "cKDTree",
     "count",
+    "dbscan",
     "explain",
     "knn_join",
     "pairs",
