@@ -92,6 +92,7 @@ typedef struct adj_mpi_options {
   const volatile int *cancel;
   uint64_t sample;       /* halo: sampled points that the cuts are made from, of all ranks; 0: as many as needed */
   uint64_t window_bytes; /* adj_mpi_stream: bytes of rows in a block; 0: 64 MiB, or less if memory_limit is low */
+  uint64_t chunk_bytes;  /* longest message; 0: 1 GiB. Longer ones are sent in chunks                          */
 } adj_mpi_options;
 
 ADJ_API void adj_mpi_options_init(adj_mpi_options *options, size_t struct_size);
