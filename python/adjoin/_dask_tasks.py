@@ -25,7 +25,7 @@ from ._errors import Error
 from ._functions import _knn_job, _range_job
 from ._options import Settings, order_of, settings
 from ._result import Result
-from ._split import Split, merge, radii_of, reported, spec_of
+from ._split import Split, dataset, merge, radii_of, reported, spec_of
 
 # A split is made from about as many points.
 SAMPLE = 1 << 16
@@ -40,6 +40,7 @@ class Asked:
     dim: int
     own: bool  # one set, joined with itself
     include_self: bool
+    regions: int
     radius: float | None = None
     k: int = 0  # 0: a range join
     counts: bool = False
@@ -115,9 +116,11 @@ def _named(name: str, number: int) -> Iterator[None]:
 
 
 def points_of(asked: Asked, name: str, number: int, part: Any) -> Array:
-    """The points of a partition."""
+    """The points of a partition, which are checked here, where their rows have the numbers that a user knows."""
     with _named(name, number):
-        return as_points(part, name, asked.dtype, asked.options.get("columns"))
+        points = as_points(part, name, asked.dtype, asked.options.get("columns"))
+        with dataset(asked.settings().get_context(), points):
+            return points
 
 
 def offsets_of(lengths: Sequence[int]) -> Array:
@@ -127,13 +130,14 @@ def offsets_of(lengths: Sequence[int]) -> Array:
 
 def sample_of(points: Array, offsets: Array) -> Array:
     """Every n-th point, the same n in all partitions."""
-    return points[:: max(1, int(offsets[-1]) // SAMPLE)].copy()
+    sample: Array = points[:: max(1, int(offsets[-1]) // SAMPLE)].copy()
+    return sample
 
 
-def split_of(asked: Asked, regions: int, offsets: Array, samples: Sequence[Array]) -> bytes:
-    """Space in regions. The first radius that a kNN join has to look at is not known, and not needed."""
+def split_of(asked: Asked, offsets: Array, samples: Sequence[Array]) -> bytes:
+    """Space in regions. Where points coincide there are fewer than asked for, and the others have no points."""
     sample = np.concatenate(samples)
-    return Split.of(asked.settings(), asked.spec(), sample, int(offsets[-1]), regions).save()
+    return Split.of(asked.settings(), asked.spec(), sample, int(offsets[-1]), asked.regions).save()
 
 
 def _divided(points: Array, first: int, keys: Array, count: int) -> list[Points]:
@@ -149,14 +153,14 @@ def scatter(
     """What a partition sends to each region."""
     split, first = asked.split(stored), int(offsets[number])
     nothing = Points(np.empty(0, np.int64), asked.empty())
-    homes = halos = [nothing] * split.regions
+    homes = halos = [nothing] * asked.regions
     with _named(name, number):
         home = split.home(points) if own else None
         if home is not None:
-            homes = _divided(points, first, home, split.regions)
+            homes = _divided(points, first, home, asked.regions)
         if halo:
             halos = [Points(rows.astype(np.int64) + first, points[rows]) for rows in split.halo(points, home)]
-    return [Piece(*both) for both in zip(homes, halos)]
+    return [Piece(*both) for both in itertools.zip_longest(homes, halos, fillvalue=nothing)]
 
 
 def _stacked(pieces: Sequence[Points]) -> Points:
@@ -196,9 +200,7 @@ def _joined(asked: Asked, left: Points, right: Points, values: bool) -> Rows:
     return Rows(left.ids, counts, indices, None if sums is None else np.array(sums))
 
 
-def join_region(
-    asked: Asked, offsets: Array, pieces: Sequence[Piece], others: Sequence[Piece] | None
-) -> list[Rows]:
+def join_region(asked: Asked, offsets: Array, pieces: Sequence[Piece], others: Sequence[Piece] | None) -> list[Rows]:
     """The rows of a region, by partition."""
     left = region_of(pieces)
     right = _stacked([piece.halo for piece in pieces if others is None] + [piece.halo for piece in others or ()])
@@ -290,7 +292,8 @@ def search_region(
     if asked.radius is not None:
         radii = np.minimum(radii, asked.radius)
     home = np.full(len(radii), number, np.uint32)
-    visits = [Visitors(rows, left.points[rows], radii[rows]) for rows in split.halo(left.points, home, radii)]
+    lists = split.halo(left.points, home, radii) + [home[:0]] * (asked.regions - split.regions)
+    visits = [Visitors(rows, left.points[rows], radii[rows]) for rows in lists]
     return Nearest(left.ids, ids, sums), visits
 
 

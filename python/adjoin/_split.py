@@ -17,7 +17,7 @@ from ._context import Context, generation
 from ._library import check, fresh, lib
 from ._options import Settings
 
-__all__ = ["Split", "merge", "radii_of", "reported"]
+__all__ = ["Split", "dataset", "merge", "radii_of", "reported"]
 
 byref, c_void_p = ctypes.byref, ctypes.c_void_p
 
@@ -39,7 +39,8 @@ def spec_of(settings: Settings, kind: int, radius: float | None = None) -> d.adj
 
 
 @contextlib.contextmanager
-def _dataset(context: Context, points: Array) -> Iterator[c_void_p]:
+def dataset(context: Context, points: Array) -> Iterator[ctypes.c_void_p]:
+    """A dataset over an array, for a while."""
     out = c_void_p()
     check(lib.adj_dataset_create(context.handle, byref(describe(points)), byref(out)))
     try:
@@ -80,7 +81,7 @@ class Split:
         context = settings.get_context()
         weights = np.empty(len(sample))
         out = c_void_p()
-        with _dataset(context, sample) as points:
+        with dataset(context, sample) as points:
             check(lib.adj_split_weights(context.handle, byref(spec), points, total, _address(weights)))
             check(lib.adj_split_create(context.handle, byref(spec), points, _address(weights), regions, byref(out)))
         return cls(settings, sample.dtype, sample.shape[1], out.value)
@@ -105,18 +106,16 @@ class Split:
     def home(self, points: Array) -> Array:
         """The region of each point."""
         home = np.empty(len(points), np.uint32)
-        with _dataset(self.context, points) as data:
+        with dataset(self.context, points) as data:
             check(lib.adj_split_home(self.handle, data, _address(home)))
         return home
 
     def bounds(self, points: Array, home: Array) -> Array:
         """The box of the points of each region: its low and its high corners."""
         corners = np.empty((2, self.regions, lib.adj_split_dim(self.handle)))
-        with _dataset(self.context, points) as data:
+        with dataset(self.context, points) as data:
             check(
-                lib.adj_split_bounds(
-                    self.handle, data, _address(home), corners[0].ctypes.data, corners[1].ctypes.data
-                )
+                lib.adj_split_bounds(self.handle, data, _address(home), corners[0].ctypes.data, corners[1].ctypes.data)
             )
         return corners
 
@@ -127,7 +126,7 @@ class Split:
     def halo(self, points: Array, home: Array | None, radii: Array | None = None) -> list[Array]:
         """For each region, the points that may be within a radius of one of its own and have their home elsewhere."""
         starts = np.zeros(self.regions, np.uint64)
-        with _dataset(self.context, points) as data:
+        with dataset(self.context, points) as data:
             arguments = self.handle, data, _address(home), _address(radii), _address(starts)
             check(lib.adj_split_halo(*arguments, None))
             ends = np.cumsum(starts, dtype=np.int64)

@@ -286,9 +286,9 @@ class _Graph:
         dim = self.left.meta.shape[1]
         if self.right.meta.shape[1] != dim:
             raise ArgumentError(f"a has {dim} dimensions and b has {self.right.meta.shape[1]}")
-        self.asked = tasks.Asked(options, dtype, dim, b is None, include_self, **asked)
-        self.by_regions = self._method(method, chosen.metric)
         self.regions = max(len(self.left.parts), len(self.right.parts))
+        self.asked = tasks.Asked(options, dtype, dim, b is None, include_self, self.regions, **asked)
+        self.by_regions = self._method(method, chosen.metric)
         self.token = "adjoin-" + tokenize(a, b, self.asked, self.by_regions)
         self.tasks: dict[Any, Any] = {}
         self.asked_key = self.add("asked", task=self.asked)
@@ -325,7 +325,7 @@ class _Graph:
     def split(self, points: list[Any], offsets: Any) -> Any:
         """The regions, by a sample of the left points."""
         samples = [self.add("sample", i, task=(tasks.sample_of, key, offsets)) for i, key in enumerate(points)]
-        return self.add("split", task=(tasks.split_of, self.asked_key, self.regions, offsets, samples))
+        return self.add("split", task=(tasks.split_of, self.asked_key, offsets, samples))
 
     def scatter(self, of: _Set, keys: list[Any], offsets: Any, split: Any, own: bool, halo: bool) -> list[list[Any]]:
         """For each region, the keys of what each partition sends there."""
@@ -361,7 +361,8 @@ class _Graph:
             ]
             pieces = self.by_partition("rows", joins)
         else:
-            pieces = [[self._block(i, j, left, right, offsets, right_offsets) for j in range(len(right))] for i in range(len(left))]
+            both = offsets, right_offsets
+            pieces = [[self._block(i, j, x, y, *both) for j, y in enumerate(right)] for i, x in enumerate(left)]
         if self.asked.counts:
             return [self.add("counts", i, task=(tasks.gather_counts, i, offsets, p)) for i, p in enumerate(pieces)]
         candidates = self.add("candidates", task=(operator.getitem, right_offsets, -1))
@@ -371,7 +372,7 @@ class _Graph:
         ]
 
     def _block(self, i: int, j: int, left: Any, right: Any, offsets: Any, right_offsets: Any) -> Any:
-        task = (tasks.join_block, self.asked_key, left[i], right[j], [i, j], offsets, right_offsets)
+        task = (tasks.join_block, self.asked_key, left, right, [i, j], offsets, right_offsets)
         return self.add("block", i, j, task=task)
 
     def knn_join(self) -> list[Any]:
