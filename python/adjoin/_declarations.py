@@ -204,6 +204,19 @@ class adj_lists(c.Structure):
     ]
 
 
+class adj_dbscan_job(c.Structure):
+    _fields_ = [
+        ("struct_size", u32),
+        ("reserved", u32),
+        ("min_points", u64),
+        ("weights", pointer),
+        ("weight_count", u64),
+        ("labels", pointer),
+        ("core", pointer),
+        ("clusters", pointer),
+    ]
+
+
 class adj_cuda_points(c.Structure):
     _fields_ = [
         ("struct_size", u32),
@@ -242,6 +255,7 @@ SIZED: list[type[c.Structure]] = [
     adj_question,
     adj_matrix,
     adj_lists,
+    adj_dbscan_job,
     adj_cuda_points,
     adj_cuda_select_options,
 ]
@@ -317,6 +331,7 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "adj_lists_merge": (enum, pointer, pointer, pointer),
     "adj_sums_report": (enum, pointer, enum, u64, pointer, pointer),
     "adj_sums_radii": (enum, pointer, enum, u64, pointer, pointer),
+    "adj_dbscan": (enum, pointer, pointer, pointer, pointer, pointer, pointer),
     "adj_cuda_range_join": (enum, pointer, pointer, pointer, pointer, pointer, pointer),
     "adj_cuda_range_count": (enum, pointer, pointer, pointer, pointer, pointer, pointer, pointer),
     "adj_cuda_knn_join": (enum, pointer, pointer, pointer, pointer, pointer, pointer),
