@@ -63,10 +63,10 @@ def test_scanpy() -> None:
     run(
         """
         import anndata, scanpy
-        from adjoin.sklearn import KNeighborsTransformer
+        import adjoin.sklearn, sklearn.neighbors
         found = []
-        for transformer in (KNeighborsTransformer(n_neighbors=11), "sklearn"):
-            cells = anndata.AnnData(x)
+        for package in (adjoin.sklearn, sklearn.neighbors):
+            cells, transformer = anndata.AnnData(x), package.KNeighborsTransformer(n_neighbors=11)
             scanpy.pp.neighbors(cells, n_neighbors=12, use_rep="X", method="gauss", transformer=transformer)
             found.append(cells.obsp)
         for name in ("distances", "connectivities"):
