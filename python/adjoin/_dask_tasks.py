@@ -185,25 +185,25 @@ def _joined(asked: Asked, left: Points, right: Points, values: bool) -> Rows:
     job = _range_job(left.points, right.points, asked.radius, asked.options)
     drop = asked.own and not asked.include_self
     if asked.counts:
-        found = job.counts().astype(np.int64)
+        counts = job.counts().astype(np.int64)
         if drop:
-            found -= np.isin(left.ids, right.ids, assume_unique=True)
-        return Rows(left.ids, found, None, None)
+            counts -= np.isin(left.ids, right.ids, assume_unique=True)
+        return Rows(left.ids, counts, None, None)
     job.spec.order = order_of(asked.order)
     job.spec.flags = d.ADJ_WITH_SUM if values and asked.order == "distance" else d.ADJ_WITH_DISTANCE if values else 0
     rows = job.rows()
-    indices, sums, counts = right.ids[rows.indices], rows.distances, rows.counts
+    indices, found, counts = right.ids[rows.indices], rows.distances, rows.counts
     if drop:
         keep = indices != np.repeat(left.ids, counts)
         counts = np.diff(np.concatenate(([0], np.cumsum(keep)))[rows.indptr])
-        indices, sums = indices[keep], None if sums is None else sums[keep]
-    return Rows(left.ids, counts, indices, None if sums is None else np.array(sums))
+        indices, found = indices[keep], None if found is None else found[keep]
+    return Rows(left.ids, counts, indices, None if found is None else np.array(found))
 
 
 def join_region(asked: Asked, offsets: Array, pieces: Sequence[Piece], others: Sequence[Piece] | None) -> list[Rows]:
     """The rows of a region, by partition."""
     left = region_of(pieces)
-    right = _stacked([piece.halo for piece in pieces if others is None] + [piece.halo for piece in others or ()])
+    right = _stacked([piece.halo for piece in (pieces if others is None else others)])
     if others is None:
         both = _stacked([left, right])
         order = np.argsort(both.ids)

@@ -50,17 +50,7 @@ def dataset(context: Context, points: Array) -> Iterator[ctypes.c_void_p]:
 
 
 class Split:
-    """Regions of space, each of about the same work. Every point has its home in one of them.
-
-    Parameters
-    ----------
-    settings
-        The options of the join.
-    spec
-        The join: its kind, metric and radius.
-    dtype, dim
-        Of the points.
-    """
+    """Regions of space, each of about the same work. Every point has its home in one of them."""
 
     __slots__ = ("context", "dim", "dtype", "generation", "handle", "regions")
 
