@@ -9,8 +9,11 @@
 
 `range_join`, `knn_join`, `count` and `pairs` join one set with itself or two sets, and `dbscan` finds clusters. `blocks`
 and `write` are for results larger than memory, and `Index` is for points that are asked often. `KDTree` is SciPy's
-interface, and `adjoin.sklearn` has scikit-learn's. Results are exact and the same on every machine, whatever the number
-of threads and wherever they are computed.
+interface, and `install` puts it and other classes in the place of the originals for a whole process. Results are exact
+and the same on every machine, whatever the number of threads and wherever they are computed.
+
+Modules for other packages are imported by name: `adjoin.astropy`, `adjoin.dask`, `adjoin.faiss`, `adjoin.sklearn`,
+`adjoin.torch`.
 """
 
 from ._config import show_config
@@ -30,6 +33,7 @@ from ._errors import (
 )
 from ._functions import blocks, count, explain, knn_join, pairs, range_join, select_k, write
 from ._index import Index
+from ._install import install, uninstall
 from ._library import lib as _lib
 from ._options import JoinOptions
 from ._plan import Plan
@@ -62,10 +66,12 @@ __all__ = [
     "count",
     "dbscan",
     "explain",
+    "install",
     "knn_join",
     "pairs",
     "range_join",
     "select_k",
     "show_config",
+    "uninstall",
     "write",
 ]
