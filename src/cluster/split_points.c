@@ -138,7 +138,8 @@ static bool is_beyond(const visiting *v, uint64_t node) {
     double x = v->x[j], width = v->widths[j];
     if (!(low[j] - x > width || x - high[j] > width)) continue;
     double length = adji_box_length(&v->split->measure, v->split->type, j);
-    if (!(length > 0) || ((x + length) - high[j] > width && low[j] - (x - length) > width)) return true;
+    /* The images, in an order that does not overflow: x is above or below the box by less than the length. */
+    if (!(length > 0) || ((x - high[j]) + length > width && (low[j] - x) + length > width)) return true;
   }
   return false;
 }

@@ -368,17 +368,17 @@ static adj_status list_visits(adj_mpi_plan *plan, const adji_points *queries, co
 
 /* The lists of guests here, in the order in which they came. */
 static adj_status answer(adj_mpi_plan *plan, visits *v) {
-  adji_part part = {.whole = true}; /* guests are of other regions: none is a point here */
+  adji_mpi_part part = {.whole = true}; /* guests are of other regions: none is a point here */
   const adji_points *right = plan->self_join ? &plan->queries : &plan->region;
   adji_ask ask = {.plan = plan, .mode = ADJI_ROWS, .left = &v->guests, .right = right, .k = plan->spec.k};
   ask.index = plan->index;
   ask.out = &part;
   ask.share = 0.2;
   adj_status status = adji_rows_open_lists(plan, v->guests.set->count, &v->answers);
-  if (!status) status = adji_part_join(&ask);
+  if (!status) status = adji_mpi_part_join(&ask);
   plan->stats.halo_points += v->guests.set->count;
   if (!status) status = adji_rows_merge(plan, &v->guests, &part, &v->answers);
-  adji_part_clear(plan, &part);
+  adji_mpi_part_clear(plan, &part);
   return status;
 }
 

@@ -93,7 +93,7 @@ void adji_points_clear(adj_mpi_plan *plan, adji_points *points);
 typedef enum adji_mode { ADJI_COUNT, ADJI_ROWS } adji_mode;
 
 /* The join of some queries with some right points: counts, or rows with local ids. */
-typedef struct adji_part {
+typedef struct adji_mpi_part {
   adj_result *result;
   uint32_t *degrees;        /* ADJI_COUNT */
   const adji_points *right; /* local ids are of these */
@@ -101,7 +101,7 @@ typedef struct adji_part {
   uint64_t row_count;
   int64_t first; /* without right, which is gone: local id 0 */
   bool whole;    /* every pair of it belongs: rows.c leaves none out */
-} adji_part;
+} adji_mpi_part;
 
 typedef struct adji_ask {
   adj_mpi_plan *plan;
@@ -112,11 +112,11 @@ typedef struct adji_ask {
   adj_index *index;                /* of the right points; NULL: none */
   adji_requests *requests;         /* on their way meanwhile, may be NULL */
   double share;                    /* of the run */
-  adji_part *out;
+  adji_mpi_part *out;
 } adji_ask;
 /* Not agreed on. */
-adj_status adji_part_join(adji_ask *ask);
-void adji_part_clear(adj_mpi_plan *plan, adji_part *part);
+adj_status adji_mpi_part_join(adji_ask *ask);
+void adji_mpi_part_clear(adj_mpi_plan *plan, adji_mpi_part *part);
 /* Whether sums are needed to put rows together. */
 bool adji_needs_sums(const adj_mpi_plan *plan);
 
@@ -133,11 +133,11 @@ typedef struct adji_rows {
 void adji_rows_clear(adj_mpi_plan *plan, adji_rows *rows);
 
 /* Puts the parts of range joins together: of queries, in their order. Parts are cleared as they are used. */
-adj_status adji_rows_join(adj_mpi_plan *plan, const adji_points *queries, adji_part *parts, uint32_t count,
+adj_status adji_rows_join(adj_mpi_plan *plan, const adji_points *queries, adji_mpi_part *parts, uint32_t count,
                           adji_rows *out);
 /* kNN: rows of k entries, with sums. A part is merged into them. */
 adj_status adji_rows_open_lists(adj_mpi_plan *plan, uint64_t count, adji_rows *out);
-adj_status adji_rows_merge(adj_mpi_plan *plan, const adji_points *queries, const adji_part *part, adji_rows *to);
+adj_status adji_rows_merge(adj_mpi_plan *plan, const adji_points *queries, const adji_mpi_part *part, adji_rows *to);
 /* From sums to what is reported, where sums were needed. */
 adj_status adji_rows_report(adj_mpi_plan *plan, adji_rows *rows);
 uint64_t adji_value_size(const adj_mpi_plan *plan); /* of a sum or distance in rows; 0: none */

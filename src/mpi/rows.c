@@ -30,7 +30,7 @@ static bool is_left_out(const adj_mpi_plan *plan, int64_t query, int64_t id) {
   return id == query && !(plan->spec.flags & ADJ_WITH_SELF);
 }
 
-static int64_t id_of(const adji_part *part, uint32_t local) {
+static int64_t id_of(const adji_mpi_part *part, uint32_t local) {
   return part->right ? adji_point_id(part->right, local) : part->first + local;
 }
 
@@ -46,14 +46,14 @@ static double key_at(const adj_mpi_plan *plan, const char *values, uint64_t i) {
 typedef struct joining {
   adj_mpi_plan *plan;
   const adji_points *queries;
-  adji_part *parts;
+  adji_mpi_part *parts;
   uint32_t count;
   adji_rows *out;
   uint64_t slices;
 } joining;
 
 /* Where a part's rows of queries from `first` on begin. */
-static uint64_t find_row(const adji_part *part, uint64_t first) {
+static uint64_t find_row(const adji_mpi_part *part, uint64_t first) {
   if (!part->rows) return first < part->row_count ? first : part->row_count;
   uint64_t low = 0, high = part->row_count;
   while (low < high) {
@@ -73,7 +73,7 @@ static adj_status measure_slice(void *user, uint64_t slice, uint32_t lane) {
   uint64_t begin, end;
   adji_slice(j->queries->set->count, j->slices, slice, &begin, &end);
   for (uint32_t p = 0; p < j->count; p++) {
-    const adji_part *part = &j->parts[p];
+    const adji_mpi_part *part = &j->parts[p];
     if (!part->result) continue;
     const uint64_t *offsets = adj_result_offsets(part->result);
     const uint32_t *ids = adj_result_ids(part->result);
@@ -126,7 +126,7 @@ static void merge_runs(const adj_mpi_plan *plan, adji_rows *rows, uint64_t first
 }
 
 /* Adds a part's row to the entries of a query that are there, and returns their new end. */
-static uint64_t add_row(const joining *j, const adji_part *part, uint64_t i, uint64_t row, uint64_t at) {
+static uint64_t add_row(const joining *j, const adji_mpi_part *part, uint64_t i, uint64_t row, uint64_t at) {
   const uint64_t *offsets = adj_result_offsets(part->result);
   const uint32_t *ids = adj_result_ids(part->result);
   const char *values = adj_result_distances(part->result);
@@ -154,7 +154,7 @@ static adj_status fill_slice(void *user, uint64_t slice, uint32_t lane) {
   for (uint64_t row = begin; row < end; row++) {
     uint64_t at = out->offsets[row];
     for (uint32_t p = 0; p < j->count; p++) {
-      const adji_part *part = &j->parts[p];
+      const adji_mpi_part *part = &j->parts[p];
       if (!part->result || next[p] >= part->row_count) continue;
       if ((part->rows ? part->rows[next[p]] : next[p]) != row) continue;
       uint64_t middle = at;
@@ -166,7 +166,7 @@ static adj_status fill_slice(void *user, uint64_t slice, uint32_t lane) {
   return ADJ_OK;
 }
 
-adj_status adji_rows_join(adj_mpi_plan *plan, const adji_points *queries, adji_part *parts, uint32_t count,
+adj_status adji_rows_join(adj_mpi_plan *plan, const adji_points *queries, adji_mpi_part *parts, uint32_t count,
                           adji_rows *out) {
   adji_memory *memory = &plan->ctx->memory;
   uint64_t rows = queries->set->count, size = adji_value_size(plan);
@@ -182,7 +182,7 @@ adj_status adji_rows_join(adj_mpi_plan *plan, const adji_points *queries, adji_p
     status = out->ids && (!size || out->values) ? adji_loop(plan->ctx, j.slices, fill_slice, &j) : ADJ_E_MEMORY;
   }
   for (uint32_t p = 0; p < count; p++)
-    adji_part_clear(plan, &parts[p]);
+    adji_mpi_part_clear(plan, &parts[p]);
   if (status) adji_rows_clear(plan, out);
   return status;
 }
@@ -214,7 +214,7 @@ adj_status adji_rows_open_lists(adj_mpi_plan *plan, uint64_t count, adji_rows *o
 }
 
 /* A part's list with global ids, without the query itself. */
-static void take_list(const adj_mpi_plan *plan, const adji_part *part, uint64_t i, int64_t query, adj_lists *to) {
+static void take_list(const adj_mpi_plan *plan, const adji_mpi_part *part, uint64_t i, int64_t query, adj_lists *to) {
   uint64_t size = adji_type_size(plan->type), first = adj_result_offsets(part->result)[i];
   uint64_t many = adj_result_offsets(part->result)[i + 1] - first;
   const uint32_t *ids = adj_result_ids(part->result) + first;
@@ -229,7 +229,7 @@ static void take_list(const adj_mpi_plan *plan, const adji_part *part, uint64_t 
   }
 }
 
-adj_status adji_rows_merge(adj_mpi_plan *plan, const adji_points *queries, const adji_part *part, adji_rows *to) {
+adj_status adji_rows_merge(adj_mpi_plan *plan, const adji_points *queries, const adji_mpi_part *part, adji_rows *to) {
   adji_memory *memory = &plan->ctx->memory;
   if (!part->result || !part->row_count) return ADJ_OK;
   uint64_t size = adji_type_size(plan->type), k = plan->spec.k, asked = adj_result_offsets(part->result)[1];

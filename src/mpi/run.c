@@ -59,14 +59,14 @@ typedef struct parts {
   adj_mpi_plan *plan;
   const adji_points *queries;
   adji_mode mode;
-  adji_part *items; /* by the rank that the right points are from; halo: two */
+  adji_mpi_part *items; /* by the rank that the right points are from; halo: two */
   uint32_t count;
   adji_points border; /* queries of a part that has not all of them */
   uint32_t *border_rows;
   adji_rows *lists; /* kNN: parts are merged at once */
 } parts;
 
-static adj_status ask_part(parts *p, const adji_points *left, const adji_points *right, adji_part *part,
+static adj_status ask_part(parts *p, const adji_points *left, const adji_points *right, adji_mpi_part *part,
                            adji_requests *requests, double share) {
   adj_mpi_plan *plan = p->plan;
   adji_ask ask = {.plan = plan, .mode = p->mode, .left = left, .right = right, .requests = requests, .share = share};
@@ -75,7 +75,7 @@ static adj_status ask_part(parts *p, const adji_points *left, const adji_points 
   bool window = plan->self_join && left != right && right == &plan->queries;
   if (window && plan->spec.kind == ADJ_KNN && !(plan->spec.flags & ADJ_WITH_SELF)) ask.k++; /* the query itself */
   if (right == (plan->self_join ? &plan->queries : &plan->region)) ask.index = plan->index;
-  return adji_part_join(&ask);
+  return adji_mpi_part_join(&ask);
 }
 
 /* Queries of the round that are at the border of the region, and their places in the round. */
@@ -119,12 +119,12 @@ static adj_status join_block(void *user, const adji_points *block, int rank, adj
   parts *p = user;
   adj_mpi_plan *plan = p->plan;
   bool own = plan->self_join && rank == plan->group.rank;
-  adji_part *part = &p->items[rank];
+  adji_mpi_part *part = &p->items[rank];
   if (plan->self_join && (plan->spec.flags & ADJ_ONE_WAY) && rank < plan->group.rank) return ADJ_OK;
   part->whole = !own;
   adj_status status = ask_part(p, p->queries, own ? &plan->queries : block, part, requests, 1.0 / plan->group.ranks);
   if (!status && p->lists) status = adji_rows_merge(plan, p->queries, part, p->lists);
-  if (p->lists) adji_part_clear(plan, part);
+  if (p->lists) adji_mpi_part_clear(plan, part);
   part->right = NULL;
   part->first = block->first;
   return status;
@@ -138,7 +138,7 @@ static adj_status open_parts(parts *p, adj_mpi_plan *plan, const adji_points *qu
 
 static void clear_parts(parts *p) {
   for (int i = 0; p->items && i <= p->plan->group.ranks; i++)
-    adji_part_clear(p->plan, &p->items[i]);
+    adji_mpi_part_clear(p->plan, &p->items[i]);
   adji_points_clear(p->plan, &p->border);
   adji_free(&p->plan->ctx->memory, p->border_rows);
   adji_free(&p->plan->ctx->memory, p->items);
@@ -194,7 +194,7 @@ static adj_status search_here(parts *p) {
   if (!status && !plan->group.stopped && first) {
     status = ask_part(p, p->queries, first, &p->items[0], NULL, 0.8);
     if (!status) status = adji_rows_merge(plan, p->queries, &p->items[0], p->lists);
-    adji_part_clear(plan, &p->items[0]);
+    adji_mpi_part_clear(plan, &p->items[0]);
   }
   if (status || halo || plan->group.stopped) return status;
   p->items[1].whole = true;
