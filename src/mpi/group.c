@@ -181,6 +181,7 @@ static adj_status settle_notes(adji_group *group) {
 
 adj_status adji_agree(adji_group *group, adj_status status) {
   if (group->broken.broken) return tell_broken(group);
+  if (status && group->failed) return status;
   adji_note mine = {.status = status};
   if (status) snprintf(mine.text, sizeof mine.text, "%s", adj_last_error());
   if (!status && !group->stopped && adji_group_should_stop(group)) {
@@ -194,6 +195,7 @@ adj_status adji_agree(adji_group *group, adj_status status) {
   adji_note note = mine;
   agreed = broadcast_from(group, &note, sizeof note, lowest);
   if (!agreed) agreed = settle_notes(group);
+  group->failed = true;
   return agreed ? agreed : adji_fail((adj_status)note.status, "rank %d: %s", lowest, note.text);
 }
 
@@ -234,7 +236,7 @@ static bool report_progress(adji_group *group, adji_work *work) {
   where.fraction =
       group->step_from + (group->step_to - group->step_from) * (double)atomic_load(&work->fraction) * 0x1p-32;
   int stop;
-  ADJI_CALL_BACK(stop = control->progress(control->user, &where));
+  ADJI_RUN_CALLBACK(stop = control->progress(control->user, &where));
   return stop != 0;
 }
 

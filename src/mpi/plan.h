@@ -123,11 +123,12 @@ bool adji_needs_sums(const adj_mpi_plan *plan);
 /* ---- rows.c
  * ----------------------------------------------------------------------------------------------------------- */
 
-/* Finished rows, with global ids. Sums or distances: NULL without. */
+/* Rows, with global ids. Sums or distances: NULL without. */
 typedef struct adji_rows {
   uint64_t count;
   uint64_t *offsets; /* count + 1 */
   int64_t *ids;
+  uint32_t *narrow; /* in place of ids, of rows that go to their owners: if all right points have such ids */
   char *values;
 } adji_rows;
 void adji_rows_clear(adj_mpi_plan *plan, adji_rows *rows);
@@ -140,7 +141,8 @@ adj_status adji_rows_open_lists(adj_mpi_plan *plan, uint64_t count, adji_rows *o
 adj_status adji_rows_merge(adj_mpi_plan *plan, const adji_points *queries, const adji_mpi_part *part, adji_rows *to);
 /* From sums to what is reported, where sums were needed. */
 adj_status adji_rows_report(adj_mpi_plan *plan, adji_rows *rows);
-uint64_t adji_value_size(const adj_mpi_plan *plan); /* of a sum or distance in rows; 0: none */
+uint64_t adji_value_size(const adj_mpi_plan *plan);    /* of a sum or distance while rows are made; 0: none */
+uint64_t adji_reported_size(const adj_mpi_plan *plan); /* of what is reported; 0: ids only */
 
 /* ---- owners.c
  * ---------------------------------------------------------------------------------------------------------- */

@@ -15,6 +15,7 @@ void adji_rows_clear(adj_mpi_plan *plan, adji_rows *rows) {
   adji_memory *memory = &plan->ctx->memory;
   adji_free(memory, rows->offsets);
   adji_free(memory, rows->ids);
+  adji_free(memory, rows->narrow);
   adji_free(memory, rows->values);
   *rows = (adji_rows){0};
 }
@@ -22,6 +23,10 @@ void adji_rows_clear(adj_mpi_plan *plan, adji_rows *rows) {
 uint64_t adji_value_size(const adj_mpi_plan *plan) {
   bool values = adji_needs_sums(plan) || (plan->spec.flags & ADJ_WITH_DISTANCE);
   return values ? adji_type_size(plan->type) : 0;
+}
+
+uint64_t adji_reported_size(const adj_mpi_plan *plan) {
+  return plan->spec.flags & (ADJ_WITH_DISTANCE | ADJ_WITH_SUM) ? adji_type_size(plan->type) : 0;
 }
 
 static bool is_left_out(const adj_mpi_plan *plan, int64_t query, int64_t id) {
@@ -89,19 +94,31 @@ static adj_status measure_slice(void *user, uint64_t slice, uint32_t lane) {
   return ADJ_OK;
 }
 
+static int64_t entry_id(const adji_rows *rows, uint64_t at) {
+  return rows->narrow ? (int64_t)rows->narrow[at] : rows->ids[at];
+}
+
+static void put_id(const adji_rows *rows, uint64_t at, int64_t id) {
+  if (rows->narrow)
+    rows->narrow[at] = (uint32_t)id;
+  else
+    rows->ids[at] = id;
+}
+
 /* Whether entry a comes before b, by id or by (sum, id). */
 static bool is_before(const adj_mpi_plan *plan, const adji_rows *rows, uint64_t a, uint64_t b) {
   if (plan->spec.order == ADJ_ORDER_DISTANCE) {
     double x = key_at(plan, rows->values, a), y = key_at(plan, rows->values, b);
     if (x != y) return x < y;
   }
-  return rows->ids[a] < rows->ids[b];
+  return entry_id(rows, a) < entry_id(rows, b);
 }
 
 /* Entries from `middle` on, which ascend, go to their places among those before: few rows have two runs, and one of
  * them is short. */
-static void merge_runs(const adj_mpi_plan *plan, adji_rows *rows, uint64_t first, uint64_t middle, uint64_t end) {
-  uint64_t size = adji_value_size(plan);
+static void merge_runs(const adj_mpi_plan *plan, const adji_rows *rows, uint64_t first, uint64_t middle, uint64_t end) {
+  uint64_t size = adji_value_size(plan), width = rows->narrow ? 4 : 8;
+  char *ids = rows->narrow ? (char *)rows->narrow : (char *)rows->ids;
   if (middle == first || middle == end || is_before(plan, rows, middle - 1, middle)) return;
   for (uint64_t i = middle; i < end; i++) {
     uint64_t low = first, high = i;
@@ -112,10 +129,10 @@ static void merge_runs(const adj_mpi_plan *plan, adji_rows *rows, uint64_t first
       else
         high = at;
     }
-    int64_t id = rows->ids[i];
+    int64_t id = entry_id(rows, i);
     char value[8] = {0};
-    memmove(rows->ids + low + 1, rows->ids + low, (i - low) * sizeof id);
-    rows->ids[low] = id;
+    memmove(ids + (low + 1) * width, ids + low * width, (i - low) * width);
+    put_id(rows, low, id);
     if (size) {
       memcpy(value, rows->values + i * size, size);
       memmove(rows->values + (low + 1) * size, rows->values + low * size, (i - low) * size);
@@ -125,17 +142,36 @@ static void merge_runs(const adj_mpi_plan *plan, adji_rows *rows, uint64_t first
   }
 }
 
+/* A row of which nothing is left out: the usual one. */
+static uint64_t copy_row(const joining *j, const adji_mpi_part *part, uint64_t first, uint64_t end, uint64_t at) {
+  const uint32_t *ids = adj_result_ids(part->result) + first;
+  const int64_t *map = part->right ? part->right->ids : NULL;
+  int64_t base = part->right ? part->right->first : part->first;
+  uint64_t size = adji_value_size(j->plan), many = end - first;
+  if (j->out->narrow) {
+    for (uint64_t i = 0; i < many; i++)
+      j->out->narrow[at + i] = (uint32_t)(map ? map[ids[i]] : base + (int64_t)ids[i]);
+  } else {
+    for (uint64_t i = 0; i < many; i++)
+      j->out->ids[at + i] = map ? map[ids[i]] : base + (int64_t)ids[i];
+  }
+  if (size)
+    memcpy(j->out->values + at * size, (const char *)adj_result_distances(part->result) + first * size, many * size);
+  return at + many;
+}
+
 /* Adds a part's row to the entries of a query that are there, and returns their new end. */
 static uint64_t add_row(const joining *j, const adji_mpi_part *part, uint64_t i, uint64_t row, uint64_t at) {
   const uint64_t *offsets = adj_result_offsets(part->result);
+  if (part->whole) return copy_row(j, part, offsets[i], offsets[i + 1], at);
   const uint32_t *ids = adj_result_ids(part->result);
   const char *values = adj_result_distances(part->result);
   uint64_t size = adji_value_size(j->plan);
   int64_t query = adji_point_id(j->queries, row);
   for (uint64_t e = offsets[i]; e < offsets[i + 1]; e++) {
     int64_t id = id_of(part, ids[e]);
-    if (!part->whole && is_left_out(j->plan, query, id)) continue;
-    j->out->ids[at] = id;
+    if (is_left_out(j->plan, query, id)) continue;
+    put_id(j->out, at, id);
     if (size) memcpy(j->out->values + at * size, values + e * size, size);
     at++;
   }
@@ -177,9 +213,14 @@ adj_status adji_rows_join(adj_mpi_plan *plan, const adji_points *queries, adji_m
   for (uint64_t i = 0; i < rows && !status; i++)
     out->offsets[i + 1] += out->offsets[i];
   if (!status) {
-    out->ids = adji_alloc(memory, out->offsets[rows] + 1, sizeof *out->ids, "ids of the result");
+    bool narrow = plan->distribution == ADJ_MPI_HALO && plan->right_starts[plan->group.ranks] < UINT32_MAX;
+    void *ids = adji_alloc(memory, out->offsets[rows] + 1, narrow ? 4 : 8, "ids of the result");
+    if (narrow)
+      out->narrow = ids;
+    else
+      out->ids = ids;
     if (size) out->values = adji_alloc(memory, out->offsets[rows] + 1, size, "distances of the result");
-    status = out->ids && (!size || out->values) ? adji_loop(plan->ctx, j.slices, fill_slice, &j) : ADJ_E_MEMORY;
+    status = ids && (!size || out->values) ? adji_loop(plan->ctx, j.slices, fill_slice, &j) : ADJ_E_MEMORY;
   }
   for (uint32_t p = 0; p < count; p++)
     adji_mpi_part_clear(plan, &parts[p]);
@@ -215,12 +256,13 @@ adj_status adji_rows_open_lists(adj_mpi_plan *plan, uint64_t count, adji_rows *o
 
 /* A part's list with global ids, without the query itself. */
 static void take_list(const adj_mpi_plan *plan, const adji_mpi_part *part, uint64_t i, int64_t query, adj_lists *to) {
+  uint32_t room = to->k;
   uint64_t size = adji_type_size(plan->type), first = adj_result_offsets(part->result)[i];
   uint64_t many = adj_result_offsets(part->result)[i + 1] - first;
   const uint32_t *ids = adj_result_ids(part->result) + first;
   const char *sums = (const char *)adj_result_distances(part->result) + first * size;
   to->k = 0;
-  for (uint64_t e = 0; e < many && ids[e] != ADJ_NO_ID; e++) {
+  for (uint64_t e = 0; e < many && to->k < room && ids[e] != ADJ_NO_ID; e++) {
     int64_t id = id_of(part, ids[e]);
     if (!part->whole && is_left_out(plan, query, id)) continue;
     to->ids[to->k] = id;
@@ -241,13 +283,15 @@ adj_status adji_rows_merge(adj_mpi_plan *plan, const adji_points *queries, const
   list.sums = adji_alloc(memory, asked + 1, size, "a list");
   adj_status status = list.ids && list.sums ? ADJ_OK : ADJ_E_MEMORY;
   all = list;
-  all.k = (uint32_t)k;
   for (uint64_t i = 0; i < part->row_count && !status; i++) {
     uint64_t row = part->rows ? part->rows[i] : i;
-    take_list(plan, part, i, adji_point_id(queries, row), &list);
+    bool empty = to->ids[row * k] < 0;
     all.ids = to->ids + row * k;
     all.sums = to->values + row * k * size;
-    if (list.k) status = adj_lists_merge(&all, &list, NULL);
+    all.k = (uint32_t)k;
+    list.k = (uint32_t)asked;
+    take_list(plan, part, i, adji_point_id(queries, row), empty ? &all : &list);
+    if (!empty && list.k) status = adj_lists_merge(&all, &list, NULL);
   }
   adji_free(memory, list.ids);
   adji_free(memory, list.sums);
@@ -258,7 +302,7 @@ adj_status adji_rows_merge(adj_mpi_plan *plan, const adji_points *queries, const
 static void pad_values(const adj_mpi_plan *plan, adji_rows *rows) {
   float far = plan->spec.metric == ADJ_DOT ? -INFINITY : INFINITY;
   for (uint64_t i = 0; i < rows->offsets[rows->count]; i++)
-    if (rows->ids[i] < 0) {
+    if (rows->ids && rows->ids[i] < 0) {
       if (plan->type == ADJ_F64)
         ((double *)(void *)rows->values)[i] = (double)far;
       else

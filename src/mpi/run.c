@@ -239,13 +239,13 @@ adj_status adji_run_rows(adj_mpi_plan *plan, adji_round round, adji_rows *out) {
   *out = (adji_rows){0};
   adj_status status = pick_queries(plan, round, &some, &queries);
   status = find_rows(plan, queries, status, &found);
+  if (!status) status = adji_agree(&plan->group, adji_rows_report(plan, &found));
   if (!status && plan->distribution == ADJ_MPI_HALO) {
     status = adji_owners_send(plan, status, queries, &found, round, out);
   } else if (!status) {
     *out = found;
     found = (adji_rows){0};
   }
-  if (!status) status = adji_agree(&plan->group, adji_rows_report(plan, out));
   adji_points_clear(plan, &some);
   adji_rows_clear(plan, &found);
   if (status) adji_rows_clear(plan, out);
