@@ -124,7 +124,11 @@ typedef struct visiting {
 
 static void width_of(const adj_split *split, double radius, double *widths) {
   double limit = adji_limit(&split->measure, split->type, radius);
-  for (uint32_t j = 0; j < split->cuts.dim; j++) {
+  for (uint32_t j = 0; j < split->cuts.dim; j++) { /* without a box: the same in every dimension */
+    if (j && !split->box) {
+      widths[j] = widths[0];
+      continue;
+    }
     double length = adji_box_length(&split->measure, split->type, j);
     widths[j] = adji_grid_width(split->type, &split->measure, limit, j) + SPLIT_SLACK * length;
   }

@@ -332,11 +332,14 @@ void adji_halo_forget(adj_mpi_plan *plan) {
 
 /* How far each query must look: to its k-th neighbour, or as far as the spec says. */
 static adj_status reach_of(adj_mpi_plan *plan, const adji_points *queries, const adji_rows *lists, double *radii) {
-  uint64_t k = plan->spec.k, size = adji_type_size(plan->type);
-  adj_status status = ADJ_OK;
-  for (uint64_t i = 0; i < queries->set->count && !status; i++) {
+  uint64_t k = plan->spec.k, size = adji_type_size(plan->type), count = queries->set->count;
+  char *sums = (char *)radii; /* the same place: radii are doubles, so a sum is read before it is overwritten */
+  if (size == 4) sums += 4 * count;
+  for (uint64_t i = 0; i < count; i++)
+    memcpy(sums + i * size, lists->values + (i * k + k - 1) * size, size);
+  adj_status status = adj_sums_radii(&plan->spec, plan->type, count, sums, radii);
+  for (uint64_t i = 0; i < count && !status; i++) {
     double most = queries->radii ? queries->radii[i] : plan->spec.radius;
-    status = adj_sums_radii(&plan->spec, plan->type, 1, lists->values + (i * k + k - 1) * size, &radii[i]);
     if (radii[i] > most) radii[i] = most;
   }
   return status;
@@ -378,6 +381,7 @@ static adj_status answer(adj_mpi_plan *plan, visits *v) {
   if (!status) status = adji_mpi_part_join(&ask);
   plan->stats.halo_points += v->guests.set->count;
   if (!status) status = adji_rows_merge(plan, &v->guests, &part, &v->answers);
+  if (!status) adji_rows_pad(plan, &v->answers);
   adji_mpi_part_clear(plan, &part);
   return status;
 }

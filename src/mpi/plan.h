@@ -130,6 +130,7 @@ typedef struct adji_rows {
   int64_t *ids;
   uint32_t *narrow; /* in place of ids, of rows that go to their owners: if all right points have such ids */
   char *values;
+  bool filled; /* kNN: a list has been merged into, or all are padding; before that nothing is written */
 } adji_rows;
 void adji_rows_clear(adj_mpi_plan *plan, adji_rows *rows);
 
@@ -138,6 +139,8 @@ adj_status adji_rows_join(adj_mpi_plan *plan, const adji_points *queries, adji_m
                           adji_rows *out);
 /* kNN: rows of k entries, with sums. A part is merged into them. */
 adj_status adji_rows_open_lists(adj_mpi_plan *plan, uint64_t count, adji_rows *out);
+/* Lists that no part has been merged into become empty ones. */
+void adji_rows_pad(const adj_mpi_plan *plan, adji_rows *lists);
 adj_status adji_rows_merge(adj_mpi_plan *plan, const adji_points *queries, const adji_mpi_part *part, adji_rows *to);
 /* From sums to what is reported, where sums were needed. */
 adj_status adji_rows_report(adj_mpi_plan *plan, adji_rows *rows);

@@ -244,14 +244,19 @@ adj_status adji_rows_open_lists(adj_mpi_plan *plan, uint64_t count, adji_rows *o
   }
   for (uint64_t i = 0; i <= count; i++)
     out->offsets[i] = i * plan->spec.k;
-  for (uint64_t i = 0; i < entries; i++) {
-    out->ids[i] = -1;
-    if (plan->type == ADJ_F64)
-      ((double *)(void *)out->values)[i] = INFINITY;
-    else
-      ((float *)(void *)out->values)[i] = INFINITY;
-  }
   return ADJ_OK;
+}
+
+void adji_rows_pad(const adj_mpi_plan *plan, adji_rows *lists) {
+  if (lists->filled) return;
+  for (uint64_t i = 0; i < lists->count * plan->spec.k; i++) {
+    lists->ids[i] = -1;
+    if (plan->type == ADJ_F64)
+      ((double *)(void *)lists->values)[i] = INFINITY;
+    else
+      ((float *)(void *)lists->values)[i] = INFINITY;
+  }
+  lists->filled = true;
 }
 
 /* A part's list with global ids, without the query itself. */
@@ -271,10 +276,27 @@ static void take_list(const adj_mpi_plan *plan, const adji_mpi_part *part, uint6
   }
 }
 
+/* The lists of a part into rows that have none yet, and all of it belongs: the usual first part. */
+static void copy_lists(const adj_mpi_plan *plan, const adji_mpi_part *part, adji_rows *to) {
+  uint64_t size = adji_type_size(plan->type), k = plan->spec.k;
+  const uint32_t *ids = adj_result_ids(part->result);
+  const int64_t *map = part->right ? part->right->ids : NULL;
+  int64_t base = part->right ? part->right->first : part->first;
+  for (uint64_t i = 0; i < part->row_count * k; i++)
+    to->ids[i] = ids[i] == ADJ_NO_ID ? -1 : map ? map[ids[i]] : base + (int64_t)ids[i];
+  memcpy(to->values, adj_result_distances(part->result), part->row_count * k * size);
+  to->filled = true;
+}
+
 adj_status adji_rows_merge(adj_mpi_plan *plan, const adji_points *queries, const adji_mpi_part *part, adji_rows *to) {
   adji_memory *memory = &plan->ctx->memory;
   if (!part->result || !part->row_count) return ADJ_OK;
   uint64_t size = adji_type_size(plan->type), k = plan->spec.k, asked = adj_result_offsets(part->result)[1];
+  if (!to->filled && part->whole && asked == k && part->row_count == to->count && !part->rows) {
+    copy_lists(plan, part, to);
+    return ADJ_OK;
+  }
+  adji_rows_pad(plan, to);
   adj_lists list, all;
   adj_lists_init(&list, sizeof list);
   list.type = plan->type;

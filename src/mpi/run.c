@@ -208,8 +208,13 @@ static adj_status find_lists(parts *p, adj_status status, adji_rows *out) {
   p->lists = out;
   status = adji_agree(&plan->group, status);
   if (status) return status;
-  if (plan->distribution == ADJ_MPI_RING) return adji_ring_pass(plan, join_block, p);
+  if (plan->distribution == ADJ_MPI_RING) {
+    status = adji_ring_pass(plan, join_block, p);
+    if (!status) adji_rows_pad(plan, out);
+    return status;
+  }
   status = adji_agree(&plan->group, search_here(p));
+  if (!status) adji_rows_pad(plan, out);
   if (!status && plan->distribution == ADJ_MPI_HALO) status = adji_halo_visit(plan, status, p->queries, out);
   return status;
 }
