@@ -386,6 +386,34 @@ static adj_status answer(adj_mpi_plan *plan, visits *v) {
   return status;
 }
 
+/* Lists of other ranks into those of the queries here, row by row. `block`: ids, then sums. */
+static adj_status merge_answers(const adj_mpi_plan *plan, uint64_t many, char *block, const uint64_t *rows,
+                                adji_rows *lists) {
+  uint64_t size = adji_type_size(plan->type), k = plan->spec.k;
+  adj_lists from, to;
+  adj_lists_init(&from, sizeof from);
+  adj_lists_init(&to, sizeof to);
+  from.type = to.type = plan->type;
+  from.k = to.k = plan->spec.k;
+  from.rows = to.rows = 1;
+  int64_t *wide = adji_alloc(&plan->ctx->memory, k, sizeof *wide, "a list");
+  adj_status status = wide ? ADJ_OK : ADJ_E_MEMORY;
+  for (uint64_t i = 0; i < many && !status; i++) {
+    uint32_t *narrow = lists->narrow ? lists->narrow + rows[i] * k : NULL;
+    for (uint64_t e = 0; narrow && e < k; e++)
+      wide[e] = narrow[e] == ADJ_NO_ID ? -1 : (int64_t)narrow[e];
+    to.ids = narrow ? wide : lists->ids + rows[i] * k;
+    to.sums = lists->values + rows[i] * k * size;
+    from.ids = (int64_t *)(void *)block + i * k;
+    from.sums = block + many * k * 8 + i * k * size;
+    status = adj_lists_merge(&to, &from, NULL);
+    for (uint64_t e = 0; narrow && e < k; e++)
+      narrow[e] = (uint32_t)wide[e];
+  }
+  adji_free(&plan->ctx->memory, wide);
+  return status;
+}
+
 /* Lists back to the ranks that the guests came from, and into the lists of the queries there. */
 static adj_status return_answers(adj_mpi_plan *plan, adj_status status, visits *v, adji_rows *lists) {
   adji_group *group = &plan->group;
@@ -413,20 +441,9 @@ static adj_status return_answers(adj_mpi_plan *plan, adj_status status, visits *
     status = rows && block ? ADJ_OK : ADJ_E_MEMORY;
     for (uint64_t j = 0; j < many && !status; j++)
       rows[j] = v->rows[first + j];
-    adj_lists from, to;
-    adj_lists_init(&from, sizeof from);
-    adj_lists_init(&to, sizeof to);
-    from.type = to.type = plan->type;
-    from.k = to.k = plan->spec.k;
-    from.rows = many;
-    from.ids = (int64_t *)(void *)block;
-    from.sums = block ? block + many * plan->spec.k * 8 : NULL;
-    to.rows = lists->count;
-    to.ids = lists->ids;
-    to.sums = lists->values;
     if (!status && many) {
       memcpy(block, received.bytes + received.starts[i], many * row);
-      status = adj_lists_merge(&to, &from, rows);
+      status = merge_answers(plan, many, block, rows, lists);
     }
     adji_free(&plan->ctx->memory, rows);
     adji_free(&plan->ctx->memory, block);

@@ -130,7 +130,8 @@ typedef struct adji_rows {
   int64_t *ids;
   uint32_t *narrow; /* in place of ids, of rows that go to their owners: if all right points have such ids */
   char *values;
-  bool filled; /* kNN: a list has been merged into, or all are padding; before that nothing is written */
+  adj_result *from; /* NULL, or what these are in: a result of libadjoin whose ids were made global in place */
+  bool filled;      /* kNN: a list has been merged into, or all are padding; before that nothing is written */
 } adji_rows;
 void adji_rows_clear(adj_mpi_plan *plan, adji_rows *rows);
 
@@ -139,6 +140,12 @@ adj_status adji_rows_join(adj_mpi_plan *plan, const adji_points *queries, adji_m
                           adji_rows *out);
 /* kNN: rows of k entries, with sums. A part is merged into them. */
 adj_status adji_rows_open_lists(adj_mpi_plan *plan, uint64_t count, adji_rows *out);
+/* The rows of a part that has all queries and leaves none out: its result is taken over, and ids are made global in
+ * their own place. False: the part is another one, or ids are too large; nothing has changed. */
+bool adji_rows_adopt(const adj_mpi_plan *plan, adji_mpi_part *part, adji_rows *out);
+/* Entries from `middle` on, which ascend, go to their places among those before: both are one row. */
+void adji_rows_merge_runs(const adj_mpi_plan *plan, const adji_rows *rows, uint64_t first, uint64_t middle,
+                          uint64_t end);
 /* Lists that no part has been merged into become empty ones. */
 void adji_rows_pad(const adj_mpi_plan *plan, adji_rows *lists);
 adj_status adji_rows_merge(adj_mpi_plan *plan, const adji_points *queries, const adji_mpi_part *part, adji_rows *to);
@@ -156,10 +163,11 @@ typedef struct adji_round {
 } adji_round;
 void adji_round_rows(const adj_mpi_plan *plan, int rank, adji_round round, uint64_t *begin, uint64_t *end);
 
-/* Rows of queries of this region to their owners; *out: those of this rank's points in the round. Rows without ids:
- * only their lengths. Agreed on. `in` is cleared. */
+/* Rows of queries of this region to their owners; *out: those of this rank's points in the round. extra (may be NULL):
+ * more entries of the same rows; the owner merges the two. Rows without ids: only their lengths. Agreed on. `in` and
+ * `extra` are cleared. */
 adj_status adji_owners_send(adj_mpi_plan *plan, adj_status status, const adji_points *queries, adji_rows *in,
-                            adji_round round, adji_rows *out);
+                            adji_rows *extra, adji_round round, adji_rows *out);
 
 /* ---- halo.c, ring.c: the distributions ------------------------------------------------------------------------------
  */

@@ -13,10 +13,15 @@
 
 void adji_rows_clear(adj_mpi_plan *plan, adji_rows *rows) {
   adji_memory *memory = &plan->ctx->memory;
-  adji_free(memory, rows->offsets);
-  adji_free(memory, rows->ids);
-  adji_free(memory, rows->narrow);
-  adji_free(memory, rows->values);
+  if (rows->from) {
+    if (rows->offsets != adj_result_offsets(rows->from)) adji_free(memory, rows->offsets);
+    adj_result_destroy(rows->from);
+  } else {
+    adji_free(memory, rows->offsets);
+    adji_free(memory, rows->ids);
+    adji_free(memory, rows->narrow);
+    adji_free(memory, rows->values);
+  }
   *rows = (adji_rows){0};
 }
 
@@ -114,9 +119,9 @@ static bool is_before(const adj_mpi_plan *plan, const adji_rows *rows, uint64_t 
   return entry_id(rows, a) < entry_id(rows, b);
 }
 
-/* Entries from `middle` on, which ascend, go to their places among those before: few rows have two runs, and one of
- * them is short. */
-static void merge_runs(const adj_mpi_plan *plan, const adji_rows *rows, uint64_t first, uint64_t middle, uint64_t end) {
+/* Few rows have two runs, and one of them is short. */
+void adji_rows_merge_runs(const adj_mpi_plan *plan, const adji_rows *rows, uint64_t first, uint64_t middle,
+                          uint64_t end) {
   uint64_t size = adji_value_size(plan), width = rows->narrow ? 4 : 8;
   char *ids = rows->narrow ? (char *)rows->narrow : (char *)rows->ids;
   if (middle == first || middle == end || is_before(plan, rows, middle - 1, middle)) return;
@@ -195,11 +200,26 @@ static adj_status fill_slice(void *user, uint64_t slice, uint32_t lane) {
       if ((part->rows ? part->rows[next[p]] : next[p]) != row) continue;
       uint64_t middle = at;
       at = add_row(j, part, next[p]++, row, at);
-      merge_runs(j->plan, out, out->offsets[row], middle, at);
+      adji_rows_merge_runs(j->plan, out, out->offsets[row], middle, at);
     }
   }
   adji_free(&j->plan->ctx->memory, next);
   return ADJ_OK;
+}
+
+bool adji_rows_adopt(const adj_mpi_plan *plan, adji_mpi_part *part, adji_rows *out) {
+  if (!part->result || !part->whole || plan->right_starts[plan->group.ranks] >= UINT32_MAX) return false;
+  *out = (adji_rows){.count = adj_result_rows(part->result), .from = part->result, .filled = true};
+  out->offsets = (uint64_t *)adj_result_offsets(part->result);
+  out->narrow = (uint32_t *)adj_result_ids(part->result);
+  out->values = (char *)adj_result_distances(part->result);
+  const int64_t *map = part->right->ids;
+  uint64_t entries = out->offsets[out->count];
+  for (uint64_t i = 0; i < entries; i++)
+    if (out->narrow[i] != ADJ_NO_ID)
+      out->narrow[i] = (uint32_t)(map ? map[out->narrow[i]] : part->right->first + (int64_t)out->narrow[i]);
+  part->result = NULL;
+  return true;
 }
 
 adj_status adji_rows_join(adj_mpi_plan *plan, const adji_points *queries, adji_mpi_part *parts, uint32_t count,
@@ -324,7 +344,7 @@ adj_status adji_rows_merge(adj_mpi_plan *plan, const adji_points *queries, const
 static void pad_values(const adj_mpi_plan *plan, adji_rows *rows) {
   float far = plan->spec.metric == ADJ_DOT ? -INFINITY : INFINITY;
   for (uint64_t i = 0; i < rows->offsets[rows->count]; i++)
-    if (rows->ids && rows->ids[i] < 0) {
+    if (rows->narrow ? rows->narrow[i] == ADJ_NO_ID : rows->ids[i] < 0) {
       if (plan->type == ADJ_F64)
         ((double *)(void *)rows->values)[i] = (double)far;
       else
@@ -335,7 +355,7 @@ static void pad_values(const adj_mpi_plan *plan, adji_rows *rows) {
 adj_status adji_rows_report(adj_mpi_plan *plan, adji_rows *rows) {
   if (!adji_needs_sums(plan) || !rows->values || (plan->spec.flags & ADJ_WITH_SUM)) return ADJ_OK;
   if (!(plan->spec.flags & ADJ_WITH_DISTANCE)) {
-    adji_free(&plan->ctx->memory, rows->values);
+    if (!rows->from) adji_free(&plan->ctx->memory, rows->values);
     rows->values = NULL;
     return ADJ_OK;
   }
