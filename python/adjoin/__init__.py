@@ -8,8 +8,11 @@
     >>> distances, indices = adjoin.knn_join(points, k=1)
 
 `range_join`, `knn_join`, `count` and `pairs` join one set with itself or two sets. `blocks` and `write` are for results
-larger than memory, `Index` is for points that are asked often, and `KDTree` is SciPy's interface. Results are exact and
-the same on every machine, whatever the number of threads and wherever they are computed.
+larger than memory, `Index` is for points that are asked often, and `KDTree` is SciPy's interface. `install` puts such
+classes in the place of the originals for a whole process. Results are exact and the same on every machine, whatever the
+number of threads and wherever they are computed.
+
+Modules for other packages are imported by name: `adjoin.astropy`, `adjoin.dask`, `adjoin.faiss`, `adjoin.torch`.
 """
 
 from ._config import show_config
@@ -28,6 +31,7 @@ from ._errors import (
 )
 from ._functions import blocks, count, explain, knn_join, pairs, range_join, select_k, write
 from ._index import Index
+from ._install import install, uninstall
 from ._library import lib as _lib
 from ._options import JoinOptions
 from ._plan import Plan
@@ -58,10 +62,12 @@ __all__ = [
     "cKDTree",
     "count",
     "explain",
+    "install",
     "knn_join",
     "pairs",
     "range_join",
     "select_k",
     "show_config",
+    "uninstall",
     "write",
 ]

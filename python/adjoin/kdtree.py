@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import importlib.metadata
+import logging
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from ._result import Result
 
 __all__ = ["KDTree", "cKDTree"]
+
+_logger = logging.getLogger("adjoin")
 
 _OVERFLOW = (
     "Encountering floating point overflow. The value of p too large for this dataset; "
@@ -181,6 +184,7 @@ class cKDTree:  # noqa: N801 - SciPy's name
                 from scipy.spatial._ckdtree import cKDTree as original
             except ImportError:
                 raise NotImplementedError("nodes of the tree, and norms below 1, need SciPy") from None
+            _logger.info("%s: SciPy's own tree answers what ours cannot: nodes, norms below 1", type(self).__name__)
             self._scipy = original(self._points, self.leafsize, boxsize=self._box, **self._build)
         return self._scipy
 

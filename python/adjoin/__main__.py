@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: MIT
+"""``python -m adjoin script.py``: runs a script with the classes of this package in the place of SciPy's and
+scikit-learn's."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import runpy
+import sys
+
+from . import __version__, _install, show_config
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m adjoin",
+        description="Run a script with adjoin's classes in the place of scipy.spatial's trees and of the neighbours and "
+        "DBSCAN of scikit-learn. Without a script, show what adjoin runs on.",
+    )
+    parser.add_argument("--only", action="append", choices=list(_install.TABLE), help="replace those of one package only")
+    parser.add_argument("-v", "--verbose", action="store_true", help="tell what is replaced, and what the originals do")
+    parser.add_argument("--version", action="version", version=f"adjoin {__version__}")
+    parser.add_argument("-m", dest="module", action="store_true", help="the script is the name of a module")
+    parser.add_argument("script", nargs="?", help="a file, or with -m a module")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="what the script gets as sys.argv[1:]")
+    return parser
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Installs, and runs a script."""
+    asked = _parser().parse_args(arguments)
+    if asked.verbose:
+        logging.basicConfig(format="adjoin: %(message)s")
+        logging.getLogger("adjoin").setLevel(logging.INFO)
+    if asked.script is None:
+        show_config()
+        return
+    _install.install(*(asked.only or ()))
+    sys.argv = [asked.script, *asked.arguments]
+    if asked.module:
+        sys.path[0] = os.getcwd()
+        runpy.run_module(asked.script, run_name="__main__", alter_sys=True)
+    else:
+        sys.path[0] = os.path.dirname(os.path.abspath(asked.script))
+        runpy.run_path(asked.script, run_name="__main__")
+
+
+if __name__ == "__main__":
+    main()
