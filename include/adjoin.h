@@ -27,7 +27,7 @@
  * the neighbours of one point at a time.
  *
  * This header reads from top to bottom: status, the simple calls, context, datasets, plans, runs, indexes that are
- * kept, selection.
+ * kept, selection, clusters.
  *
  * Exactness. The distance of two points is computed in the type of the data, over the dimensions in
  * input order, with one rounding per step (docs/exactness.md). A pair belongs to a range join iff that
@@ -840,6 +840,36 @@ ADJ_API void adj_matrix_init(adj_matrix *matrix, size_t struct_size);
  * Memory: per thread (or part) about 16 k bytes, f64: 32 k bytes. */
 ADJ_API adj_status adj_select_k(adj_ctx *ctx, const adj_matrix *matrix, uint32_t k, adj_order order, uint32_t *columns,
                                 void *values);
+
+/* ---- Clusters --------------------------------------------------------------------------------------- */
+
+/* DBSCAN: what makes a core point, and where the answer goes. A core point has at least min_points points within the
+ * radius, itself included. Core points within the radius of each other are in one cluster, and so is every point within
+ * the radius of one of them. */
+typedef struct adj_dbscan_job {
+  uint32_t struct_size;
+  uint32_t reserved;
+  uint64_t min_points;   /* at least 1; default 5                                                   */
+  const double *weights; /* NULL: each point counts 1. Otherwise a core point has points within the */
+                         /* radius whose weights, added in order of their ids, are min_points or    */
+                         /* more. May be negative                                                   */
+  uint64_t weight_count; /* the number of points; 0: no weights                                     */
+  int64_t *labels;       /* receives the cluster of each point, from 0; -1: in none                 */
+  uint8_t *core;         /* receives 1 for core points, 0 for others; may be NULL                   */
+  uint64_t *clusters;    /* receives the number of clusters; may be NULL                            */
+} adj_dbscan_job;
+
+ADJ_API void adj_dbscan_job_init(adj_dbscan_job *job, size_t struct_size);
+
+/* Clusters of points by density (DBSCAN). spec is that of a range join, of kind ADJ_RANGE with one radius: any metric,
+ * backend, algorithm and box; flags and order must be 0. Clusters are numbered in the order of their lowest core
+ * points. A border point, which is near core points and no core point itself, is in the lowest of their clusters. That
+ * is the answer of scikit-learn's DBSCAN, label by label. control and stats (of the join) may be NULL.
+ * Time: adj_plan_create and adj_stream of the join, twice the latter with weights, and a few steps for each pair. Where
+ * the pairs do not fit the buffer of adj_stream, another join for border points between clusters.
+ * Memory: that of these, and 5 bytes a point; no pair is kept. Such border points: 4 + dim * sizeof(T) bytes each. */
+ADJ_API adj_status adj_dbscan(adj_ctx *ctx, const adj_join_spec *spec, const adj_dataset *points,
+                              const adj_dbscan_job *job, const adj_run_control *control, adj_stats *stats);
 
 #ifdef __cplusplus
 }

@@ -7,15 +7,17 @@
     [2]
     >>> distances, indices = adjoin.knn_join(points, k=1)
 
-`range_join`, `knn_join`, `count` and `pairs` join one set with itself or two sets. `blocks` and `write` are for results
-larger than memory, `Index` is for points that are asked often, and `KDTree` is SciPy's interface. `install` puts such
-classes in the place of the originals for a whole process. Results are exact and the same on every machine, whatever the
-number of threads and wherever they are computed.
+`range_join`, `knn_join`, `count` and `pairs` join one set with itself or two sets, and `dbscan` finds clusters. `blocks`
+and `write` are for results larger than memory, `Index` is for points that are asked often, and `KDTree` is SciPy's
+interface. `install` puts such classes in the place of the originals for a whole process. Results are exact and the same
+on every machine, whatever the number of threads and wherever they are computed.
 
-Modules for other packages are imported by name: `adjoin.astropy`, `adjoin.dask`, `adjoin.faiss`, `adjoin.torch`.
+Modules for other packages are imported by name: `adjoin.astropy`, `adjoin.dask`, `adjoin.faiss`, `adjoin.sklearn`,
+`adjoin.torch`.
 """
 
 from ._config import show_config
+from ._dbscan import Clusters, dbscan
 from ._errors import (
     ArgumentError,
     ArrayTypeError,
@@ -44,6 +46,7 @@ __all__ = [
     "ArgumentError",
     "ArrayTypeError",
     "CancelledError",
+    "Clusters",
     "Coordinates",
     "DataError",
     "DeviceError",
@@ -61,6 +64,7 @@ __all__ = [
     "blocks",
     "cKDTree",
     "count",
+    "dbscan",
     "explain",
     "install",
     "knn_join",

@@ -192,6 +192,19 @@ class adj_matrix(c.Structure):
     ]
 
 
+class adj_dbscan_job(c.Structure):
+    _fields_ = [
+        ("struct_size", u32),
+        ("reserved", u32),
+        ("min_points", u64),
+        ("weights", pointer),
+        ("weight_count", u64),
+        ("labels", pointer),
+        ("core", pointer),
+        ("clusters", pointer),
+    ]
+
+
 class adj_cuda_points(c.Structure):
     _fields_ = [
         ("struct_size", u32),
@@ -229,6 +242,7 @@ SIZED: list[type[c.Structure]] = [
     adj_index_options,
     adj_question,
     adj_matrix,
+    adj_dbscan_job,
     adj_cuda_points,
     adj_cuda_select_options,
 ]
@@ -290,6 +304,7 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "adj_index_nearest": (enum, pointer, pointer, u32, pointer, pointer, pointer),
     "adj_index_within": (enum, pointer, pointer, real, u32, pointer, pointer, pointer),
     "adj_select_k": (enum, pointer, pointer, u32, enum, pointer, pointer),
+    "adj_dbscan": (enum, pointer, pointer, pointer, pointer, pointer, pointer),
     "adj_cuda_range_join": (enum, pointer, pointer, pointer, pointer, pointer, pointer),
     "adj_cuda_range_count": (enum, pointer, pointer, pointer, pointer, pointer, pointer, pointer),
     "adj_cuda_knn_join": (enum, pointer, pointer, pointer, pointer, pointer, pointer),

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: MIT
+"""scikit-learn's own tests of its neighbours, LocalOutlierFactor, DBSCAN and pipelines, run with ours in their place.
+
+A test has the name that it has there, after that of its module.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import types
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("sklearn")
+
+import sklearn.cluster
+import sklearn.neighbors
+
+import adjoin.sklearn
+
+# scikit-learn's tests meet many warnings, which are not about us.
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+MODULES = {
+    "neighbors": "sklearn.neighbors.tests.test_neighbors",
+    "lof": "sklearn.neighbors.tests.test_lof",
+    "graph": "sklearn.neighbors.tests.test_graph",
+    "pipeline": "sklearn.neighbors.tests.test_neighbors_pipeline",
+    "dbscan": "sklearn.cluster.tests.test_dbscan",
+}
+# Why a test is expected to fail, by the beginning of its name. See conftest.py.
+EXPECTED_FAILURES = {
+    "test_neighbors_k_and_radius_neighbors_duplicates": "ties go to the lower index, also of three equal points",
+}
+# Tests that take long and have little to do with us.
+LEFT_OUT = {"test_pipeline_tsne"}
+OURS = {name: getattr(adjoin.sklearn, name) for name in adjoin.sklearn.__all__}
+
+
+@pytest.fixture
+def global_random_seed() -> int:
+    return 42
+
+
+@pytest.fixture(params=[np.float32, np.float64])
+def global_dtype(request: Any) -> Any:
+    return request.param
+
+
+def _with_ours(module: types.ModuleType) -> types.ModuleType:
+    """A copy of a package of scikit-learn's in which the names of its classes mean ours."""
+    copy = types.ModuleType(module.__name__)
+    vars(copy).update(vars(module))
+    vars(copy).update({name: value for name, value in OURS.items() if hasattr(module, name)})
+    return copy
+
+
+def _load(name: str) -> dict[str, Any]:
+    """The tests of a module, loaded while the names of scikit-learn's classes mean ours."""
+    spec = importlib.util.find_spec(name)
+    if spec is None or spec.loader is None:
+        return {}
+    module = importlib.util.module_from_spec(spec)
+    packages = (sklearn.neighbors, sklearn.cluster)
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for package in packages:
+            for ours, value in OURS.items():
+                if hasattr(package, ours):
+                    patch.setattr(package, ours, value)
+        spec.loader.exec_module(module)
+    for package in packages:
+        for known, value in list(vars(module).items()):
+            if value is package:
+                setattr(module, known, _with_ours(package))
+    return {known: value for known, value in vars(module).items() if known.startswith("test_")}
+
+
+for _short, _module in MODULES.items():
+    for _name, _test in _load(_module).items():
+        _full = f"test_{_short}_{_name.removeprefix('test_')}"
+        if _full not in LEFT_OUT:
+            globals()[_full] = _test
+
+
+def test_they_are_here() -> None:
+    """scikit-learn was installed with its tests, and they have our classes."""
+    if importlib.util.find_spec(MODULES["neighbors"]) is None:
+        pytest.skip("scikit-learn was installed without its tests")
+    test = globals()["test_neighbors_unsupervised_inputs"]
+    assert test.__globals__["neighbors"].NearestNeighbors is adjoin.sklearn.NearestNeighbors
