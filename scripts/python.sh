@@ -68,7 +68,9 @@ case ${1:-} in
     environment build/docs-venv -r $needs
     ADJOIN_LIBRARY=$(realpath "$2") PYTHONPATH=$root/python PYTHONDONTWRITEBYTECODE=1
     export ADJOIN_LIBRARY PYTHONPATH PYTHONDONTWRITEBYTECODE
-    PATH=$root/build/docs-venv/bin:$PATH sphinx-build -q -E -W --keep-going -j 2 docs/python build/docs
+    # Kernels write to the log, too; it matters only when something is wrong.
+    PATH=$root/build/docs-venv/bin:$PATH sphinx-build -q -E -W --keep-going -j 2 docs/python build/docs \
+      >build/docs.log 2>&1 || { cat build/docs.log; exit 1; }
     echo "docs: build/docs/index.html"
     ;;
   *) echo "python.sh: \"${1:-}\" is none of test, wheel, docs" >&2; exit 2 ;;

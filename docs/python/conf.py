@@ -2,6 +2,7 @@
 """The site of the Python package. `make docs` builds it in build/docs, runs every page, and fails on a warning."""
 
 import os
+import re
 from pathlib import Path
 
 # Kernels inherit these. Plots look alike without a line about it in the pages. A plan does not depend on what was measured
@@ -10,6 +11,8 @@ os.environ["MATPLOTLIBRC"] = str(Path(__file__).parent / "matplotlibrc")
 os.environ.setdefault("ADJOIN_COSTS", "none")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import adjoin.sklearn  # noqa: E402, F401 - before torch is mocked, which scikit-learn would look at
 
 project = "adjoin"
 author = "the authors of adjoin"
@@ -49,9 +52,32 @@ html_title = "adjoin for Python"
 html_static_path = ["_static"]
 html_css_files = ["adjoin.css"]
 html_show_sphinx = False
+html_show_copyright = False
 html_copy_source = False
 html_theme_options = {
     "light_css_variables": {"color-brand-primary": "#1b5e8c", "color-brand-content": "#1b5e8c"},
     "dark_css_variables": {"color-brand-primary": "#7fb8e0", "color-brand-content": "#7fb8e0"},
 }
 copybutton_exclude = ".linenos, .gp, .go"
+
+
+# All joins have the options of JoinOptions, and help() shows them in full. Here they are shown once.
+
+
+def _shorten_signature(app, what, name, obj, options, signature, returns):
+    if signature and what in ("function", "class"):
+        signature = re.sub(r", metric='euclidean', p=None, box=None,.*\)$", ", **options)", signature)
+    return signature, returns
+
+
+def _shorten_docstring(app, what, name, obj, options, lines):
+    first = next((at for at, line in enumerate(lines) if line.startswith("metric : str, default")), None)
+    if first is None or name == "adjoin.JoinOptions":
+        return
+    last = next(at for at in range(first, len(lines)) if not lines[at].strip())
+    lines[first:last] = ["**options", "    Those of `JoinOptions`: `metric`, `backend`, `threads`, `memory` and others."]
+
+
+def setup(app):
+    app.connect("autodoc-process-signature", _shorten_signature)
+    app.connect("autodoc-process-docstring", _shorten_docstring, priority=400)  # before napoleon reads it
