@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A join from files to result: open the points, plan, run, report. range, knn and count differ only in their request.
+ * A join from files to result: open the points, plan, run, report. range, knn and count differ only in their request;
+ * dbscan has the library plan and run its join.
  */
 #include "join.h"
 
@@ -9,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clusters.h"
 #include "join_points.h"
 #include "message.h"
 #include "progress.h"
@@ -23,7 +25,10 @@ typedef struct join_job {
   trace_log *trace;
   adj_ctx *ctx;
   adj_dataset *left, *right; /* right NULL: a self-join */
+  adj_join_spec spec;
+  double *box;
   adj_plan *plan;
+  clusters clusters;
   char *plan_text; /* --explain: as it was before the run */
   bool no_memory;  /* for the program itself: the library has no message about that */
   run_report report;
@@ -101,33 +106,37 @@ static void set_metric(const join_request *request, adj_join_spec *spec) {
   if (!isnan(request->sphere)) spec->sphere_radius = request->sphere;
 }
 
+static adj_status describe_join(join_job *job) {
+  const join_request *request = job->request;
+  adj_join_spec *spec = &job->spec;
+  adj_join_spec_init(spec, sizeof *spec);
+  spec->kind = request->kind;
+  set_metric(request, spec);
+  if (request->backend) spec->backend = (adj_backend)(request->backend - 1);
+  if (request->order) spec->order = (adj_order)(request->order - 1);
+  if (!isnan(request->radius)) spec->radius = request->radius;
+  spec->k = (uint32_t)request->k;
+  spec->flags = (request->distance ? ADJ_WITH_DISTANCE : 0u) | (request->self ? ADJ_WITH_SELF : 0u) |
+                (request->one_way ? ADJ_ONE_WAY : 0u);
+  spec->algorithm = request->algorithm;
+  spec->tuning = request->tuning;
+  spec->system = request->system;
+  if (!request->box) return ADJ_OK;
+  spec->box_count = join_box_lengths(request->box, NULL);
+  spec->box = job->box = calloc(spec->box_count, sizeof *job->box);
+  job->no_memory = !job->box;
+  if (!job->box) return ADJ_E_MEMORY;
+  join_box_lengths(request->box, job->box);
+  return ADJ_OK;
+}
+
+/* dbscan needs a plan of its own only to explain it. */
 static adj_status create_plan(join_job *job) {
   const join_request *request = job->request;
-  adj_join_spec spec;
-  adj_join_spec_init(&spec, sizeof spec);
-  spec.kind = request->kind;
-  set_metric(request, &spec);
-  if (request->backend) spec.backend = (adj_backend)(request->backend - 1);
-  if (request->order) spec.order = (adj_order)(request->order - 1);
-  if (!isnan(request->radius)) spec.radius = request->radius;
-  spec.k = (uint32_t)request->k;
-  spec.flags = (request->distance ? ADJ_WITH_DISTANCE : 0u) | (request->self ? ADJ_WITH_SELF : 0u) |
-               (request->one_way ? ADJ_ONE_WAY : 0u);
-  spec.algorithm = request->algorithm;
-  spec.tuning = request->tuning;
-  spec.system = request->system;
-  double *box = NULL;
-  if (request->box) {
-    spec.box_count = join_box_lengths(request->box, NULL);
-    spec.box = box = calloc(spec.box_count, sizeof *box);
-    job->no_memory = !box;
-    if (!box) return ADJ_E_MEMORY;
-    join_box_lengths(request->box, box);
-  }
+  if (request->min_points && !request->explain && !request->dry_run) return ADJ_OK;
   double began = seconds_now();
-  adj_status status = signals_status(adj_plan_create(job->ctx, &spec, job->left, job->right, &job->plan));
+  adj_status status = signals_status(adj_plan_create(job->ctx, &job->spec, job->left, job->right, &job->plan));
   trace_phase(job->trace, "plan and index", began);
-  free(box);
   return status;
 }
 
@@ -190,18 +199,43 @@ static adj_status run_without_output(join_job *job, const adj_run_control *contr
   return adj_stream(job->plan, &sink, control, &job->report.stats);
 }
 
-static adj_status run_plan(join_job *job) {
-  const join_request *request = job->request;
-  progress_line progress;
+static adj_run_control begin_control(const join_request *request, progress_line *progress) {
   adj_run_control control;
   adj_run_control_init(&control, sizeof control);
   control.max_pairs = request->max_pairs;
-  progress_begin(&progress, request->progress, request->no_progress || request->quiet);
-  if (progress.on) {
+  progress_begin(progress, request->progress, request->no_progress || request->quiet);
+  if (progress->on) {
     control.progress = progress_show;
-    control.user = &progress;
-    if (!progress.terminal) control.interval_ms = 500;
+    control.user = progress;
+    if (!progress->terminal) control.interval_ms = 500;
   }
+  return control;
+}
+
+static adj_status run_dbscan(join_job *job) {
+  const join_request *request = job->request;
+  progress_line progress;
+  adj_run_control control = begin_control(request, &progress);
+  adj_plan_destroy(job->plan); /* which was only explained */
+  job->plan = NULL;
+  double began = seconds_now();
+  adj_status status = signals_status(
+      clusters_find(job->ctx, request, &job->spec, job->left, &control, &job->report.stats, &job->clusters));
+  trace_phase(job->trace, "clusters", began);
+  progress_end(&progress);
+  uint32_t flags = join_write_flags(request->no_clobber, request->no_sync);
+  began = seconds_now();
+  if (!status && request->output)
+    status = signals_status(clusters_write(job->ctx, request, job->left, flags, &job->clusters));
+  job->report.stats.write_s += seconds_now() - began;
+  job->no_memory = job->clusters.no_memory;
+  return status;
+}
+
+static adj_status run_plan(join_job *job) {
+  const join_request *request = job->request;
+  progress_line progress;
+  adj_run_control control = begin_control(request, &progress);
   adj_write_options options;
   adj_write_options_init(&options, sizeof options);
   options.format = request->format;
@@ -292,9 +326,10 @@ static int report_all(join_job *job, const subcommand *command) {
   report->request = request;
   report->left = job->left;
   report->plan = job->plan;
+  report->clusters = job->clusters;
   report->right = job->right ? job->right : job->left;
   report->wall_s = seconds_now() - report->began;
-  if (request->explain) print_what_happened(job);
+  if (request->explain && job->plan) print_what_happened(job);
   int code = report_total(report) ? EXIT_DONE : EXIT_FAILED;
   if (!request->quiet) report_summary(report);
   json_writer json = {0};
@@ -318,12 +353,17 @@ static int run_steps(join_job *job, const subcommand *command) {
   if (!request->quiet) points_describe(request, job->left, job->right);
   note_padding(job);
   note_box(request);
-  status = create_plan(job);
+  status = describe_join(job);
+  if (!status) status = create_plan(job);
   if (status) return plan_failed(job, status);
   if (request->explain || request->dry_run) job->plan_text = explain(job, &status);
   if (status) return run_failed(job, status);
   if (job->plan_text) fputs(job->plan_text, request->dry_run ? stdout : stderr);
   if (request->dry_run) return EXIT_DONE;
+  if (request->min_points) {
+    status = run_dbscan(job);
+    return status ? plan_failed(job, status) : report_all(job, command);
+  }
   status = run_plan(job);
   return status ? run_failed(job, status) : report_all(job, command);
 }
@@ -336,6 +376,8 @@ int join_run(const subcommand *command, const join_request *request) {
   job.no_memory = request->trace && !job.trace;
   int code = job.no_memory ? run_failed(&job, ADJ_E_MEMORY) : run_steps(&job, command);
   signals_watch(NULL);
+  clusters_free(&job.clusters);
+  free(job.box);
   adj_plan_destroy(job.plan);
   adj_dataset_destroy(job.right);
   adj_dataset_destroy(job.left);

@@ -22,6 +22,7 @@ typedef struct join_request {
   int angle, unit;  /* 1 + adj_angle, 1 + adj_unit */
   const char *box;
   bool self, one_way;
+  uint64_t min_points; /* dbscan; 0 elsewhere */
   /* result */
   bool per_point_counts;                   /* the output holds counts, not pairs */
   const char *output, *format, *distances; /* distances: a second file */

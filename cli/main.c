@@ -21,8 +21,8 @@ static int run_selftest(const subcommand *command, int argc, char **argv) {
 static const subcommand command_selftest = {
     .name = "selftest", .summary = "check every backend of this machine against the reference", .run = run_selftest};
 
-static const subcommand *const commands[] = {
-    &command_range, &command_knn, &command_count, &command_generate, &command_info, &command_selftest, NULL};
+static const subcommand *const commands[] = {&command_range,    &command_knn,  &command_count,    &command_dbscan,
+                                             &command_generate, &command_info, &command_selftest, NULL};
 
 static const subcommand *find_command(const char *name) {
   for (const subcommand *const *c = commands; *c; c++)

@@ -19,7 +19,8 @@ bool report_total(const run_report *report) {
   const join_request *request = report->request;
   if (is_standard(request->output) || is_standard(request->stats) || is_standard(request->trace)) return true;
   if (request->output && !request->per_point_counts) return true;
-  if (printf("%llu\n", (unsigned long long)report->stats.pairs) > 0 && !fflush(stdout)) return true;
+  uint64_t total = request->min_points ? report->clusters.many : report->stats.pairs;
+  if (printf("%llu\n", (unsigned long long)total) > 0 && !fflush(stdout)) return true;
   fprintf(stderr, "adjoin: standard output: cannot be written: %s\n", strerror(errno));
   return false;
 }
@@ -31,13 +32,17 @@ static void add_phase(char *text, size_t room, const char *name, double seconds)
   snprintf(text + length, room - length, "%s%s %s", length ? ", " : "", name, text_duration(seconds, time));
 }
 
-/* "12 pairs, 3 per point", or "the 8 nearest of 1,000 points among 2,000". */
+/* "12 pairs, 3 per point", "the 8 nearest of 1,000 points among 2,000", or "3 clusters of 1,000 points, 24 in none". */
 static void describe_result(const run_report *report, char *text, size_t room) {
   const join_request *request = report->request;
-  char first[32], second[32], many[32] = "";
+  char first[32], second[32], third[32], many[32] = "";
   uint64_t rows = adj_dataset_count(report->left);
   if (request->k > 1) snprintf(many, sizeof many, "%llu ", (unsigned long long)request->k);
-  if (request->kind == ADJ_RANGE)
+  if (request->min_points)
+    snprintf(text, room, "%s cluster%s of %s points, %s in none", text_count(report->clusters.many, first),
+             report->clusters.many == 1 ? "" : "s", text_count(rows, second),
+             text_count(report->clusters.noise, third));
+  else if (request->kind == ADJ_RANGE)
     snprintf(text, room, "%s pairs, %.4g per point", text_count(report->stats.pairs, first),
              rows ? (double)report->stats.pairs / (double)rows : 0);
   else if (report->left == report->right)

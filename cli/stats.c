@@ -51,6 +51,10 @@ static void put_join(json_writer *json, const run_report *report) {
   if (request->box) put_text(json, "box", request->box);
   put_real(json, "radius", request->radius);
   if (request->k) put_count(json, "k", request->k);
+  if (!request->min_points) return;
+  put_count(json, "min_points", request->min_points);
+  put_count(json, "clusters", report->clusters.many);
+  put_count(json, "noise", report->clusters.noise);
 }
 
 /* Only where a device took part. */

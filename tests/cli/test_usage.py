@@ -170,7 +170,7 @@ class Usage(ProgramTest):
             with open(f"{name}.csv", "w", encoding="utf-8") as file:
                 file.write("x,y,z\n0,0,0\n1,2,2\n" if name in ("shops", "homes", "fixes", "stations", "points")
                            else "name,x,y,z\na,0,0,0\nb,1,2,2\n")
-        for command in [], ["range"], ["knn"], ["count"], ["generate"], ["info"]:
+        for command in [], ["range"], ["knn"], ["count"], ["dbscan"], ["generate"], ["info"]:
             page = self.adjoin(*command, "--help").stdout.split("Usage:")[0].split("Commands")[0]
             lines = [line for line in page.splitlines() if line.startswith("  adjoin ")]
             self.assertGreaterEqual(len(lines), 2)

@@ -1,0 +1,1 @@
+adjoin dbscan --help
