@@ -57,4 +57,5 @@ if(CMAKE_DL_LIBS)
   list(APPEND adjoin_private_link_flags -l${CMAKE_DL_LIBS})
 endif()
 
+include(AdjoinMpi)
 include(AdjoinCuda)

@@ -12,7 +12,7 @@ if(ADJOIN_FUZZ)
 endif()
 message(STATUS "adjoin ${PROJECT_VERSION}: ${CMAKE_BUILD_TYPE}${adjoin_extras}, "
   "${CMAKE_C_COMPILER_ID} ${CMAKE_C_COMPILER_VERSION}, ${CMAKE_SYSTEM_PROCESSOR}")
-foreach(part zlib cuda)
+foreach(part zlib mpi cuda)
   message(STATUS "  ${part}: ${adjoin_found_${part}}")
 endforeach()
 string(JOIN ", " adjoin_hardening_list ${adjoin_hardening})

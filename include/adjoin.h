@@ -432,7 +432,9 @@ typedef enum adj_order {
 enum {
   ADJ_WITH_DISTANCE = 1u << 0, /* results carry distances (true distances, never squared)     */
   ADJ_WITH_SELF = 1u << 1,     /* self-join: also report (i, i)                               */
-  ADJ_ONE_WAY = 1u << 2        /* range self-join: report (i, j) with i < j only              */
+  ADJ_ONE_WAY = 1u << 2,       /* range self-join: report (i, j) with i < j only              */
+  ADJ_WITH_SUM = 1u << 3       /* distances are the sums s that joins compare, not reported   */
+                               /* distances: for lists that are merged, see adj_lists_merge   */
 };
 
 typedef enum adj_angle { ADJ_DEGREES = 0, ADJ_RADIANS = 1 } adj_angle;
@@ -840,6 +842,97 @@ ADJ_API void adj_matrix_init(adj_matrix *matrix, size_t struct_size);
  * Memory: per thread (or part) about 16 k bytes, f64: 32 k bytes. */
 ADJ_API adj_status adj_select_k(adj_ctx *ctx, const adj_matrix *matrix, uint32_t k, adj_order order, uint32_t *columns,
                                 void *values);
+
+/* ---- Sets in parts: regions of space, and lists that are merged ----------------------------------------- */
+
+/* For joins whose points are in several parts, on several machines (adjoin_mpi.h) or tasks of a scheduler. A split cuts
+ * space into regions. Each point has one home region. The halo of a region are the points of other regions that may be
+ * within a radius of one of its own: own points and halo are a join of their own, and the rows of the own points are
+ * complete. Where the points of a part ascend by id, its rows have the bits of the join of all points.
+ *
+ *     adj_split_weights(ctx, &spec, sample, total, weights); // estimated work for each sampled point
+ *     adj_split_create(ctx, &spec, sample, weights, 64, &split);
+ *     adj_split_home(split, part, home);                     // the region of each point of a part
+ *     adj_split_halo(split, part, home, NULL, counts, NULL); // points of the part that each other region needs
+ *     ... starts[i]: the sum of counts[0] .. counts[i - 1]
+ *     adj_split_halo(split, part, home, NULL, starts, rows); // which: rows[starts[i]] .. of region i
+ *
+ * Splits serve every metric but ADJ_DOT. Cosine and great-circle distances are measured on derived points, and space is
+ * cut there; callers see only their own points. Periodic boxes are taken into account. */
+typedef struct adj_split adj_split;
+
+/* The estimated work of each sampled point as a query, in units of one candidate, where the sample stands for `total`
+ * points. Range joins: by the neighbours that it has in the sample; kNN: the same for all. Of the spec: as in
+ * adj_plan_create, for a self-join. weights: one for each sampled point.
+ * Time and memory: of adj_count for the sample. */
+ADJ_API adj_status adj_split_weights(adj_ctx *ctx, const adj_join_spec *spec, const adj_dataset *sample, uint64_t total,
+                                     double *weights);
+
+/* Cuts space into `regions` (1 to 32,768) of equal weight, by planes across one dimension each. weights NULL: all
+ * points weigh the same; none may be negative. Where points coincide some regions are empty. The same sample gives the
+ * same cuts everywhere. The sample is not kept. Of the spec: metric, its parameters, box, radius. Time: O(sample log
+ * sample log regions). Memory: 16 bytes a sampled point, its derived point; of the split: a few hundred bytes a region.
+ */
+ADJ_API adj_status adj_split_create(adj_ctx *ctx, const adj_join_spec *spec, const adj_dataset *sample,
+                                    const double *weights, uint32_t regions, adj_split **out);
+ADJ_API void adj_split_destroy(adj_split *split);
+ADJ_API uint32_t adj_split_regions(const adj_split *split);
+/* Dimensions in which space is cut: 3 for ADJ_HAVERSINE, otherwise those of the points. */
+ADJ_API uint32_t adj_split_dim(const adj_split *split);
+
+/* A split as bytes, to be sent elsewhere. At most `capacity` bytes are written, and only if all fit; *needed (may be
+ * NULL): how many there are. Bytes that are no split of such points are ADJ_E_FORMAT. */
+ADJ_API adj_status adj_split_save(const adj_split *split, void *buffer, uint64_t capacity, uint64_t *needed);
+ADJ_API adj_status adj_split_load(adj_ctx *ctx, const adj_join_spec *spec, adj_type type, uint32_t dim,
+                                  const void *bytes, uint64_t size, adj_split **out);
+
+/* The home region of each point. Time: O(points log regions), in parallel. Memory: derived points, for some metrics. */
+ADJ_API adj_status adj_split_home(const adj_split *split, const adj_dataset *points, uint32_t *home);
+
+/* The box around the points that have their home in each region: adj_split_dim values a region; infinity and -infinity
+ * for a region without points. Boxes of several parts are combined by minimum and maximum. Time, memory: as above. */
+ADJ_API adj_status adj_split_bounds(const adj_split *split, const adj_dataset *points, const uint32_t *home,
+                                    double *low, double *high);
+/* Regions have only points within these boxes: halos become smaller. Without them a region reaches to the cuts around
+ * it, and without end where there is none. */
+ADJ_API adj_status adj_split_set_bounds(adj_split *split, const double *low, const double *high);
+
+/* The points that each region needs for its halo: those that may be within a radius of a point of the region, by the
+ * canonical distance, and have their home elsewhere. home NULL: none has its home here, as the right set of a join of
+ * two. radii: of each point, infinity: every region that has points; NULL: the radius of the spec. Call it twice: with
+ * rows NULL, counts receives the number of points of each region; then counts holds where each list begins in rows, and
+ * rows receives the lists, each in ascending order. counts has one entry a region and is not changed the second time.
+ * Time: O(points log regions + visits log regions). Memory: as above. */
+ADJ_API adj_status adj_split_halo(const adj_split *split, const adj_dataset *points, const uint32_t *home,
+                                  const double *radii, uint64_t *counts, uint32_t *rows);
+
+/* kNN lists with global ids: k entries a row, ascending by (sum, id); the end of a short row is -1 and infinity. The
+ * sums are those of a join with ADJ_WITH_SUM: distances are rounded, and two that are equal may have sums that are not,
+ * so only sums give the order of the whole join. */
+typedef struct adj_lists {
+  uint32_t struct_size;
+  adj_type type; /* of the sums */
+  uint32_t k;
+  uint32_t reserved;
+  uint64_t rows;
+  int64_t *ids;
+  void *sums;
+} adj_lists;
+
+ADJ_API void adj_lists_init(adj_lists *lists, size_t struct_size);
+
+/* Merges row i of `from` into row rows[i] of `to`, whose k nearest remain; rows NULL: row i. k may differ. An id must
+ * not be in both rows. Time: O(k) a row. */
+ADJ_API adj_status adj_lists_merge(const adj_lists *to, const adj_lists *from, const uint64_t *rows);
+
+/* The distances that a join reports for these sums. Of the spec: the metric and its parameters. distances may be sums.
+ * Time: O(count). */
+ADJ_API adj_status adj_sums_report(const adj_join_spec *spec, adj_type type, uint64_t count, const void *sums,
+                                   void *distances);
+
+/* A radius for each sum, such that a join within it finds every point with that sum or less. Time: O(count). */
+ADJ_API adj_status adj_sums_radii(const adj_join_spec *spec, adj_type type, uint64_t count, const void *sums,
+                                  double *radii);
 
 /* ---- Clusters --------------------------------------------------------------------------------------- */
 

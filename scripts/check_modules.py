@@ -27,7 +27,9 @@ ORDER = [
     ["gpu/range", "gpu/knn", "gpu/papers"],  # papers has other kernels for the two, built on parts of theirs
     ["gpu/worker"],
     ["plan"],
+    ["cluster"],
     ["io"],
+    ["mpi"],  # libadjoin_mpi
     ["apps"],  # which joins by adjoin.h alone, and has memory, threads and messages from core
     ["cli"],  # which includes no file of src/
 ]

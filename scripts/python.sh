@@ -10,6 +10,7 @@ cd "$(dirname "$0")/.."
 root=$PWD
 needs=python/tests/requirements.txt
 part=tests status=0
+adapted=python/tests/requirements-adapters.txt
 
 skip() {
   echo "python: $part left out, $1"
@@ -31,6 +32,15 @@ environment() {
   fi
 }
 
+# adapted_packages FOLDER: packages that only some tests need, into an environment. These tests are skipped without them.
+adapted_packages() {
+  if [ "$(cat "$1/adapted" 2>/dev/null)" != "$(cat $adapted)" ]; then
+    "$1/bin/pip" install -q --disable-pip-version-check -r $adapted >>"$1/log" 2>&1 ||
+      echo "python: tests of adapters left out, pip cannot install the packages of $adapted"
+    cp $adapted "$1/adapted"
+  fi
+}
+
 # run_tests FOLDER [FILE]: all of them, or those of a file, with warnings as errors.
 run_tests() {
   PYTHONDONTWRITEBYTECODE=1 ADJOIN_COSTS=none "$1/bin/python" -X dev -m pytest -q -p no:cacheprovider \
@@ -40,6 +50,7 @@ run_tests() {
 case ${1:-} in
   test)
     environment build/venv -r $needs
+    adapted_packages build/venv
     ADJOIN_LIBRARY=$(realpath "$2") PYTHONPATH=$root/python
     export ADJOIN_LIBRARY PYTHONPATH
     run_tests build/venv

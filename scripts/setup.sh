@@ -11,7 +11,7 @@ level=${1:-build}
 packages="gcc libc6-dev make cmake ninja-build pkg-config zlib1g-dev libhdf5-dev"
 case $level in
   build) ;;
-  test | develop) packages="$packages g++ libcmocka-dev python3 python3-numpy python3-scipy" ;;
+  test | develop) packages="$packages g++ libcmocka-dev libopenmpi-dev openmpi-bin python3 python3-numpy python3-scipy" ;;
   *) echo "setup.sh: \"$level\" is none of build, test, develop" >&2; exit 2 ;;
 esac
 if [ "$level" = develop ]; then

@@ -8,9 +8,9 @@
     >>> distances, indices = adjoin.knn_join(points, k=1)
 
 `range_join`, `knn_join`, `count` and `pairs` join one set with itself or two sets, and `dbscan` finds clusters. `blocks`
-and `write` are for results larger than memory, `Index` is for points that are asked often, and `KDTree` is SciPy's
-interface. `install` puts such classes in the place of the originals for a whole process. Results are exact and the same
-on every machine, whatever the number of threads and wherever they are computed.
+and `write` are for results larger than memory, and `Index` is for points that are asked often. `KDTree` is SciPy's
+interface, and `install` puts it and other classes in the place of the originals for a whole process. Results are exact
+and the same on every machine, whatever the number of threads and wherever they are computed.
 
 Modules for other packages are imported by name: `adjoin.astropy`, `adjoin.dask`, `adjoin.faiss`, `adjoin.sklearn`,
 `adjoin.torch`.

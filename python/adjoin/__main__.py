@@ -16,10 +16,11 @@ from . import __version__, _install, show_config
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m adjoin",
-        description="Run a script with adjoin's classes in the place of scipy.spatial's trees and of the neighbours and "
-        "DBSCAN of scikit-learn. Without a script, show what adjoin runs on.",
+        description="Run a script with adjoin's classes in the place of scipy.spatial's trees and of the neighbours "
+        "and DBSCAN of scikit-learn. Without a script, show what adjoin runs on.",
     )
-    parser.add_argument("--only", action="append", choices=list(_install.TABLE), help="replace those of one package only")
+    packages = list(_install.TABLE)
+    parser.add_argument("--only", action="append", choices=packages, help="replace those of one package only")
     parser.add_argument("-v", "--verbose", action="store_true", help="tell what is replaced, and what the originals do")
     parser.add_argument("--version", action="version", version=f"adjoin {__version__}")
     parser.add_argument("-m", dest="module", action="store_true", help="the script is the name of a module")

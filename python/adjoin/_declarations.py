@@ -192,6 +192,18 @@ class adj_matrix(c.Structure):
     ]
 
 
+class adj_lists(c.Structure):
+    _fields_ = [
+        ("struct_size", u32),
+        ("type", enum),
+        ("k", u32),
+        ("reserved", u32),
+        ("rows", u64),
+        ("ids", pointer),
+        ("sums", pointer),
+    ]
+
+
 class adj_dbscan_job(c.Structure):
     _fields_ = [
         ("struct_size", u32),
@@ -242,6 +254,7 @@ SIZED: list[type[c.Structure]] = [
     adj_index_options,
     adj_question,
     adj_matrix,
+    adj_lists,
     adj_dbscan_job,
     adj_cuda_points,
     adj_cuda_select_options,
@@ -256,7 +269,7 @@ ADJ_L2, ADJ_L1, ADJ_LINF, ADJ_LP, ADJ_COSINE, ADJ_DOT, ADJ_HAVERSINE = 1, 2, 3, 
 ADJ_RANGE, ADJ_KNN = 1, 2
 ADJ_BACKEND_AUTO, ADJ_BACKEND_CPU, ADJ_BACKEND_GPU, ADJ_BACKEND_HYBRID, ADJ_BACKEND_REFERENCE = 0, 1, 2, 3, 4
 ADJ_ORDER_ID, ADJ_ORDER_DISTANCE, ADJ_ORDER_ANY = 0, 1, 2
-ADJ_WITH_DISTANCE, ADJ_WITH_SELF, ADJ_ONE_WAY = 1, 2, 4
+ADJ_WITH_DISTANCE, ADJ_WITH_SELF, ADJ_ONE_WAY, ADJ_WITH_SUM = 1, 2, 4, 8
 ADJ_DEGREES, ADJ_RADIANS = 0, 1
 ADJ_UNIT_METRES, ADJ_UNIT_DEGREES, ADJ_UNIT_RADIANS = 0, 1, 2
 ADJ_NO_CLOBBER, ADJ_NO_SYNC = 1, 2
@@ -304,6 +317,20 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "adj_index_nearest": (enum, pointer, pointer, u32, pointer, pointer, pointer),
     "adj_index_within": (enum, pointer, pointer, real, u32, pointer, pointer, pointer),
     "adj_select_k": (enum, pointer, pointer, u32, enum, pointer, pointer),
+    "adj_split_weights": (enum, pointer, pointer, pointer, u64, pointer),
+    "adj_split_create": (enum, pointer, pointer, pointer, pointer, u32, pointer),
+    "adj_split_destroy": (None, pointer),
+    "adj_split_regions": (u32, pointer),
+    "adj_split_dim": (u32, pointer),
+    "adj_split_save": (enum, pointer, pointer, u64, pointer),
+    "adj_split_load": (enum, pointer, pointer, enum, u32, pointer, u64, pointer),
+    "adj_split_home": (enum, pointer, pointer, pointer),
+    "adj_split_bounds": (enum, pointer, pointer, pointer, pointer, pointer),
+    "adj_split_set_bounds": (enum, pointer, pointer, pointer),
+    "adj_split_halo": (enum, pointer, pointer, pointer, pointer, pointer, pointer),
+    "adj_lists_merge": (enum, pointer, pointer, pointer),
+    "adj_sums_report": (enum, pointer, enum, u64, pointer, pointer),
+    "adj_sums_radii": (enum, pointer, enum, u64, pointer, pointer),
     "adj_dbscan": (enum, pointer, pointer, pointer, pointer, pointer, pointer),
     "adj_cuda_range_join": (enum, pointer, pointer, pointer, pointer, pointer, pointer),
     "adj_cuda_range_count": (enum, pointer, pointer, pointer, pointer, pointer, pointer, pointer),

@@ -56,8 +56,9 @@ _installed: dict[int, tuple[Any, Any]] = {}
 
 
 class _Standing(type):
-    """The class of stand-ins: instances of the original, and of our class, are instances of the stand-in too. It is also
-    that of subclasses of stand-ins, of which this is not true."""
+    """The class of stand-ins: instances of the original, and of our class, are instances of the stand-in too.
+
+    It is also the class of subclasses of a stand-in, of which this is not true."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return cls.__subclasscheck__(type(instance))
@@ -109,7 +110,9 @@ def __getattr__(name: str) -> Any:
 
 
 def _replace(old: Any, new: Any) -> int:
-    """Changes what names of modules mean; not where the old one is defined, nor in this package. How many there were."""
+    """Changes what names of modules mean, but not where the old one is defined, nor in this package.
+
+    Returns how many there were."""
     home, changed = getattr(old, "__module__", None), 0
     for name, module in list(sys.modules.items()):
         if name == home or name.partition(".")[0] == "adjoin":

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Exact search in the manner of FAISS: `knn`, `knn_gpu`, `range_search`, and the flat indexes.
 
-Types and conventions are those of FAISS: vectors are f32, distances of METRIC_L2 are squares, indices are int64, a
-neighbour that is missing has index -1 and distance 3.4e38 (-3.4e38 with inner products), and a range is open: pairs have
-a square below the threshold, or a product above it. What differs:
+Types and conventions are those of FAISS: vectors are f32, distances of METRIC_L2 are squares, indices are int64, and a
+neighbour that is missing has index -1 and distance 3.4e38 (-3.4e38 with inner products). A range is open: pairs have a
+square below the threshold, or a product above it. What differs:
 
 - Results are exact, with ties to the lower index: squares are the sums that docs/exactness.md defines. FAISS computes
   ``|x|^2 - 2 x y + |y|^2`` for many queries, whose rounding errors grow with the norms.
@@ -16,14 +16,16 @@ a square below the threshold, or a product above it. What differs:
 from __future__ import annotations
 
 import importlib
+import math
 from typing import Any
 
 import numpy as np
 
+from . import _declarations as d
 from ._arrays import F32, Array, as_points, is_on_device
 from ._device import kind_of
 from ._errors import ArgumentError, ArrayTypeError
-from ._functions import knn_join
+from ._functions import _knn_job
 from ._index import Index
 from ._options import k_of
 
@@ -74,7 +76,7 @@ def knn(xq: Any, xb: Any, k: int, metric: int = METRIC_L2, metric_arg: float = 0
     (array([[ 1., 25.]], dtype=float32), array([[1, 0]]))
     """
     del metric_arg
-    return _nearest(xq, xb, k, metric)
+    return _knn(xq, xb, k, metric)
 
 
 def knn_gpu(
@@ -113,7 +115,7 @@ def knn_gpu(
     options: dict[str, Any] = {} if is_on_device(xq) else {"backend": "gpu"}
     if device >= 0 and options:
         options["device"] = device
-    return _stored(_nearest(xq, xb, k, metric, **options), D, I)
+    return _stored(_knn(xq, xb, k, metric, **options), D, I)
 
 
 def range_search(xq: Any, xb: Any, thresh: float, metric: int = METRIC_L2) -> tuple[Array, Array, Array]:
@@ -216,15 +218,26 @@ class IndexFlat:
         vectors = self._vectors()[n0:end]
         return vectors.clone() if kind_of(vectors) == "torch" else vectors.copy()
 
-    def search(self, x: Any, k: int, *, params: Any = None, D: Any = None, I: Any = None) -> tuple[Any, Any]:  # noqa: E741
+    def search(
+        self,
+        x: Any,
+        k: int,
+        *,
+        params: Any = None,
+        D: Any = None,
+        I: Any = None,  # noqa: E741
+    ) -> tuple[Any, Any]:
         """The k nearest vectors of each query, as of `knn`. D and I are arrays for the results."""
         del params
         queries, number = self._checked(x), k_of(k)
-        if self.ntotal:
-            found: Any = self._kept().knn(queries, number)
-        else:
-            found = np.full((len(queries), number), np.inf, F32), np.full((len(queries), number), -1)
-        return _stored(_finished(found, queries, self._vectors(), self.metric_type), D, I)
+        if not self.ntotal:
+            found: Any = np.full((len(queries), number), np.inf, F32), np.full((len(queries), number), -1)
+            return _stored(_finished(found, self.metric_type), D, I)
+        job = self._kept()._question(queries, d.ADJ_KNN, False)
+        job.spec.k = number
+        if self.metric_type == METRIC_INNER_PRODUCT:
+            job.spec.radius = -math.inf
+        return _stored(_nearest(job, self.metric_type), D, I)
 
     def assign(self, x: Any, k: int = 1, labels: Any = None) -> Any:
         """The indices of the k nearest vectors of each query."""
@@ -240,10 +253,14 @@ class IndexFlat:
         products = self.metric_type == METRIC_INNER_PRODUCT
         if not self.ntotal or (limit == np.inf if products else not limit > 0):
             return np.zeros(len(queries) + 1, np.uint64), np.empty(0, F32), np.empty(0, np.int64)
+        job = self._kept()._question(queries, d.ADJ_RANGE, False)
+        job.spec.flags = _values(self.metric_type)
         if self.metric_type == METRIC_L2:
-            return _squares_below(queries, self._vectors(), self._kept(), min(limit, np.float32(_MISSING)))
-        end = np.float32(np.inf if products else -np.inf)
-        rows = self._kept().range(queries, float(np.nextafter(limit, end)), distances=True)
+            job.within(_radius(limit))
+            return _below(job.rows(), limit)
+        # The last value below the limit, or the first product above it.
+        job.within(float(np.nextafter(limit, np.float32(np.inf if products else -np.inf))))
+        rows = job.rows()
         return rows.indptr.astype(np.uint64), np.array(rows.distances), rows.indices.astype(np.int64)
 
     def _checked(self, x: Any) -> Any:
@@ -257,7 +274,9 @@ class IndexFlat:
         if not self._parts:
             return np.empty((0, self.d), F32)
         if len(self._parts) > 1:
-            self._parts = [_package(self._parts[0]).concatenate(self._parts)]
+            kind = kind_of(self._parts[0])
+            package = importlib.import_module(kind if kind in ("torch", "cupy") else "numpy")
+            self._parts = [package.concatenate(self._parts)]
         return self._parts[0]
 
     def _kept(self) -> Index:
@@ -295,36 +314,26 @@ def _vectors(x: Any, name: str) -> Any:
     return x.detach().float() if kind_of(x) == "torch" else x.astype(F32)
 
 
-def _package(x: Any) -> Any:
-    """The package of an array."""
-    kind = kind_of(x)
-    return importlib.import_module(kind) if kind in ("torch", "cupy") else np
+def _values(metric: int) -> int:
+    """The flag for the values that FAISS reports: of METRIC_L2 the sums of squares, which joins compare."""
+    return d.ADJ_WITH_SUM if metric == METRIC_L2 else d.ADJ_WITH_DISTANCE
 
 
-def _as(x: Any, kind: Any) -> Any:
-    return x.to(kind) if kind_of(x) == "torch" else x.astype(kind)
+def _knn(xq: Any, xb: Any, k: int, metric: int, **options: Any) -> tuple[Any, Any]:
+    vectors = _vectors(xq, "xq"), _vectors(xb, "xb")
+    return _nearest(_knn_job(*vectors, k, None, False, {"metric": _name(metric), **options}), metric)
 
 
-def _nearest(xq: Any, xb: Any, k: int, metric: int, **options: Any) -> tuple[Any, Any]:
-    queries, vectors = _vectors(xq, "xq"), _vectors(xb, "xb")
-    found = knn_join(queries, vectors, k=k, metric=_name(metric), **options)
-    return _finished(found, queries, vectors, metric)
+def _nearest(job: Any, metric: int) -> tuple[Any, Any]:
+    job.spec.flags = _values(metric)
+    return _finished(job.nearest(), metric)
 
 
-def _finished(found: tuple[Any, Any], queries: Any, vectors: Any, metric: int) -> tuple[Any, Any]:
-    """Distances and ids as FAISS has them."""
-    distances, ids = found
-    package = _package(ids)
-    missing = ids < 0
-    wide = _as(ids, package.int64)
-    if metric == METRIC_L2 and len(vectors):
-        left = package.arange(ids.shape[0] * ids.shape[1], **_on(ids)) // ids.shape[1]
-        right = (wide * ~missing).reshape(-1)
-        values = _squares(queries, vectors, left, right).reshape(ids.shape)
-    else:
-        values = distances * 1
-    values[missing] = -_MISSING if metric == METRIC_INNER_PRODUCT else _MISSING
-    return values, wide
+def _finished(found: tuple[Any, Any], metric: int) -> tuple[Any, Any]:
+    """Values and ids as FAISS has them."""
+    values, ids = found
+    values[ids < 0] = -_MISSING if metric == METRIC_INNER_PRODUCT else _MISSING
+    return values, ids.long() if kind_of(ids) == "torch" else ids.astype(np.int64)
 
 
 def _stored(found: tuple[Any, Any], *places: Any) -> tuple[Any, Any]:
@@ -338,53 +347,18 @@ def _stored(found: tuple[Any, Any], *places: Any) -> tuple[Any, Any]:
     return distances, ids
 
 
-# ---- Squares below a threshold ----
-
-
-def _squares_below(queries: Array, vectors: Array, index: Index, limit: np.float32) -> tuple[Array, Array, Array]:
-    """Pairs whose square is below a limit. The library compares with squares of radii, and the limit may lie between
-    two of these: so it finds a little more."""
-    radius = np.sqrt(limit)
+def _radius(limit: np.float32) -> float:
+    """A radius whose square is not below a limit."""
+    radius = np.sqrt(min(limit, np.float32(_MISSING)))
     with np.errstate(over="ignore"):
         while radius * radius < limit:
             radius = np.nextafter(radius, np.float32(np.inf))
-    rows = index.range(queries, float(radius), distances=True)
-    left = np.repeat(np.arange(len(queries)), rows.counts)
-    squares = _squares(queries, vectors, left, rows.indices)
-    keep = squares < limit
+    return float(radius)
+
+
+def _below(rows: Any, limit: np.float32) -> tuple[Array, Array, Array]:
+    """Pairs whose square is below a limit. The library compares with the square of a radius, and the limit may lie
+    between two such squares: so it found a little more."""
+    keep = rows.distances < limit
     kept = np.concatenate(([0], np.cumsum(keep)))[rows.indptr]
-    return kept.astype(np.uint64), squares[keep], rows.indices[keep].astype(np.int64)
-
-
-def _squares(queries: Any, vectors: Any, left: Any, right: Any) -> Any:
-    """The canonical sums of squares of pairs, which the library compares but does not report.
-
-    Steps are those of docs/exactness.md: a fused multiply-add for each dimension, in f32."""
-    package, dim = _package(queries), queries.shape[1]
-    out = package.zeros(left.shape[0], dtype=package.float32, **_on(queries))
-    step = max(1, (1 << 20) // dim)
-    with np.errstate(over="ignore", invalid="ignore"):
-        for begin in range(0, left.shape[0], step):
-            part = slice(begin, begin + step)
-            differences = _as((queries[left[part]] - vectors[right[part]]).T, package.float64)
-            total = 0 * differences[0]
-            for each in differences:
-                total = _as(_as(_sum(package, each * each, total), package.float32), package.float64)
-            out[part] = _as(total, package.float32)
-    return out
-
-
-def _sum(package: Any, a: Any, b: Any) -> Any:
-    """a + b, not negative, in f64 and such that rounding it to f32 is the only rounding: a sum that is not exact gets an
-    odd last bit."""
-    total = a + b
-    part = total - a
-    error = (a - (total - part)) + (b - part)
-    wrong = ((error > 0) | (error < 0)) & (total.view(package.int64) % 2 == 0)
-    toward = (2 * total + 2) * (error > 0) - 1
-    return package.where(wrong, package.nextafter(total, toward), total)
-
-
-def _on(x: Any) -> dict[str, Any]:
-    """Where a new array goes: the device of x."""
-    return {"device": x.device} if kind_of(x) == "torch" else {}
+    return kept.astype(np.uint64), rows.distances[keep], rows.indices[keep].astype(np.int64)

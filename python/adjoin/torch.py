@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Graphs of neighbours for PyTorch, in the manner of torch-cluster and PyTorch Geometric.
 
-`radius`, `knn`, `radius_graph` and `knn_graph` have the arguments and conventions of their namesakes. Tensors are joined
-on the device they are on, and the edges are there too. What differs:
+`radius`, `knn`, `radius_graph` and `knn_graph` have the arguments and conventions of their namesakes. Tensors are
+joined on the device they are on, and the edges are there too. What differs:
 
 - A neighbour at the radius exactly is a neighbour (``<=``).
 - Of more than `max_num_neighbors` neighbours the nearest stay. None is no limit.
@@ -29,7 +29,6 @@ from ._functions import count, knn_join, range_join
 from ._options import k_of
 
 __all__ = ["knn", "knn_graph", "radius", "radius_graph"]
-
 
 # A join of queries with points, or without points of the queries with themselves: edges from queries to neighbours.
 Join = Callable[[Tensor, "Tensor | None"], Tensor]

@@ -105,7 +105,8 @@ def test_trees_are_kept_and_do_not_disturb_astropy() -> None:
     assert np.array_equal(ours.match_coordinates_sky(first, second)[0], expected[0])
     assert np.array_equal(theirs.match_coordinates_sky(first, second)[0], expected[0])
     # One name for both kinds of trees gives both right answers.
-    for function, name in (("match_coordinates_3d", "x"), ("match_coordinates_sky", "x"), ("match_coordinates_3d", True)):
+    space, sky_only = "match_coordinates_3d", "match_coordinates_sky"
+    for function, name in ((space, "x"), (sky_only, "x"), (space, True)):
         again = getattr(ours, function)(first, second, storekdtree=name)
         assert np.array_equal(again[0], getattr(theirs, function)(first, second, storekdtree=False)[0])
 

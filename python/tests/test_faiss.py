@@ -141,3 +141,25 @@ def test_wrong_arguments() -> None:
         ours.IndexFlatL2(3).reconstruct(0)
     with pytest.raises(adjoin.ArgumentError, match="k: 0"):
         ours.IndexFlatL2(3).search(vectors(1, 5, 3), 0)
+
+
+def test_vectors_on_a_gpu() -> None:
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available() or not adjoin.show_config("dicts")["devices"]:
+        pytest.skip("there is no GPU")
+    rng = np.random.default_rng(6)
+    queries, base = rng.random((50, 24)).astype(np.float32), rng.random((3000, 24)).astype(np.float32)
+    for metric in METRICS:
+        expected = ours.knn(queries, base, 9, metric=metric)
+        index = ours.IndexFlat(24, metric)
+        index.add(torch.tensor(base[:1000]).cuda())
+        index.add(torch.tensor(base[1000:]).cuda())
+        there = torch.tensor(queries).cuda(), torch.tensor(base).cuda()
+        for found in (
+            ours.knn(*there, 9, metric=metric),
+            index.search(there[0], 9),
+            ours.knn_gpu(None, *there, 9, metric=metric),
+            ours.knn_gpu(None, queries, base, 9, metric=metric, device=0),
+        ):
+            for mine, right in zip(found, expected):
+                assert np.array_equal(torch.as_tensor(mine).cpu().numpy(), right)

@@ -48,9 +48,10 @@ adj_status adji_loop_slices(adj_ctx *ctx, uint64_t items, uint64_t count, adji_s
 bool adji_cancelled(const adj_ctx *ctx);
 adj_status adji_check_cancel(const adj_ctx *ctx);
 
-void adji_log(adj_ctx *ctx, adj_log_level level, const char *format, ...) __attribute__((format(printf, 3, 4)));
+ADJI_SHARED void adji_log(adj_ctx *ctx, adj_log_level level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* Reports a piece of work that began at begin_ns and ends now. */
-void adji_trace(adj_ctx *ctx, const char *name, uint32_t lane, uint64_t begin_ns, uint64_t items);
+ADJI_SHARED void adji_trace(adj_ctx *ctx, const char *name, uint32_t lane, uint64_t begin_ns, uint64_t items);
 
 #endif

@@ -41,12 +41,13 @@ void adji_memory_drop(adji_memory *memory);
 /* count * size bytes, aligned to 64; zeroed by _zero only. Large blocks use huge pages where the system has them; a
  * page gets its memory when it is first written. `what` names the block in the message. NULL: failed, the message is
  * set, and the status to return is ADJ_E_MEMORY. */
-void *adji_alloc(adji_memory *memory, uint64_t count, size_t size, const char *what);
-void *adji_alloc_zero(adji_memory *memory, uint64_t count, size_t size, const char *what);
+ADJI_SHARED void *adji_alloc(adji_memory *memory, uint64_t count, size_t size, const char *what);
+ADJI_SHARED void *adji_alloc_zero(adji_memory *memory, uint64_t count, size_t size, const char *what);
 
 /* Grows a block to at least count * size bytes and keeps its first `keep` bytes. *block may be NULL. False as above;
  * the block is then unchanged. */
-bool adji_grow(adji_memory *memory, void **block, uint64_t count, size_t size, uint64_t keep, const char *what);
+ADJI_SHARED bool adji_grow(adji_memory *memory, void **block, uint64_t count, size_t size, uint64_t keep,
+                           const char *what);
 
 /* A large block whose size is an estimate: `bytes` now, and up to `room` later without moving. Only the bytes in use
  * count against the limit. NULL is not a failure: there is no such block, and no message. adji_resize tells whether the
@@ -54,7 +55,7 @@ bool adji_grow(adji_memory *memory, void **block, uint64_t count, size_t size, u
 void *adji_alloc_ahead(adji_memory *memory, uint64_t bytes, uint64_t room);
 bool adji_resize(adji_memory *memory, void *block, uint64_t bytes);
 
-void adji_free(adji_memory *memory, void *block); /* NULL is fine */
+ADJI_SHARED void adji_free(adji_memory *memory, void *block); /* NULL is fine */
 
 /* Makes the system provide the pages of fresh memory, `bytes` from `at` on, which takes as long as copying that much.
  * The contents are lost. Use one thread for each huge page: every thread that meets a missing one clears it all. */
@@ -66,7 +67,7 @@ bool adji_charge(adji_memory *memory, uint64_t bytes, const char *what);
 void adji_discharge(adji_memory *memory, uint64_t bytes);
 
 /* The peak is measured anew from here on. */
-void adji_memory_reset_peak(adji_memory *memory);
+ADJI_SHARED void adji_memory_reset_peak(adji_memory *memory);
 
 /* Bytes that may still be allocated. 0 when the limit is passed for a moment: threads that share a context charge
  * first and look at the limit then. */
@@ -76,7 +77,7 @@ uint64_t adji_memory_available(const adji_memory *memory);
 bool adji_fits(const adji_memory *memory, uint64_t bytes);
 
 /* A size for people: "1.5 GiB". buffer: at least 32 characters. */
-const char *adji_bytes_text(double bytes, char *buffer);
+ADJI_SHARED const char *adji_bytes_text(double bytes, char *buffer);
 
 /* a * b, or UINT64_MAX when that overflows. */
 static inline uint64_t adji_mul(uint64_t a, uint64_t b) {

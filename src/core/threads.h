@@ -36,12 +36,12 @@ typedef struct adji_call {
 adji_call adji_call_current(void);
 
 /* From now on the calling thread works for this call, in its floating-point state. */
-void adji_call_set(adji_call call);
+ADJI_SHARED void adji_call_set(adji_call call);
 
 /* Begins a call in the context with this count. Returns the call so far, for adji_call_set at the end. A call inside
  * a call of the same context, such as from a callback, is a part of that one. Every public function that computes with
  * floating-point numbers begins one, whether it can be cancelled or not. */
-adji_call adji_call_begin(const ADJI_ATOMIC(uint32_t) * cancels);
+ADJI_SHARED adji_call adji_call_begin(const ADJI_ATOMIC(uint32_t) * cancels);
 
 /* Runs a callback of the caller, given as a statement. What it does to the floating-point state ends with it. Loops of
  * the callback use the team again, if the thread works alone. */
@@ -56,11 +56,11 @@ adji_call adji_call_begin(const ADJI_ATOMIC(uint32_t) * cancels);
 
 /* Whether the call that the calling thread works for is cancelled; and whether it is one of the context with this
  * count, and cancelled. One relaxed load. */
-bool adji_call_cancelled(void);
+ADJI_SHARED bool adji_call_cancelled(void);
 bool adji_call_cancelled_in(const ADJI_ATOMIC(uint32_t) * cancels);
 
 /* pthread_create for a thread that works for the caller's call, in the default floating-point state. */
-int adji_thread_start(pthread_t *thread, void *(*main)(void *), void *argument);
+ADJI_SHARED int adji_thread_start(pthread_t *thread, void *(*main)(void *), void *argument);
 
 /* ---- The team ------------------------------------------------------------------------------------------ */
 
@@ -79,7 +79,7 @@ typedef adj_status (*adji_task_fn)(void *user, uint64_t task, uint32_t lane);
  * caller's call is cancelled, and returns ADJ_CANCELLED. Returns the failure of the lowest task that
  * failed, with its message: the same for any number of threads. All lanes work for the caller's call. Loops of several
  * callers take turns. A loop inside a task runs in the task's own lane. */
-adj_status adji_parallel(adji_team *team, uint64_t count, adji_task_fn fn, void *user, bool cancellable);
+ADJI_SHARED adj_status adji_parallel(adji_team *team, uint64_t count, adji_task_fn fn, void *user, bool cancellable);
 
 /* From now on loops of the calling thread run in this thread, as lane 0: no thread is woken, and no other caller's loop
  * is waited for. For small work. Returns what it was before. */

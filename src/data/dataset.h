@@ -54,7 +54,7 @@ adj_status adji_check_shape(adj_type type, uint32_t dim, uint64_t count);
 /* Makes a dataset. On success it owns the data (by release) and the labels; on failure the caller still does. Finds the
  * bounds and checks every coordinate: a NaN or an infinity is ADJ_E_DATA, and the message names row and column, both
  * counted from 1. */
-adj_status adji_dataset_adopt(adj_ctx *ctx, const adji_dataset_parts *parts, adj_dataset **out);
+ADJI_SHARED adj_status adji_dataset_adopt(adj_ctx *ctx, const adji_dataset_parts *parts, adj_dataset **out);
 
 /* Fails with ADJ_E_DATA: the caller's points are not what they were. Points are checked once, when a set is made, and
  * read again later. Whoever copies them checks the copy (adji_is_finite), and whoever reads them twice checks that the
@@ -63,7 +63,7 @@ adj_status adji_dataset_adopt(adj_ctx *ctx, const adji_dataset_parts *parts, adj
 adj_status adji_points_changed(void);
 
 /* Values of release: for a block of adji_alloc, and for a mapping of owner_bytes. */
-void adji_release_block(adj_dataset *dataset);
+ADJI_SHARED void adji_release_block(adj_dataset *dataset);
 void adji_release_mapping(adj_dataset *dataset);
 
 #define adji_is_finite(x) ((x) - (x) == 0)

@@ -13,7 +13,8 @@ enum { PER_REGION = 256, LEAST_SAMPLE = 4096, MOST_SAMPLE = 1 << 16, SPREAD_OF =
 
 typedef struct cutter {
   adji_cuts *cuts;
-  const double *x; /* of the sample, point by point */
+  const double *x;       /* of the sample, point by point */
+  const double *weights; /* of its points; NULL: all weigh the same */
   uint32_t *order;
   uint32_t nodes;
 } cutter;
@@ -121,15 +122,41 @@ static uint32_t cut_across(cutter *c, uint32_t first, uint32_t end, uint32_t par
   return divide(c, first, end, dim, next);
 }
 
+/* How many points of [first, end), from the lowest on, weigh low / regions of all of them. Halves what is left to look
+ * at each time, so it takes as long as a few passes. */
+static uint32_t weigh_part(cutter *c, uint32_t first, uint32_t end, uint64_t low, uint64_t regions, uint32_t dim) {
+  if (!c->weights) return (uint32_t)((uint64_t)(end - first) * low / regions);
+  double all = 0, below = 0;
+  for (uint32_t i = first; i < end; i++)
+    all += c->weights[c->order[i]];
+  double wanted = all * (double)low / (double)regions;
+  uint32_t from = first, to = end;
+  while (to - from > 1) {
+    uint32_t middle = from + (to - from) / 2;
+    double some = 0;
+    select_rank(c, from, to, middle, dim);
+    for (uint32_t i = from; i < middle; i++)
+      some += c->weights[c->order[i]];
+    if (below + some > wanted) {
+      to = middle;
+    } else {
+      below += some;
+      from = middle;
+    }
+  }
+  return from - first;
+}
+
 /* Cuts [first, end) in two, of so many regions `low` below. The dimension is the one with the widest spread; another
  * one where no cut across that is possible. Returns where the others begin; `first` or `end`: there is no cut. */
 static uint32_t choose_cut(cutter *c, uint32_t first, uint32_t end, uint64_t low, uint64_t regions, adji_cut *node) {
   double spread;
-  uint32_t part = (uint32_t)((uint64_t)(end - first) * low / regions);
   node->dim = widest_of(c, first, end, &spread);
+  uint32_t part = weigh_part(c, first, end, low, regions, node->dim);
   uint32_t middle = cut_across(c, first, end, part, node->dim, &node->at);
   for (uint32_t j = 0; j < c->cuts->dim && (middle == first || middle == end); j++) {
     node->dim = j;
+    part = weigh_part(c, first, end, low, regions, j);
     middle = cut_across(c, first, end, part, j, &node->at);
   }
   return middle;
@@ -159,25 +186,33 @@ static uint64_t sample_size(uint64_t regions, uint64_t points) {
   return count < points ? count : points;
 }
 
+adj_status adji_cuts_of(adj_ctx *ctx, const adji_cut_sample *sample, uint64_t wanted, adji_cuts *out) {
+  uint64_t regions = wanted < ADJI_MOST_REGIONS ? wanted : ADJI_MOST_REGIONS;
+  *out = (adji_cuts){.dim = sample->dim};
+  uint32_t *order = adji_alloc(&ctx->memory, (uint64_t)sample->count + 1, sizeof *order, "sampled points");
+  out->nodes = adji_alloc(&ctx->memory, 2 * regions + 1, sizeof *out->nodes, "cuts");
+  adj_status status = order && out->nodes ? ADJ_OK : ADJ_E_MEMORY;
+  if (!status) {
+    for (uint32_t i = 0; i < sample->count; i++)
+      order[i] = i;
+    cutter c = {.cuts = out, .x = sample->x, .weights = sample->weights, .order = order, .nodes = 1};
+    make_node(&c, 0, 0, sample->count, regions ? regions : 1, 0);
+  }
+  adji_free(&ctx->memory, order);
+  if (status) adji_cuts_clear(ctx, out);
+  return status;
+}
+
 adj_status adji_cuts_make(adj_ctx *ctx, const adj_dataset *set, uint64_t wanted, adji_cuts *out) {
   uint64_t regions = wanted < ADJI_MOST_REGIONS ? wanted : ADJI_MOST_REGIONS;
   uint64_t count = sample_size(regions, set->count);
-  *out = (adji_cuts){.dim = set->dim};
   double *x = adji_alloc(&ctx->memory, adji_mul(count + 1, set->dim), sizeof *x, "sampled points");
-  uint32_t *order = adji_alloc(&ctx->memory, count + 1, sizeof *order, "sampled points");
-  out->nodes = adji_alloc(&ctx->memory, 2 * regions + 1, sizeof *out->nodes, "cuts");
-  adj_status status = x && order && out->nodes ? ADJ_OK : ADJ_E_MEMORY;
+  if (!x) return ADJ_E_MEMORY;
   sampling s = {set, x, count};
-  if (!status && count) status = adji_loop_slices(ctx, count, ctx->threads, sample_some, &s);
-  if (!status) {
-    for (uint32_t i = 0; i < count; i++)
-      order[i] = i;
-    cutter c = {.cuts = out, .x = x, .order = order, .nodes = 1};
-    make_node(&c, 0, 0, (uint32_t)count, regions ? regions : 1, 0);
-  }
+  adj_status status = count ? adji_loop_slices(ctx, count, ctx->threads, sample_some, &s) : ADJ_OK;
+  adji_cut_sample sample = {.x = x, .count = (uint32_t)count, .dim = set->dim};
+  if (!status) status = adji_cuts_of(ctx, &sample, regions, out);
   adji_free(&ctx->memory, x);
-  adji_free(&ctx->memory, order);
-  if (status) adji_cuts_clear(ctx, out);
   return status;
 }
 

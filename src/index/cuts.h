@@ -29,6 +29,14 @@ enum { ADJI_MOST_REGIONS = 1 << 15 };
 /* About `wanted` regions, or fewer where points coincide. Time: O(sample log regions), with up to 65,536 sampled
  * points. */
 adj_status adji_cuts_make(adj_ctx *ctx, const adj_dataset *set, uint64_t wanted, adji_cuts *out);
+/* The same from points that the caller sampled. weights: what each point weighs; regions then have about the same
+ * weight. NULL: all weigh the same. Time: O(sample log sample log regions). */
+typedef struct adji_cut_sample {
+  const double *x; /* point by point */
+  const double *weights;
+  uint32_t count, dim;
+} adji_cut_sample;
+adj_status adji_cuts_of(adj_ctx *ctx, const adji_cut_sample *sample, uint64_t wanted, adji_cuts *out);
 void adji_cuts_clear(adj_ctx *ctx, adji_cuts *cuts);
 
 /* The cell of each region: between the cuts around it, infinite where there is none. dim entries a region. */

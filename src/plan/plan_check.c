@@ -86,7 +86,7 @@ static adj_status check_box(const adj_join_spec *spec, adj_type type, uint32_t d
 static adj_status check_style(const adj_join_spec *spec, bool self_join) {
   if (spec->order < ADJ_ORDER_ID || spec->order > ADJ_ORDER_ANY)
     return adji_fail(ADJ_E_ARGUMENT, "order: %d is no order", (int)spec->order);
-  if (spec->flags & ~(uint32_t)(ADJ_WITH_DISTANCE | ADJ_WITH_SELF | ADJ_ONE_WAY))
+  if (spec->flags & ~(uint32_t)(ADJ_WITH_DISTANCE | ADJ_WITH_SELF | ADJ_ONE_WAY | ADJ_WITH_SUM))
     return adji_fail(ADJ_E_ARGUMENT, "flags: 0x%x has bits this library does not know", spec->flags);
   if ((spec->flags & ADJ_ONE_WAY) && spec->kind == ADJ_KNN)
     return adji_fail(ADJ_E_ARGUMENT, "flags: ADJ_ONE_WAY is for range joins");

@@ -20,7 +20,7 @@ static void describe(adj_plan *plan) {
   plan->join.style = (adji_row_style){.type = plan->left->type,
                                       .measure = &plan->measure,
                                       .order = spec->order,
-                                      .distances = spec->flags & ADJ_WITH_DISTANCE,
+                                      .distances = spec->flags & (ADJ_WITH_DISTANCE | ADJ_WITH_SUM),
                                       .drop_self = plan->self_join && !(spec->flags & ADJ_WITH_SELF),
                                       .one_way = spec->flags & ADJ_ONE_WAY,
                                       .kernels = adji_kernels_for(plan->ctx->isa)};
@@ -28,10 +28,16 @@ static void describe(adj_plan *plan) {
       .join = &plan->join, .measure = &plan->measure, .tuning = &plan->tuning, .lender = adji_plan_lender_of(plan)};
 }
 
+/* When the limits are known, which the report of distances is a part of. */
+static void report_sums(adj_plan *plan) {
+  if (plan->spec.flags & ADJ_WITH_SUM) plan->measure.report = ADJI_REPORT_SUM;
+}
+
 adj_status adji_describe_derived(adj_plan *plan) {
   adj_status status =
       adji_describe_measure(plan->ctx, &plan->spec, plan->left->type, plan->left->dim, &plan->measure, &plan->box);
   describe(plan);
+  report_sums(plan);
   if (!status && plan->box) status = in_set(plan, "left", adji_check_inside(plan->left, &plan->measure));
   if (status || plan->self_join || !plan->box) return status;
   return in_set(plan, "right", adji_check_inside(plan->right, &plan->measure));
@@ -60,6 +66,7 @@ adj_status adji_describe_join(adj_plan *plan) {
   plan->join.right = index->points;
   if (plan->self_join) plan->join.left = index->points;
   adj_status status = make_limits(plan, plan->left->count);
+  report_sums(plan);
   if (status || plan->self_join) return status;
   if (plan->measure.box) status = adji_check_inside(plan->left, &plan->measure);
   if (!status && index->derived)
@@ -72,6 +79,7 @@ adj_status adji_describe_asked(adj_plan *plan, uint64_t count) {
   plan->measure = plan->index->measure;
   describe(plan);
   adj_status status = make_limits(plan, count);
+  report_sums(plan);
   if (status || plan->self_join || !plan->measure.box) return status;
   return adji_check_inside(plan->left, &plan->measure);
 }

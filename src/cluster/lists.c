@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * kNN lists of several parts of a set, merged by (sum, id); and what sums mean as distances and as radii.
+ */
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "plan/index.h"
+
+ADJI_DEFINE_INIT(adj_lists, .type = ADJ_F32)
+
+/* ---- Merging -------------------------------------------------------------------------------------------------- */
+
+/* One row into another, from the back: the union has its k smallest in front, so at first the number of entries that
+ * come from each list is found, and then they are placed. Padding is at the end of both. */
+#define MERGE(T)                                                                                                 \
+  static bool comes_first_##T(T a, int64_t a_id, T b, int64_t b_id) {                                            \
+    if (a_id < 0 || b_id < 0) return b_id < 0;                                                                   \
+    return a < b || (a == b && a_id < b_id);                                                                     \
+  }                                                                                                              \
+  static void merge_##T(uint32_t k, int64_t *ids, T *sums, uint32_t other_k, const int64_t *other_ids,           \
+                        const T *other_sums) {                                                                   \
+    uint32_t mine = 0, theirs = 0;                                                                               \
+    while (mine + theirs < k) {                                                                                  \
+      if (theirs == other_k || comes_first_##T(sums[mine], ids[mine], other_sums[theirs], other_ids[theirs]))    \
+        mine++;                                                                                                  \
+      else                                                                                                       \
+        theirs++;                                                                                                \
+    }                                                                                                            \
+    for (uint32_t to = k; to-- && theirs;) {                                                                     \
+      bool last_is_mine =                                                                                        \
+          mine && comes_first_##T(other_sums[theirs - 1], other_ids[theirs - 1], sums[mine - 1], ids[mine - 1]); \
+      sums[to] = last_is_mine ? sums[mine - 1] : other_sums[theirs - 1];                                         \
+      ids[to] = last_is_mine ? ids[mine - 1] : other_ids[theirs - 1];                                            \
+      mine -= last_is_mine;                                                                                      \
+      theirs -= !last_is_mine;                                                                                   \
+    }                                                                                                            \
+  }
+MERGE(float)
+MERGE(double)
+
+adj_status adj_lists_merge(const adj_lists *to, const adj_lists *from, const uint64_t *rows) {
+  if (!to || !from) return adji_fail(ADJ_E_ARGUMENT, "to and from: neither may be NULL");
+  if (to->type != from->type || (to->type != ADJ_F32 && to->type != ADJ_F64))
+    return adji_fail(ADJ_E_ARGUMENT, "to and from: types %d and %d", (int)to->type, (int)from->type);
+  for (uint64_t i = 0; i < from->rows; i++)
+    if ((rows ? rows[i] : i) >= to->rows)
+      return adji_fail(ADJ_E_ARGUMENT, "rows[%llu]: %llu, but there are %llu rows", (unsigned long long)i,
+                       (unsigned long long)(rows ? rows[i] : i), (unsigned long long)to->rows);
+  for (uint64_t i = 0; i < from->rows; i++) {
+    uint64_t row = (rows ? rows[i] : i) * to->k, other = i * from->k;
+    if (to->type == ADJ_F64)
+      merge_double(to->k, to->ids + row, (double *)to->sums + row, from->k, from->ids + other,
+                   (const double *)from->sums + other);
+    else
+      merge_float(to->k, to->ids + row, (float *)to->sums + row, from->k, from->ids + other,
+                  (const float *)from->sums + other);
+  }
+  return ADJ_OK;
+}
+
+/* ---- Sums ------------------------------------------------------------------------------------------------------- */
+
+static adj_status measure_of(const adj_join_spec *spec, adj_type type, adji_measure *measure) {
+  adj_join_spec mine;
+  void *box = NULL;
+  adj_join_spec_init(&mine, sizeof mine);
+  adj_status status = adji_take_struct(&mine, sizeof mine, spec, "adj_join_spec");
+  mine.box_count = 0; /* a box does not change what a sum means */
+  if (!status && type != ADJ_F32 && type != ADJ_F64)
+    status = adji_fail(ADJ_E_ARGUMENT, "type: %d is neither ADJ_F32 nor ADJ_F64", (int)type);
+  return status ? status : adji_describe_measure(NULL, &mine, type, 1, measure, &box);
+}
+
+adj_status adj_sums_report(const adj_join_spec *spec, adj_type type, uint64_t count, const void *sums,
+                           void *distances) {
+  if (!spec || (count && (!sums || !distances)))
+    return adji_fail(ADJ_E_ARGUMENT, "spec, sums and distances: none may be NULL");
+  adji_measure measure;
+  adji_call outer = adji_call_current();
+  adji_float_state_reset();
+  adj_status status = measure_of(spec, type, &measure);
+  if (!status) adji_report_distances(&measure, type, sums, count, distances);
+  adji_call_set(outer);
+  return status;
+}
+
+/* A radius r with limit(r) >= s. The distance d of s is off by 2^-24 of itself in f32 and 2^-44 in f64 (powers have the
+ * largest error), and the limit of a radius by p times as much. Both are far below the slack. The limit is computed in
+ * f64 and rounded to T last: s is a T, and rounding is monotone, so it is enough that it is at least s before. Sums
+ * below the normal numbers are raised to the least of these: their roots have relative errors that are not bounded. */
+static double radius_of(const adji_measure *measure, adj_type type, double s) {
+  double least = type == ADJ_F32 ? 0x1p-126 : 0x1p-1022, slack = type == ADJ_F32 ? 0x1p-18 : 0x1p-30;
+  if (isinf(s) || measure->step == ADJI_STEP_DOT) return INFINITY;
+  double distance = s > least ? s : least;
+  adji_report_distances(measure, ADJ_F64, &distance, 1, &distance);
+  return distance * (1 + slack);
+}
+
+adj_status adj_sums_radii(const adj_join_spec *spec, adj_type type, uint64_t count, const void *sums, double *radii) {
+  if (!spec || (count && (!sums || !radii))) return adji_fail(ADJ_E_ARGUMENT, "spec, sums and radii: none may be NULL");
+  adji_measure measure;
+  adji_call outer = adji_call_current();
+  adji_float_state_reset();
+  adj_status status = measure_of(spec, type, &measure);
+  for (uint64_t i = 0; i < count && !status; i++)
+    radii[i] =
+        radius_of(&measure, type, type == ADJ_F64 ? ((const double *)sums)[i] : (double)((const float *)sums)[i]);
+  adji_call_set(outer);
+  return status;
+}

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Waiting, notes and agreement: see group.h.
+ */
+#include "mpi/group.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { TAG_NOTE = 1 };
+
+double adji_seconds(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* ---- Life ------------------------------------------------------------------------------------------------------- */
+
+adj_status adji_group_open(adji_group *group, MPI_Comm comm, adj_ctx *ctx) {
+  *group = (adji_group){.comm = MPI_COMM_NULL, .ctx = ctx, .chunk = UINT64_C(1) << 30, .step_to = 1};
+  int initialized = 0, code = MPI_Initialized(&initialized);
+  if (code || !initialized) return adji_fail(ADJ_E_ARGUMENT, "comm: MPI is not initialised");
+  if (comm == MPI_COMM_NULL) return adji_fail(ADJ_E_ARGUMENT, "comm: is MPI_COMM_NULL");
+  if (MPI_Comm_dup(comm, &group->comm)) return adji_fail(ADJ_E_IO, "MPI_Comm_dup failed");
+  code = MPI_Comm_set_errhandler(group->comm, MPI_ERRORS_RETURN);
+  if (!code) code = MPI_Comm_rank(group->comm, &group->rank);
+  if (!code) code = MPI_Comm_size(group->comm, &group->ranks);
+  if (code) return adji_fail(ADJ_E_IO, "a communicator that was just made does not work");
+  group->note_requests = calloc((size_t)group->ranks, sizeof *group->note_requests);
+  return group->note_requests ? ADJ_OK : adji_fail(ADJ_E_MEMORY, "no memory for a communicator");
+}
+
+void adji_group_close(adji_group *group) {
+  if (!group->broken.broken && group->comm != MPI_COMM_NULL) (void)MPI_Comm_free(&group->comm);
+  free(group->note_requests);
+}
+
+void adji_group_free(adji_group *group, void *block) {
+  if (!group->broken.broken) adji_free(&group->ctx->memory, block);
+}
+
+/* ---- Notes --------------------------------------------------------------------------------------------------------
+ */
+
+static adj_status tell_broken(const adji_group *group) {
+  return adji_fail(ADJ_E_IO, "%s", group->broken.text);
+}
+
+/* To every other rank. Small messages, which MPI sends without the receiver; what goes wrong here is not looked at. */
+static void send_notes(adji_group *group, const adji_note *note) {
+  if (group->notes_sent) return;
+  group->note_out = *note;
+  for (int i = 0; i < group->ranks; i++) {
+    group->note_requests[i] = MPI_REQUEST_NULL;
+    if (i != group->rank)
+      (void)MPI_Isend(&group->note_out, sizeof group->note_out, MPI_BYTE, i, TAG_NOTE, group->comm,
+                      &group->note_requests[i]);
+  }
+  group->notes_sent = 1;
+}
+
+adj_status adji_mpi_check(adji_group *group, int code, const char *call) {
+  if (code == MPI_SUCCESS) return ADJ_OK;
+  if (!group->broken.broken) {
+    char text[MPI_MAX_ERROR_STRING + 1] = "";
+    int length = 0;
+    if (MPI_Error_string(code, text, &length)) text[0] = 0;
+    group->broken = (adji_note){.broken = 1, .status = ADJ_E_IO};
+    snprintf(group->broken.text, sizeof group->broken.text, "rank %d: %s failed: %.300s", group->rank, call, text);
+    group->notes_sent = 0;
+    send_notes(group, &group->broken);
+  }
+  return tell_broken(group);
+}
+
+/* Takes the notes that have arrived. */
+static adj_status read_notes(adji_group *group) {
+  for (int arrived = 1; arrived;) {
+    MPI_Status from;
+    adj_status status =
+        adji_mpi_check(group, MPI_Iprobe(MPI_ANY_SOURCE, TAG_NOTE, group->comm, &arrived, &from), "MPI_Iprobe");
+    if (status || !arrived) return status;
+    adji_note note;
+    status = adji_mpi_check(
+        group, MPI_Recv(&note, sizeof note, MPI_BYTE, from.MPI_SOURCE, TAG_NOTE, group->comm, MPI_STATUS_IGNORE),
+        "MPI_Recv");
+    if (status) return status;
+    group->notes_received++;
+    group->stopped = true;
+    if (note.broken) {
+      group->broken = note;
+      return tell_broken(group);
+    }
+  }
+  return ADJ_OK;
+}
+
+bool adji_group_should_stop(adji_group *group) {
+  return group->stopped || (group->cancel && *group->cancel) || adji_call_cancelled();
+}
+
+/* ---- Waiting --------------------------------------------------------------------------------------------------------
+ */
+
+/* Shares the core with whoever has something to do: ranks may be more than cores. */
+static void nap(uint32_t turn) {
+  if (turn < 64) return;
+  struct timespec some = {0, turn < 4096 ? 20000 : 200000};
+  nanosleep(&some, NULL);
+}
+
+adj_status adji_wait(adji_group *group, int count, MPI_Request *requests) {
+  double begin = adji_seconds();
+  adj_status status = group->broken.broken ? tell_broken(group) : ADJ_OK;
+  for (uint32_t turn = 0; !status; turn++) {
+    int done = 0;
+    status = adji_mpi_check(group, MPI_Testall(count, requests, &done, MPI_STATUSES_IGNORE), "a message");
+    if (status || done) break;
+    if (turn % 16 == 15) status = read_notes(group);
+    nap(turn);
+  }
+  group->wait_s += adji_seconds() - begin;
+  return status;
+}
+
+static adj_status wait_one(adji_group *group, int code, const char *call, MPI_Request *request) {
+  adj_status status = adji_mpi_check(group, code, call);
+  return status ? status : adji_wait(group, 1, request);
+}
+
+adj_status adji_all_gather(adji_group *group, const void *mine, int bytes, void *all) {
+  if (group->broken.broken) return tell_broken(group);
+  MPI_Request request;
+  int code = MPI_Iallgather(mine, bytes, MPI_BYTE, all, bytes, MPI_BYTE, group->comm, &request);
+  return wait_one(group, code, "MPI_Iallgather", &request);
+}
+
+adj_status adji_all_reduce(adji_group *group, void *values, int count, MPI_Datatype type, MPI_Op op) {
+  if (group->broken.broken) return tell_broken(group);
+  MPI_Request request;
+  int code = MPI_Iallreduce(MPI_IN_PLACE, values, count, type, op, group->comm, &request);
+  return wait_one(group, code, "MPI_Iallreduce", &request);
+}
+
+static adj_status broadcast_from(adji_group *group, void *data, uint64_t bytes, int root) {
+  adj_status status = group->broken.broken ? tell_broken(group) : ADJ_OK;
+  for (uint64_t at = 0; at < bytes && !status; at += group->chunk) {
+    uint64_t some = bytes - at < group->chunk ? bytes - at : group->chunk;
+    MPI_Request request;
+    int code = MPI_Ibcast((char *)data + at, (int)some, MPI_BYTE, root, group->comm, &request);
+    status = wait_one(group, code, "MPI_Ibcast", &request);
+    if (group->rank == root) group->bytes_sent += some;
+  }
+  return status;
+}
+
+adj_status adji_broadcast(adji_group *group, void *data, uint64_t bytes) {
+  return broadcast_from(group, data, bytes, 0);
+}
+
+/* ---- Agreement
+ * ------------------------------------------------------------------------------------------------------- */
+
+/* Every rank has taken every note of this failure: the next step begins with none on its way. */
+static adj_status settle_notes(adji_group *group) {
+  int sent = (int)group->notes_sent;
+  adj_status status = adji_all_reduce(group, &sent, 1, MPI_INT, MPI_SUM);
+  uint32_t expected = (uint32_t)sent - group->notes_sent;
+  for (uint32_t turn = 0; !status && group->notes_received < expected; turn++) {
+    status = read_notes(group);
+    nap(turn);
+  }
+  if (!status && group->notes_sent) status = adji_wait(group, group->ranks, group->note_requests);
+  group->notes_sent = group->notes_received = 0;
+  group->stopped = false;
+  return status;
+}
+
+adj_status adji_agree(adji_group *group, adj_status status) {
+  if (group->broken.broken) return tell_broken(group);
+  adji_note mine = {.status = status};
+  if (status) snprintf(mine.text, sizeof mine.text, "%s", adj_last_error());
+  if (!status && !group->stopped && adji_group_should_stop(group)) {
+    mine.status = ADJ_CANCELLED;
+    snprintf(mine.text, sizeof mine.text, "%s", adj_status_text(ADJ_CANCELLED));
+  }
+  int lowest = mine.status ? group->rank : group->ranks;
+  adj_status agreed = adji_all_reduce(group, &lowest, 1, MPI_INT, MPI_MIN);
+  if (agreed) return agreed;
+  if (lowest == group->ranks) return ADJ_OK;
+  adji_note note = mine;
+  agreed = broadcast_from(group, &note, sizeof note, lowest);
+  if (!agreed) agreed = settle_notes(group);
+  return agreed ? agreed : adji_fail((adj_status)note.status, "rank %d: %s", lowest, note.text);
+}
+
+/* ---- Work in other threads
+ * ------------------------------------------------------------------------------------------- */
+
+typedef struct job {
+  adj_status (*fn)(void *user, adji_work *work);
+  void *user;
+  adji_work work;
+  adj_status status;
+  char text[ADJI_MESSAGE];
+  atomic_int done;
+} job;
+
+static void *job_main(void *argument) {
+  job *j = argument;
+  j->status = j->fn(j->user, &j->work);
+  if (j->status) snprintf(j->text, sizeof j->text, "%s", adj_last_error());
+  atomic_store(&j->done, 1);
+  return NULL;
+}
+
+static int hear_progress(void *user, const adj_progress *where) {
+  adji_work *work = user;
+  atomic_store(&work->fraction, (uint64_t)(where->fraction * 0x1p32));
+  atomic_store(&work->pairs, where->pairs);
+  return atomic_load(&work->stop);
+}
+
+/* Tells the caller where this rank is; whether it is to end. */
+static bool report_progress(adji_group *group, adji_work *work) {
+  const adj_run_control *control = group->control;
+  double now = adji_seconds();
+  if (!control || !control->progress || now - group->reported_at < control->interval_ms * 1e-3) return false;
+  group->reported_at = now;
+  adj_progress where = {.phase = "join", .pairs = atomic_load(&work->pairs)};
+  where.fraction =
+      group->step_from + (group->step_to - group->step_from) * (double)atomic_load(&work->fraction) * 0x1p-32;
+  int stop;
+  ADJI_CALL_BACK(stop = control->progress(control->user, &where));
+  return stop != 0;
+}
+
+/* While the work goes on. Returns what this rank fails with, apart from the work. */
+static adj_status attend(adji_group *group, job *j, adji_requests *requests) {
+  adj_status status = ADJ_OK;
+  for (uint32_t turn = 0; !atomic_load(&j->done); turn++) {
+    struct timespec some = {0, turn < 50 ? 20000 : 500000};
+    nanosleep(&some, NULL);
+    int done;
+    if (!status && requests && requests->count)
+      status =
+          adji_mpi_check(group, MPI_Testall(requests->count, requests->items, &done, MPI_STATUSES_IGNORE), "a message");
+    if (!status) status = read_notes(group);
+    if (!status && report_progress(group, &j->work))
+      status = adji_fail(ADJ_CANCELLED, "the caller's progress function ended the run");
+    if (status || adji_group_should_stop(group)) atomic_store(&j->work.stop, 1);
+  }
+  return status;
+}
+
+adj_status adji_do_work(adji_group *group, adj_status (*fn)(void *user, adji_work *work), void *user,
+                        adji_requests *requests) {
+  if (group->broken.broken) return tell_broken(group);
+  job j = {.fn = fn, .user = user};
+  adj_run_control_init(&j.work.control, sizeof j.work.control);
+  j.work.control.interval_ms = 20;
+  j.work.control.progress = hear_progress;
+  j.work.control.user = &j.work;
+  pthread_t thread;
+  int failed = adji_thread_start(&thread, job_main, &j);
+  if (failed) return adji_fail(ADJ_E_MEMORY, "no thread for the joins of this rank: %s", strerror(failed));
+  adj_status status = attend(group, &j, requests);
+  pthread_join(thread, NULL);
+  if (status && !group->broken.broken) {
+    adji_note note = {.status = status};
+    send_notes(group, &note);
+  }
+  if (status || !j.status) return status;
+  if (j.status == ADJ_CANCELLED && group->stopped) return ADJ_OK; /* another rank is at fault */
+  if (!group->stopped) send_notes(group, &(adji_note){.status = j.status});
+  return adji_fail(j.status, "%s", j.text);
+}

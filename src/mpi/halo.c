@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Regions: space is cut so that each rank has the same estimated work, and points move to the rank of their region.
+ *
+ *   1. Every rank sends a sample of its points to rank 0, which makes the cuts and sends them to all (adj_split).
+ *   2. Each left point goes to the rank of its home region; in kNN joins each right point as well.
+ *   3. Range joins: each right point goes to the other regions that have a left point within a radius, by the boxes
+ * around these. split.h proves that none is missed. Rows of a region are then complete.
+ *   4. kNN: each rank searches its own region first. A query with k neighbours there, the last of which is nearer than
+ * any other region, is done. Others visit the regions that their k-th neighbour, or a missing one, leaves open.
+ *
+ * Region i is that of rank i. There may be fewer regions than ranks, where points coincide.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "mpi/plan.h"
+
+/* Sampled points of all ranks: enough for regions that differ by a few per cent. */
+enum { PER_RANK = 8192, LEAST_SAMPLE = 1 << 15, MOST_SAMPLE = 1 << 18 };
+
+/* What a right point costs that is in no row: it is moved and indexed. In units of one candidate. */
+static const double POINT_COST = 8;
+
+/* ---- The sample ---------------------------------------------------------------------------------------------------
+ */
+
+static uint64_t sample_size(const adj_mpi_plan *plan) {
+  uint64_t wanted = (uint64_t)plan->group.ranks * PER_RANK;
+  if (wanted < LEAST_SAMPLE) wanted = LEAST_SAMPLE;
+  if (wanted > MOST_SAMPLE) wanted = MOST_SAMPLE;
+  return plan->options.sample ? plan->options.sample : wanted;
+}
+
+/* How many points of a set with so many in all this rank samples. */
+static uint64_t share_of(uint64_t count, uint64_t all, uint64_t wanted) {
+  if (all <= wanted) return count;
+  double share = ceil((double)count * (double)wanted / (double)all);
+  return (uint64_t)share < count ? (uint64_t)share : count;
+}
+
+/* One point of each of so many equal stretches, at a place that no pattern of the rows follows. */
+static char *sample_rows(const adj_dataset *set, uint64_t count, char *to) {
+  uint64_t width = set->dim * adji_type_size(set->type);
+  for (uint64_t i = 0; i < count; i++, to += width) {
+    uint64_t first, end, hash = (i + 1) * UINT64_C(0x9e3779b97f4a7c15);
+    adji_slice(set->count, count, i, &first, &end);
+    adji_points_copy(set, first + (hash ^ hash >> 29) % (end - first), to);
+  }
+  return to;
+}
+
+/* Rank 0 receives the samples: of each rank its left points, then its right ones; how many of each is known. */
+static adj_status gather_sample(adj_mpi_plan *plan, const adj_dataset *set, const uint64_t *starts, adj_dataset **out) {
+  adji_group *group = &plan->group;
+  uint64_t width = plan->dim * adji_type_size(plan->type), wanted = sample_size(plan), all = starts[group->ranks];
+  uint64_t mine = share_of(set->count, all, wanted);
+  adji_mail sent = {0}, received = {0};
+  adj_status status = adji_mail_open(group, &sent);
+  if (!status) sent.bytes = adji_alloc(&plan->ctx->memory, mine * width + 1, 1, "sampled points");
+  if (!status && !sent.bytes) status = ADJ_E_MEMORY;
+  for (int i = 0; i < group->ranks && !status; i++)
+    sent.starts[i + 1] = mine * width; /* all of it to rank 0 */
+  if (!status) sample_rows(set, mine, sent.bytes);
+  status = adji_exchange(group, status, &sent, &received);
+  adji_mail_clear(group, &sent);
+  if (status) return status;
+  if (group->rank == 0) {
+    uint64_t bytes = received.starts[group->ranks];
+    char *block = adji_alloc(&plan->ctx->memory, bytes + 1, 1, "sampled points");
+    if (block) memcpy(block, received.bytes, bytes);
+    status = block ? adji_points_adopt(plan, block, bytes / width, out) : ADJ_E_MEMORY;
+  }
+  adji_mail_clear(group, &received);
+  return adji_agree(group, status);
+}
+
+/* ---- The cuts ---------------------------------------------------------------------------------------------------- */
+
+/* Of a join of two sets: left points by their neighbours in the right sample, right points by what they cost at all. */
+static adj_status weigh_two(adj_mpi_plan *plan, const adj_dataset *left, const adj_dataset *right, double *weights) {
+  adj_join_spec spec = plan->spec;
+  double scale = (double)plan->right_starts[plan->group.ranks] / (double)(right->count + !right->count);
+  double per_left = (double)plan->left_starts[plan->group.ranks] / (double)(left->count + !left->count);
+  uint32_t *degrees = adji_alloc_zero(&plan->ctx->memory, left->count + 1, sizeof *degrees, "sampled points");
+  adj_plan *local = NULL;
+  adj_status status = degrees ? ADJ_OK : ADJ_E_MEMORY;
+  spec.backend = ADJ_BACKEND_CPU;
+  spec.algorithm = spec.tuning = spec.system = NULL;
+  spec.radii = NULL;
+  spec.radius_count = 0;
+  spec.radius = plan->largest_radius;
+  spec.flags = 0;
+  if (!status && spec.kind == ADJ_RANGE && left->count && right->count) {
+    status = adj_plan_create(plan->ctx, &spec, left, right, &local);
+    if (!status) status = adj_count(local, degrees, NULL, NULL, NULL);
+    adj_plan_destroy(local);
+  }
+  for (uint64_t i = 0; i < left->count && !status; i++)
+    weights[i] = per_left * (24 + (spec.kind == ADJ_KNN ? 4.0 * spec.k : 4 * degrees[i] * scale));
+  for (uint64_t i = 0; i < right->count && !status; i++)
+    weights[left->count + i] = POINT_COST * scale;
+  adji_free(&plan->ctx->memory, degrees);
+  return status;
+}
+
+static adj_status join_samples(adj_mpi_plan *plan, const adj_dataset *left, const adj_dataset *right,
+                               adj_dataset **out) {
+  uint64_t width = plan->dim * adji_type_size(plan->type), all = left->count + right->count;
+  char *block = adji_alloc(&plan->ctx->memory, all * width + 1, 1, "sampled points");
+  if (!block) return ADJ_E_MEMORY;
+  for (uint64_t i = 0; i < all; i++)
+    adji_points_copy(i < left->count ? left : right, i < left->count ? i : i - left->count, block + i * width);
+  return adji_points_adopt(plan, block, all, out);
+}
+
+/* On rank 0. right NULL: a self-join. */
+static adj_status make_cuts(adj_mpi_plan *plan, const adj_dataset *left, const adj_dataset *right) {
+  adj_dataset *both = NULL;
+  adj_status status = right ? join_samples(plan, left, right, &both) : ADJ_OK;
+  const adj_dataset *sample = both ? both : left;
+  double *weights =
+      status ? NULL : adji_alloc(&plan->ctx->memory, sample->count + 1, sizeof *weights, "sampled points");
+  if (!status && !weights) status = ADJ_E_MEMORY;
+  adj_join_spec spec = plan->spec;
+  spec.radii = NULL;
+  spec.radius_count = 0;
+  spec.radius = plan->largest_radius;
+  if (!status && right) status = weigh_two(plan, left, right, weights);
+  if (!status && !right)
+    status = adj_split_weights(plan->ctx, &spec, sample, plan->left_starts[plan->group.ranks], weights);
+  if (!status) status = adj_split_create(plan->ctx, &spec, sample, weights, (uint32_t)plan->group.ranks, &plan->split);
+  adji_free(&plan->ctx->memory, weights);
+  adj_dataset_destroy(both);
+  return status;
+}
+
+/* From rank 0 to all. */
+static adj_status share_cuts(adj_mpi_plan *plan) {
+  adji_group *group = &plan->group;
+  uint64_t bytes = 0;
+  if (plan->split) adj_split_save(plan->split, NULL, 0, &bytes);
+  adj_status status = adji_all_reduce(group, &bytes, 1, MPI_UINT64_T, MPI_MAX);
+  if (status) return status;
+  char *buffer = adji_alloc(&plan->ctx->memory, bytes, 1, "cuts");
+  if (buffer && plan->split) adj_split_save(plan->split, buffer, bytes, NULL);
+  status = adji_agree(group, buffer ? ADJ_OK : ADJ_E_MEMORY);
+  if (!status) status = adji_broadcast(group, buffer, bytes);
+  if (!status && !plan->split) {
+    adj_join_spec spec = plan->spec;
+    spec.radius = plan->largest_radius;
+    status = adj_split_load(plan->ctx, &spec, plan->type, plan->dim, buffer, bytes, &plan->split);
+  }
+  adji_group_free(group, buffer);
+  return adji_agree(group, status);
+}
+
+static adj_status cut_space(adj_mpi_plan *plan) {
+  adj_dataset *left = NULL, *right = NULL;
+  adj_status status = gather_sample(plan, plan->left, plan->left_starts, &left);
+  if (!status && !plan->self_join) status = gather_sample(plan, plan->right, plan->right_starts, &right);
+  if (!status && plan->group.rank == 0) status = make_cuts(plan, left, right);
+  adj_dataset_destroy(left);
+  adj_dataset_destroy(right);
+  status = adji_agree(&plan->group, status);
+  return status ? status : share_cuts(plan);
+}
+
+/* ---- Moving points
+ * --------------------------------------------------------------------------------------------------- */
+
+/* The rows of each region, in ascending order: a counting sort. */
+static adj_status sort_homes(adj_mpi_plan *plan, const uint32_t *home, uint64_t count, uint64_t *starts,
+                             uint32_t **rows) {
+  *rows = adji_alloc(&plan->ctx->memory, count + 1, sizeof **rows, "rows of regions");
+  if (!*rows) return ADJ_E_MEMORY;
+  int ranks = plan->group.ranks;
+  memset(starts, 0, ((uint64_t)ranks + 1) * sizeof *starts);
+  for (uint64_t i = 0; i < count; i++)
+    starts[home[i] + 1]++;
+  for (int i = 0; i < ranks; i++)
+    starts[i + 1] += starts[i];
+  for (uint64_t i = 0; i < count; i++)
+    (*rows)[starts[home[i]]++] = (uint32_t)i;
+  for (int i = ranks; i > 0; i--)
+    starts[i] = starts[i - 1];
+  starts[0] = 0;
+  return ADJ_OK;
+}
+
+/* Each point of a set to the rank of its home. */
+static adj_status send_home(adj_mpi_plan *plan, const adj_dataset *set, const double *radii, const uint32_t *home,
+                            adji_points *out) {
+  uint64_t *starts = adji_alloc(&plan->ctx->memory, (uint64_t)plan->group.ranks + 1, sizeof *starts, "regions");
+  uint32_t *rows = NULL;
+  adj_status status = starts ? sort_homes(plan, home, set->count, starts, &rows) : ADJ_E_MEMORY;
+  bool left = set == plan->left;
+  adji_parcel parcel = {.set = set, .radii = radii, .starts = starts, .rows = rows};
+  parcel.first = (int64_t)(left ? plan->left_starts : plan->right_starts)[plan->group.rank];
+  status = adji_points_exchange(plan, status, &parcel, out);
+  adji_free(&plan->ctx->memory, starts);
+  adji_free(&plan->ctx->memory, rows);
+  return status;
+}
+
+/* Lists of rows that go to each region, from adj_split_halo. */
+static adj_status list_halo(adj_mpi_plan *plan, const adj_dataset *set, const uint32_t *home, const double *radii,
+                            uint64_t *starts, uint32_t **rows) {
+  uint32_t regions = adj_split_regions(plan->split);
+  uint64_t ranks = (uint64_t)plan->group.ranks, at = 0;
+  *rows = NULL;
+  adj_status status = adj_split_halo(plan->split, set, home, radii, starts, NULL);
+  if (status) return status;
+  for (uint64_t i = 0; i <= ranks; i++) { /* counts become starts */
+    uint64_t many = i < regions ? starts[i] : 0;
+    starts[i] = at;
+    at += many;
+  }
+  *rows = adji_alloc(&plan->ctx->memory, at + 1, sizeof **rows, "points of halos");
+  return *rows ? adj_split_halo(plan->split, set, home, radii, starts, *rows) : ADJ_E_MEMORY;
+}
+
+static adj_status send_halo(adj_mpi_plan *plan) {
+  uint64_t *starts = adji_alloc_zero(&plan->ctx->memory, (uint64_t)plan->group.ranks + 1, sizeof *starts, "regions");
+  uint32_t *rows = NULL;
+  const uint32_t *home = plan->self_join ? plan->home : NULL;
+  adj_status status = starts ? list_halo(plan, plan->right, home, NULL, starts, &rows) : ADJ_E_MEMORY;
+  adji_parcel parcel = {.set = plan->right, .starts = starts, .rows = rows};
+  parcel.first = (int64_t)plan->right_starts[plan->group.rank];
+  status = adji_points_exchange(plan, status, &parcel, &plan->others);
+  adji_free(&plan->ctx->memory, starts);
+  adji_free(&plan->ctx->memory, rows);
+  return status;
+}
+
+/* The boxes around the points that others may reach: left points in range joins, right points in kNN joins. */
+static adj_status share_bounds(adj_mpi_plan *plan, const adj_dataset *set, const uint32_t *home) {
+  adji_group *group = &plan->group;
+  uint64_t values = (uint64_t)adj_split_regions(plan->split) * adj_split_dim(plan->split);
+  double *low = adji_alloc(&plan->ctx->memory, 2 * values, sizeof *low, "regions"), *high = low ? low + values : NULL;
+  adj_status status = low ? adj_split_bounds(plan->split, set, home, low, high) : ADJ_E_MEMORY;
+  status = adji_agree(group, status);
+  for (uint64_t i = 0; i < values && !status; i++)
+    high[i] = -high[i];
+  if (!status) status = adji_all_reduce(group, low, (int)(2 * values), MPI_DOUBLE, MPI_MIN);
+  for (uint64_t i = 0; i < values && !status; i++)
+    high[i] = -high[i];
+  if (!status) status = adj_split_set_bounds(plan->split, low, high);
+  adji_group_free(group, low);
+  return status;
+}
+
+/* Queries that may have neighbours among the others: those that reach another region. */
+static adj_status find_border(adj_mpi_plan *plan) {
+  uint64_t count = plan->queries.set->count, found = 0;
+  if (!plan->self_join) return ADJ_OK; /* all */
+  adji_memory *memory = &plan->ctx->memory;
+  uint32_t *home = adji_alloc(memory, count + 1, sizeof *home, "border of the region"), *rows = NULL;
+  uint64_t *starts = adji_alloc_zero(memory, (uint64_t)plan->group.ranks + 1, sizeof *starts, "regions");
+  for (uint64_t i = 0; home && i < count; i++)
+    home[i] = (uint32_t)plan->group.rank;
+  adj_status status = home && starts ? ADJ_OK : ADJ_E_MEMORY;
+  if (!status && count) status = list_halo(plan, plan->queries.set, home, NULL, starts, &rows);
+  if (!status && count) { /* home becomes a mark, then the list */
+    memset(home, 0, count * sizeof *home);
+    for (uint64_t i = 0; i < starts[plan->group.ranks]; i++)
+      home[rows[i]] = 1;
+    for (uint64_t i = 0; i < count; i++)
+      if (home[i]) home[found++] = (uint32_t)i;
+  }
+  adji_free(memory, rows);
+  adji_free(memory, starts);
+  if (status) {
+    adji_free(memory, home);
+    return status;
+  }
+  plan->border = home;
+  plan->border_count = found;
+  return ADJ_OK;
+}
+
+static adj_status place_points(adj_mpi_plan *plan) {
+  adji_group *group = &plan->group;
+  adji_memory *memory = &plan->ctx->memory;
+  bool knn = plan->spec.kind == ADJ_KNN, two = !plan->self_join;
+  uint32_t *right_home = NULL;
+  adj_status status = adj_split_home(plan->split, plan->left, plan->home);
+  if (!status && knn && two) {
+    right_home = adji_alloc(memory, plan->right->count + 1, sizeof *right_home, "regions of points");
+    status = right_home ? adj_split_home(plan->split, plan->right, right_home) : ADJ_E_MEMORY;
+  }
+  status = adji_agree(group, status);
+  if (!status) status = share_bounds(plan, knn && two ? plan->right : plan->left, knn && two ? right_home : plan->home);
+  if (!status) status = send_home(plan, plan->left, plan->radii, plan->home, &plan->queries);
+  if (!status && knn && two) status = send_home(plan, plan->right, NULL, right_home, &plan->region);
+  if (!status && !knn) status = send_halo(plan);
+  if (!status && !knn) status = adji_agree(group, find_border(plan));
+  adji_free(memory, right_home);
+  return status;
+}
+
+adj_status adji_halo_place(adj_mpi_plan *plan) {
+  if (plan->placed) return ADJ_OK;
+  double begin = adji_seconds();
+  plan->home = adji_alloc(&plan->ctx->memory, plan->left->count + 1, sizeof *plan->home, "regions of points");
+  adj_status status = adji_agree(&plan->group, plan->home ? ADJ_OK : ADJ_E_MEMORY);
+  if (!status) status = cut_space(plan);
+  if (!status) status = place_points(plan);
+  if (status) adji_halo_forget(plan);
+  plan->placed = !status;
+  plan->stats.exchange_s += adji_seconds() - begin;
+  return status;
+}
+
+void adji_halo_forget(adj_mpi_plan *plan) {
+  adji_memory *memory = &plan->ctx->memory;
+  adj_index_destroy(plan->index);
+  adj_split_destroy(plan->split);
+  adji_points_clear(plan, &plan->queries);
+  adji_points_clear(plan, &plan->region);
+  adji_points_clear(plan, &plan->others);
+  adji_free(memory, plan->home);
+  adji_free(memory, plan->border);
+  plan->index = NULL;
+  plan->split = NULL;
+  plan->home = plan->border = NULL;
+  plan->placed = false;
+}
+
+/* ---- Visits ---------------------------------------------------------------------------------------------------------
+ */
+
+/* How far each query must look: to its k-th neighbour, or as far as the spec says. */
+static adj_status reach_of(adj_mpi_plan *plan, const adji_points *queries, const adji_rows *lists, double *radii) {
+  uint64_t k = plan->spec.k, size = adji_type_size(plan->type);
+  adj_status status = ADJ_OK;
+  for (uint64_t i = 0; i < queries->set->count && !status; i++) {
+    double most = queries->radii ? queries->radii[i] : plan->spec.radius;
+    status = adj_sums_radii(&plan->spec, plan->type, 1, lists->values + (i * k + k - 1) * size, &radii[i]);
+    if (radii[i] > most) radii[i] = most;
+  }
+  return status;
+}
+
+typedef struct visits {
+  double *radii; /* of the queries */
+  uint32_t *home;
+  uint64_t *starts, *received;
+  uint32_t *rows;
+  adji_points guests;
+  adji_rows answers;
+} visits;
+
+static adj_status list_visits(adj_mpi_plan *plan, const adji_points *queries, const adji_rows *lists, visits *v) {
+  adji_memory *memory = &plan->ctx->memory;
+  uint64_t count = queries->set->count, ranks = (uint64_t)plan->group.ranks;
+  v->radii = adji_alloc(memory, count + 1, sizeof *v->radii, "radii of queries");
+  v->home = adji_alloc(memory, count + 1, sizeof *v->home, "regions of queries");
+  v->starts = adji_alloc_zero(memory, ranks + 1, sizeof *v->starts, "regions");
+  v->received = adji_alloc_zero(memory, ranks + 1, sizeof *v->received, "regions");
+  if (!v->radii || !v->home || !v->starts || !v->received) return ADJ_E_MEMORY;
+  for (uint64_t i = 0; i < count; i++)
+    v->home[i] = (uint32_t)plan->group.rank;
+  adj_status status = reach_of(plan, queries, lists, v->radii);
+  if (!status && count) status = list_halo(plan, queries->set, v->home, v->radii, v->starts, &v->rows);
+  return status;
+}
+
+/* The lists of guests here, in the order in which they came. */
+static adj_status answer(adj_mpi_plan *plan, visits *v) {
+  adji_part part = {.whole = true}; /* guests are of other regions: none is a point here */
+  const adji_points *right = plan->self_join ? &plan->queries : &plan->region;
+  adji_ask ask = {.plan = plan, .mode = ADJI_ROWS, .left = &v->guests, .right = right, .k = plan->spec.k};
+  ask.index = plan->index;
+  ask.out = &part;
+  ask.share = 0.2;
+  adj_status status = adji_rows_open_lists(plan, v->guests.set->count, &v->answers);
+  if (!status) status = adji_part_join(&ask);
+  plan->stats.halo_points += v->guests.set->count;
+  if (!status) status = adji_rows_merge(plan, &v->guests, &part, &v->answers);
+  adji_part_clear(plan, &part);
+  return status;
+}
+
+/* Lists back to the ranks that the guests came from, and into the lists of the queries there. */
+static adj_status return_answers(adj_mpi_plan *plan, adj_status status, visits *v, adji_rows *lists) {
+  adji_group *group = &plan->group;
+  adji_mail sent = {0}, received = {0};
+  uint64_t size = adji_type_size(plan->type), row = plan->spec.k * (8 + size), before = group->bytes_sent, at = 0;
+  if (!status) status = adji_mail_open(group, &sent);
+  for (int i = 0; i < group->ranks && !status; i++)
+    sent.starts[i + 1] = sent.starts[i] + v->received[i] * row;
+  if (!status) sent.bytes = adji_alloc(&plan->ctx->memory, sent.starts[group->ranks] + 1, 1, "lists on their way");
+  if (!status && !sent.bytes) status = ADJ_E_MEMORY;
+  for (int i = 0; i < group->ranks && !status; i++) {
+    uint64_t many = v->received[i] * plan->spec.k;
+    memcpy(sent.bytes + sent.starts[i], v->answers.ids + at, many * 8);
+    memcpy(sent.bytes + sent.starts[i] + many * 8, v->answers.values + at * size, many * size);
+    at += many;
+  }
+  adji_rows_clear(plan, &v->answers);
+  status = adji_exchange(group, status, &sent, &received);
+  adji_mail_clear(group, &sent);
+  plan->stats.bytes_rows += group->bytes_sent - before;
+  for (int i = 0; i < group->ranks && !status; i++) {
+    uint64_t first = v->starts[i], many = v->starts[i + 1] - first;
+    uint64_t *rows = adji_alloc(&plan->ctx->memory, many + 1, sizeof *rows, "queries that visited");
+    char *block = adji_alloc(&plan->ctx->memory, many * row + 1, 1, "lists of other ranks"); /* aligned */
+    status = rows && block ? ADJ_OK : ADJ_E_MEMORY;
+    for (uint64_t j = 0; j < many && !status; j++)
+      rows[j] = v->rows[first + j];
+    adj_lists from, to;
+    adj_lists_init(&from, sizeof from);
+    adj_lists_init(&to, sizeof to);
+    from.type = to.type = plan->type;
+    from.k = to.k = plan->spec.k;
+    from.rows = many;
+    from.ids = (int64_t *)(void *)block;
+    from.sums = block ? block + many * plan->spec.k * 8 : NULL;
+    to.rows = lists->count;
+    to.ids = lists->ids;
+    to.sums = lists->values;
+    if (!status && many) {
+      memcpy(block, received.bytes + received.starts[i], many * row);
+      status = adj_lists_merge(&to, &from, rows);
+    }
+    adji_free(&plan->ctx->memory, rows);
+    adji_free(&plan->ctx->memory, block);
+  }
+  adji_mail_clear(group, &received);
+  return adji_agree(group, status);
+}
+
+adj_status adji_halo_visit(adj_mpi_plan *plan, adj_status status, const adji_points *queries, adji_rows *lists) {
+  visits v = {0};
+  if (!status) status = list_visits(plan, queries, lists, &v);
+  adji_parcel parcel = {
+      .set = queries->set, .radii = v.radii, .starts = v.starts, .rows = v.rows, .received = v.received};
+  status = adji_points_exchange(plan, status, &parcel, &v.guests);
+  if (!status) status = adji_agree(&plan->group, answer(plan, &v));
+  if (!status) status = return_answers(plan, status, &v, lists);
+  adji_rows_clear(plan, &v.answers);
+  adji_points_clear(plan, &v.guests);
+  void *blocks[] = {v.radii, v.home, v.starts, v.received, v.rows};
+  for (int i = 0; i < 5; i++)
+    adji_group_free(&plan->group, blocks[i]);
+  return status;
+}

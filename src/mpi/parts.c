@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The joins of this rank, by libadjoin: some queries with some right points, in threads of the context, while the
+ * calling thread moves messages.
+ */
+#include <string.h>
+
+#include "mpi/plan.h"
+
+bool adji_needs_sums(const adj_mpi_plan *plan) {
+  return plan->spec.kind == ADJ_KNN || plan->spec.order == ADJ_ORDER_DISTANCE;
+}
+
+void adji_part_clear(adj_mpi_plan *plan, adji_part *part) {
+  adj_result_destroy(part->result);
+  adji_free(&plan->ctx->memory, part->degrees);
+  *part = (adji_part){0};
+}
+
+/* The question that this rank asks. A join with itself leaves pairs out by local ids, which are in the order of global
+ * ones; of other joins rows.c leaves them out. */
+static adj_join_spec spec_of(const adji_ask *ask) {
+  const adj_mpi_plan *plan = ask->plan;
+  adj_join_spec spec = plan->spec;
+  bool self = ask->left == ask->right;
+  spec.flags = self ? plan->spec.flags & (ADJ_WITH_SELF | ADJ_ONE_WAY) : 0;
+  if (adji_needs_sums(plan))
+    spec.flags |= ADJ_WITH_SUM;
+  else
+    spec.flags |= plan->spec.flags & ADJ_WITH_DISTANCE;
+  spec.order = plan->spec.order == ADJ_ORDER_DISTANCE ? ADJ_ORDER_DISTANCE : ADJ_ORDER_ID;
+  spec.k = ask->k;
+  spec.radii = ask->radii ? ask->radii : ask->left->radii;
+  spec.radius_count = spec.radii ? ask->left->set->count : 0;
+  return spec;
+}
+
+static adj_status make_plan(const adji_ask *ask, adj_plan **out) {
+  adj_join_spec spec = spec_of(ask);
+  if (!ask->index) return adj_plan_create(ask->plan->ctx, &spec, ask->left->set, ask->right->set, out);
+  adj_question question;
+  adj_question_init(&question, sizeof question);
+  question.kind = spec.kind;
+  question.radius = spec.radius;
+  question.k = spec.k;
+  question.order = spec.order;
+  question.flags = spec.flags;
+  question.radii = spec.radii;
+  question.radius_count = spec.radius_count;
+  return adj_index_plan(ask->index, &question, ask->left == ask->right ? NULL : ask->left->set, out);
+}
+
+static void add_stats(adj_mpi_plan *plan, const adj_plan *local, const adj_stats *stats) {
+  adj_stats *all = &plan->stats.join;
+  adj_estimate estimate;
+  adj_estimate_init(&estimate, sizeof estimate);
+  if (!adj_plan_estimate(local, &estimate)) plan->stats.work += estimate.candidates;
+  adj_stats sum = *stats;
+  sum.plan_s += all->plan_s;
+  sum.index_s += all->index_s;
+  sum.join_s += all->join_s;
+  sum.pairs += all->pairs;
+  sum.candidates += all->candidates;
+  sum.batches += all->batches;
+  sum.batches_redone += all->batches_redone;
+  sum.estimated_pairs += all->estimated_pairs;
+  sum.estimated_candidates += all->estimated_candidates;
+  sum.kernel_s += all->kernel_s;
+  sum.upload_s += all->upload_s;
+  sum.download_s += all->download_s;
+  sum.bytes_up += all->bytes_up;
+  sum.bytes_down += all->bytes_down;
+  sum.peak_bytes = sum.peak_bytes > all->peak_bytes ? sum.peak_bytes : all->peak_bytes;
+  *all = sum;
+}
+
+static adj_status join_here(void *user, adji_work *work) {
+  const adji_ask *ask = user;
+  adj_mpi_plan *plan = ask->plan;
+  adji_part *part = ask->out;
+  adj_plan *local = NULL;
+  adj_stats stats;
+  adj_stats_init(&stats, sizeof stats);
+  adj_status status = make_plan(ask, &local);
+  if (!status && ask->mode == ADJI_COUNT) {
+    part->degrees = adji_alloc(&plan->ctx->memory, part->row_count + 1, sizeof *part->degrees, "counts of rows");
+    status = part->degrees ? adj_count(local, part->degrees, NULL, &work->control, &stats) : ADJ_E_MEMORY;
+  } else if (!status) {
+    status = adj_collect(local, &part->result, &work->control, &stats);
+  }
+  if (!status) add_stats(plan, local, &stats);
+  if (!status) (void)adj_plan_explain(local, plan->joined, sizeof plan->joined, NULL);
+  adj_plan_destroy(local);
+  return status;
+}
+
+adj_status adji_part_join(adji_ask *ask) {
+  adji_group *group = &ask->plan->group;
+  adji_part *part = ask->out;
+  double begin = adji_seconds();
+  part->right = ask->right;
+  part->whole = part->whole || ask->left == ask->right || !ask->plan->self_join;
+  part->row_count = ask->left->set->count;
+  if (!part->row_count || !ask->right->set->count) { /* nothing to join, also for metrics that need a point */
+    part->row_count = 0;
+    return ADJ_OK;
+  }
+  group->step_to = group->step_from + ask->share;
+  adj_status status = adji_do_work(group, join_here, ask, ask->requests);
+  group->step_from = group->step_to;
+  ask->plan->stats.join_s += adji_seconds() - begin;
+  if (status || group->stopped) adji_part_clear(ask->plan, part);
+  return status;
+}

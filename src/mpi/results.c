@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * adj_mpi_count, adj_mpi_collect and adj_mpi_stream: the runs, their results and statistics.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "mpi/run.h"
+
+ADJI_DEFINE_INIT(adj_mpi_sink, 0)
+
+struct adj_mpi_result {
+  adj_ctx *ctx;
+  adj_mpi_layout layout;
+  adji_rows rows;
+  uint64_t pairs;
+  adj_type type;
+};
+
+/* ---- Around every run
+ * -------------------------------------------------------------------------------------------------- */
+
+typedef struct span {
+  adji_call outer;
+  double begin, cpu;
+  adj_run_control control;
+} span;
+
+static double cpu_seconds(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static adj_status begin_run(adj_mpi_plan *plan, const adj_run_control *control, const adj_mpi_stats *stats, span *s) {
+  adji_group *group = &plan->group;
+  s->outer = adji_call_begin(&plan->ctx->cancels);
+  s->begin = adji_seconds();
+  s->cpu = cpu_seconds();
+  adj_run_control_init(&s->control, sizeof s->control);
+  adji_memory_reset_peak(&plan->ctx->memory);
+  adj_mpi_stats_init(&plan->stats, sizeof plan->stats);
+  adj_stats_init(&plan->stats.join, sizeof plan->stats.join);
+  group->bytes_sent = group->messages = 0;
+  group->wait_s = group->step_from = 0;
+  adj_status status = ADJ_OK;
+  if (control) status = adji_take_struct(&s->control, sizeof s->control, control, "adj_run_control");
+  if (!status && stats && stats->struct_size < 8)
+    status = adji_fail(ADJ_E_STRUCT, "adj_mpi_stats: struct_size is %u", stats->struct_size);
+  group->control = &s->control;
+  return adji_agree(group, status);
+}
+
+/* What a query and a point cost beside candidates, as in the cuts. */
+static double work_of(const adj_mpi_plan *plan) {
+  const adj_mpi_stats *stats = &plan->stats;
+  return stats->work + 24 * (double)stats->queries + 8 * (double)(stats->points + stats->halo_points);
+}
+
+static void count_points(adj_mpi_plan *plan) {
+  adj_mpi_stats *stats = &plan->stats;
+  bool halo = plan->distribution == ADJ_MPI_HALO;
+  const adji_points *region = plan->self_join ? &plan->queries : &plan->region;
+  stats->queries = plan->queries.set ? plan->queries.set->count : 0;
+  stats->points = region->set ? region->set->count : 0;
+  if (plan->distribution == ADJ_MPI_RING) stats->points = plan->right_starts[plan->group.ranks];
+  if (plan->others.set) stats->halo_points += plan->others.set->count;
+  if (plan->distribution == ADJ_MPI_REPLICATED) {
+    stats->points += stats->halo_points;
+    stats->halo_points = 0;
+  }
+  if (halo && !plan->self_join && plan->spec.kind == ADJ_RANGE) { /* all of them come as a halo */
+    stats->points = stats->halo_points;
+    stats->halo_points = 0;
+  }
+}
+
+static adj_status end_run(adj_mpi_plan *plan, adj_status status, span *s, adj_mpi_stats *out) {
+  adji_group *group = &plan->group;
+  adj_mpi_stats *stats = &plan->stats;
+  count_points(plan);
+  stats->work = work_of(plan);
+  double sums[3] = {stats->work, stats->join_s, (double)stats->pairs}, most[2] = {stats->work, stats->join_s};
+  if (!status) status = adji_all_reduce(group, sums, 3, MPI_DOUBLE, MPI_SUM);
+  if (!status) status = adji_all_reduce(group, most, 2, MPI_DOUBLE, MPI_MAX);
+  stats->distribution = plan->distribution;
+  stats->rank = group->rank;
+  stats->ranks = group->ranks;
+  stats->threads = adj_ctx_threads(plan->ctx);
+  stats->rows = plan->left->count;
+  stats->rights = plan->right->count;
+  stats->messages = group->messages;
+  stats->wait_s = group->wait_s;
+  stats->total_s = adji_seconds() - s->begin;
+  stats->cpu_s = cpu_seconds() - s->cpu;
+  stats->plan_s = stats->join.plan_s;
+  stats->work_imbalance = sums[0] > 0 ? most[0] * group->ranks / sums[0] - 1 : 0;
+  stats->busy_imbalance = sums[1] > 0 ? most[1] * group->ranks / sums[1] - 1 : 0;
+  stats->peak_bytes = adj_ctx_memory_peak(plan->ctx);
+  if (stats->peak_bytes < stats->join.peak_bytes) stats->peak_bytes = stats->join.peak_bytes;
+  if (out && !status) status = adji_give_struct(out, stats, sizeof *stats, "adj_mpi_stats");
+  group->control = NULL;
+  adji_call_set(s->outer);
+  return status;
+}
+
+/* Pairs of all ranks, and whether they are too many. */
+static adj_status check_pairs(adj_mpi_plan *plan, const span *s, uint64_t pairs) {
+  uint64_t all = pairs;
+  adj_status status = adji_all_reduce(&plan->group, &all, 1, MPI_UINT64_T, MPI_SUM);
+  if (status) return status;
+  plan->stats.pairs = pairs;
+  plan->stats.all_pairs = all;
+  if (s->control.max_pairs && all > s->control.max_pairs)
+    status = adji_fail(ADJ_E_LIMIT, "max_pairs: the join has %llu pairs, more than %llu", (unsigned long long)all,
+                       (unsigned long long)s->control.max_pairs);
+  return adji_agree(&plan->group, status);
+}
+
+/* ---- Counts
+ * ------------------------------------------------------------------------------------------------------------- */
+
+adj_status adj_mpi_count(adj_mpi_plan *plan, uint64_t *degrees, uint64_t *total, const adj_run_control *control,
+                         adj_mpi_stats *stats) {
+  if (!plan) return adji_fail(ADJ_E_ARGUMENT, "plan: may not be NULL");
+  span s;
+  adji_rows rows = {0};
+  adj_status status = begin_run(plan, control, stats, &s);
+  if (!status) status = adji_run_place(plan);
+  if (!status) status = adji_run_lengths(plan, &rows);
+  if (!status) status = check_pairs(plan, &s, rows.offsets[rows.count]);
+  plan->stats.rounds = 1;
+  status = end_run(plan, status, &s, stats);
+  for (uint64_t i = 0; degrees && i < rows.count && !status; i++)
+    degrees[i] = rows.offsets[i + 1] - rows.offsets[i];
+  if (total && !status) *total = plan->stats.all_pairs;
+  adji_rows_clear(plan, &rows);
+  return status;
+}
+
+/* ---- Results
+ * -------------------------------------------------------------------------------------------------------------- */
+
+/* The layout with entries, once they are known. */
+static adj_status find_layout(adj_mpi_plan *plan, uint64_t entries, adj_mpi_layout *out) {
+  adji_group *group = &plan->group;
+  adj_mpi_layout_init(out, sizeof *out);
+  (void)adj_mpi_plan_layout(plan, out);
+  uint64_t *all = adji_alloc(&plan->ctx->memory, (uint64_t)group->ranks, sizeof *all, "ranks");
+  adj_status status = adji_agree(group, all ? ADJ_OK : ADJ_E_MEMORY);
+  if (!status) status = adji_all_gather(group, &entries, sizeof entries, all);
+  out->entries = entries;
+  out->first_entry = out->all_entries = 0;
+  for (int i = 0; i < group->ranks && !status; i++) {
+    if (i < group->rank) out->first_entry += all[i];
+    out->all_entries += all[i];
+  }
+  adji_group_free(group, all);
+  return status;
+}
+
+static uint64_t count_pairs(const adj_mpi_plan *plan, const adji_rows *rows) {
+  uint64_t entries = rows->offsets[rows->count], pairs = 0;
+  if (plan->spec.kind == ADJ_RANGE) return entries;
+  for (uint64_t i = 0; i < entries; i++)
+    pairs += rows->ids[i] >= 0;
+  return pairs;
+}
+
+adj_status adj_mpi_collect(adj_mpi_plan *plan, adj_mpi_result **out, const adj_run_control *control,
+                           adj_mpi_stats *stats) {
+  if (!plan || !out) return adji_fail(ADJ_E_ARGUMENT, "plan and out: neither may be NULL");
+  span s;
+  adj_mpi_result *result = calloc(1, sizeof *result);
+  adj_status status = begin_run(plan, control, stats, &s);
+  if (!status) status = adji_agree(&plan->group, result ? ADJ_OK : adji_fail(ADJ_E_MEMORY, "no memory for a result"));
+  if (!status) status = adji_run_place(plan);
+  if (!status) status = adji_run_rows(plan, (adji_round){0, 1}, &result->rows);
+  if (!status) result->pairs = count_pairs(plan, &result->rows);
+  if (!status) status = check_pairs(plan, &s, result->pairs);
+  if (!status) status = find_layout(plan, result->rows.offsets[result->rows.count], &result->layout);
+  plan->stats.rounds = 1;
+  status = end_run(plan, status, &s, stats);
+  if (result) {
+    result->ctx = plan->ctx;
+    result->type = plan->type;
+  }
+  if (status)
+    adj_mpi_result_destroy(result);
+  else
+    *out = result;
+  return status;
+}
+
+void adj_mpi_result_destroy(adj_mpi_result *result) {
+  if (!result) return;
+  adji_free(&result->ctx->memory, result->rows.offsets);
+  adji_free(&result->ctx->memory, result->rows.ids);
+  adji_free(&result->ctx->memory, result->rows.values);
+  free(result);
+}
+
+adj_status adj_mpi_result_layout(const adj_mpi_result *result, adj_mpi_layout *out) {
+  if (!result || !out) return adji_fail(ADJ_E_ARGUMENT, "result and out: neither may be NULL");
+  return adji_give_struct(out, &result->layout, sizeof result->layout, "adj_mpi_layout");
+}
+
+uint64_t adj_mpi_result_rows(const adj_mpi_result *result) {
+  return result->rows.count;
+}
+
+uint64_t adj_mpi_result_pairs(const adj_mpi_result *result) {
+  return result->pairs;
+}
+
+const uint64_t *adj_mpi_result_offsets(const adj_mpi_result *result) {
+  return result->rows.offsets;
+}
+
+const int64_t *adj_mpi_result_ids(const adj_mpi_result *result) {
+  return result->rows.ids;
+}
+
+const void *adj_mpi_result_distances(const adj_mpi_result *result) {
+  return result->rows.values;
+}
+
+adj_type adj_mpi_result_type(const adj_mpi_result *result) {
+  return result->type;
+}
+
+/* ---- Streams
+ * -------------------------------------------------------------------------------------------------------------- */
+
+/* Bytes of a round: what the caller says, or a sixteenth of the memory, up to 64 MiB. */
+static uint64_t window_of(const adj_mpi_plan *plan) {
+  uint64_t most = UINT64_C(64) << 20, share = adj_ctx_memory_limit(plan->ctx) / 16;
+  if (plan->options.window_bytes) return plan->options.window_bytes;
+  return share < most ? share + 1 : most;
+}
+
+/* So many rounds that no rank has more than a window of rows in one, unless a row is longer. */
+static adj_status count_rounds(adj_mpi_plan *plan, uint64_t entries, uint64_t *rounds) {
+  uint64_t size = plan->spec.flags & ADJ_WITH_DISTANCE ? adji_type_size(plan->type) : 0;
+  uint64_t bytes = adji_mul(entries, 8 + size), window = window_of(plan);
+  *rounds = bytes / window + 1;
+  return adji_all_reduce(&plan->group, rounds, 1, MPI_UINT64_T, MPI_MAX);
+}
+
+typedef struct streaming {
+  adj_mpi_plan *plan;
+  adj_mpi_sink sink;
+  adj_mpi_layout layout;
+  adji_rows lengths; /* range joins: offsets of all rows */
+  uint64_t *degrees;
+  uint64_t row, entry, pairs;
+  bool began;
+} streaming;
+
+static adj_status called_back(adj_status status) {
+  return status ? adji_fail(status, "the sink ended the run: %s", adj_status_text(status)) : ADJ_OK;
+}
+
+/* Counts, layout, and the caller's begin. */
+static adj_status begin_stream(streaming *t, const span *s) {
+  adj_mpi_plan *plan = t->plan;
+  bool range = plan->spec.kind == ADJ_RANGE;
+  uint64_t entries = adji_mul(plan->left->count, plan->spec.k);
+  adj_status status = range ? adji_run_lengths(plan, &t->lengths) : ADJ_OK;
+  if (!status && range) entries = t->lengths.offsets[t->lengths.count];
+  if (!status && range) status = check_pairs(plan, s, entries);
+  if (!status) status = find_layout(plan, entries, &t->layout);
+  if (status) return status;
+  if (range) {
+    t->degrees = adji_alloc(&plan->ctx->memory, t->lengths.count + 1, sizeof *t->degrees, "counts of rows");
+    for (uint64_t i = 0; t->degrees && i < t->lengths.count; i++)
+      t->degrees[i] = t->lengths.offsets[i + 1] - t->lengths.offsets[i];
+  }
+  status = adji_agree(&plan->group, !range || t->degrees ? ADJ_OK : ADJ_E_MEMORY);
+  if (status) return status;
+  t->began = true;
+  if (t->sink.begin) ADJI_CALL_BACK(status = called_back(t->sink.begin(t->sink.user, &t->layout, t->degrees)));
+  return adji_agree(&plan->group, status);
+}
+
+static adj_status write_round(streaming *t, const adji_rows *rows) {
+  adj_mpi_rows block = {.first_row = t->row, .row_count = rows->count, .first_entry = t->entry};
+  block.offsets = rows->offsets;
+  block.ids = rows->ids;
+  block.distances = rows->values;
+  t->row += rows->count;
+  t->entry += rows->offsets[rows->count];
+  t->pairs += count_pairs(t->plan, rows);
+  adj_status status = ADJ_OK;
+  if (rows->count) ADJI_CALL_BACK(status = called_back(t->sink.write(t->sink.user, &block)));
+  return status;
+}
+
+static adj_status run_rounds(streaming *t, const span *s) {
+  adj_mpi_plan *plan = t->plan;
+  uint64_t rounds = 1;
+  adj_status status = count_rounds(plan, t->layout.entries, &rounds);
+  plan->stats.rounds = (uint32_t)rounds;
+  for (uint64_t i = 0; i < rounds && !status; i++) {
+    adji_rows rows = {0};
+    plan->group.step_from = (double)i / (double)rounds;
+    status = adji_run_rows(plan, (adji_round){i, rounds}, &rows);
+    if (!status) status = write_round(t, &rows);
+    adji_rows_clear(plan, &rows);
+    status = adji_agree(&plan->group, status);
+  }
+  return status ? status : check_pairs(plan, s, t->pairs);
+}
+
+adj_status adj_mpi_stream(adj_mpi_plan *plan, const adj_mpi_sink *sink, const adj_run_control *control,
+                          adj_mpi_stats *stats) {
+  if (!plan || !sink) return adji_fail(ADJ_E_ARGUMENT, "plan and sink: neither may be NULL");
+  span s;
+  streaming t = {.plan = plan};
+  adj_mpi_sink_init(&t.sink, sizeof t.sink);
+  adj_status status = begin_run(plan, control, stats, &s);
+  if (!status) {
+    status = adji_take_struct(&t.sink, sizeof t.sink, sink, "adj_mpi_sink");
+    if (!status && !t.sink.write) status = adji_fail(ADJ_E_ARGUMENT, "sink: write is NULL");
+    status = adji_agree(&plan->group, status);
+  }
+  if (!status) status = adji_run_place(plan);
+  if (!status) status = begin_stream(&t, &s);
+  if (!status) status = run_rounds(&t, &s);
+  status = end_run(plan, status, &s, stats);
+  if (t.began && t.sink.end) ADJI_CALL_BACK(t.sink.end(t.sink.user, status));
+  adji_free(&plan->ctx->memory, t.degrees);
+  adji_rows_clear(plan, &t.lengths);
+  return status;
+}
+
+/* ---- Statistics of all ranks
+ * --------------------------------------------------------------------------------------------- */
+
+adj_status adj_mpi_stats_gather(adj_mpi_plan *plan, const adj_mpi_stats *mine, adj_mpi_stats *all) {
+  if (!plan || !mine) return adji_fail(ADJ_E_ARGUMENT, "plan and mine: neither may be NULL");
+  adji_group *group = &plan->group;
+  adji_memory *memory = &plan->ctx->memory;
+  adj_mpi_stats *received = adji_alloc(memory, (uint64_t)group->ranks, sizeof *received, "statistics");
+  adj_mpi_stats one;
+  adj_mpi_stats_init(&one, sizeof one);
+  adj_status status = received ? ADJ_OK : ADJ_E_MEMORY;
+  if (!status) status = adji_take_struct(&one, sizeof one, mine, "adj_mpi_stats");
+  if (!status && group->rank == 0 && !all) status = adji_fail(ADJ_E_ARGUMENT, "all: may not be NULL on rank 0");
+  one.join.backend = one.join.algorithm = one.join.isa = NULL; /* pointers of another process */
+  status = adji_agree(group, status);
+  if (!status) status = adji_all_gather(group, &one, sizeof one, received);
+  for (int i = 0; i < group->ranks && !status && group->rank == 0; i++) {
+    received[i].join.backend = mine->join.backend;
+    received[i].join.algorithm = mine->join.algorithm;
+    received[i].join.isa = mine->join.isa;
+    all[i] = received[i];
+  }
+  adji_group_free(group, received);
+  return status;
+}

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Rows with global ids, from the parts that the joins of this rank found.
+ *
+ * A part's row is in the order of its local ids, or of sums and these; both are the order of global ids. So a row is
+ * one ascending run a part, and is merged from them. Pairs that a join of two sets cannot leave out are left out here:
+ * a point with itself, and (i, j) with j < i where only one of two is wanted.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "mpi/plan.h"
+
+void adji_rows_clear(adj_mpi_plan *plan, adji_rows *rows) {
+  adji_memory *memory = &plan->ctx->memory;
+  adji_free(memory, rows->offsets);
+  adji_free(memory, rows->ids);
+  adji_free(memory, rows->values);
+  *rows = (adji_rows){0};
+}
+
+uint64_t adji_value_size(const adj_mpi_plan *plan) {
+  bool values = adji_needs_sums(plan) || (plan->spec.flags & ADJ_WITH_DISTANCE);
+  return values ? adji_type_size(plan->type) : 0;
+}
+
+static bool is_left_out(const adj_mpi_plan *plan, int64_t query, int64_t id) {
+  if (!plan->self_join) return false;
+  if (plan->spec.flags & ADJ_ONE_WAY) return id <= query;
+  return id == query && !(plan->spec.flags & ADJ_WITH_SELF);
+}
+
+static int64_t id_of(const adji_part *part, uint32_t local) {
+  return part->right ? adji_point_id(part->right, local) : part->first + local;
+}
+
+/* ---- Range joins --------------------------------------------------------------------------------------------------
+ */
+
+/* A value of a row as a key: sums of the type as f64, which is exact. */
+static double key_at(const adj_mpi_plan *plan, const char *values, uint64_t i) {
+  return plan->type == ADJ_F64 ? ((const double *)(const void *)values)[i]
+                               : (double)((const float *)(const void *)values)[i];
+}
+
+typedef struct joining {
+  adj_mpi_plan *plan;
+  const adji_points *queries;
+  adji_part *parts;
+  uint32_t count;
+  adji_rows *out;
+  uint64_t slices;
+} joining;
+
+/* Where a part's rows of queries from `first` on begin. */
+static uint64_t find_row(const adji_part *part, uint64_t first) {
+  if (!part->rows) return first < part->row_count ? first : part->row_count;
+  uint64_t low = 0, high = part->row_count;
+  while (low < high) {
+    uint64_t middle = (low + high) / 2;
+    if (part->rows[middle] < first)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+/* Of each query of a slice, how many entries a part adds. */
+static adj_status measure_slice(void *user, uint64_t slice, uint32_t lane) {
+  (void)lane;
+  const joining *j = user;
+  uint64_t begin, end;
+  adji_slice(j->queries->set->count, j->slices, slice, &begin, &end);
+  for (uint32_t p = 0; p < j->count; p++) {
+    const adji_part *part = &j->parts[p];
+    if (!part->result) continue;
+    const uint64_t *offsets = adj_result_offsets(part->result);
+    const uint32_t *ids = adj_result_ids(part->result);
+    for (uint64_t i = find_row(part, begin); i < part->row_count; i++) {
+      uint64_t row = part->rows ? part->rows[i] : i;
+      if (row >= end) break;
+      uint64_t many = offsets[i + 1] - offsets[i];
+      for (uint64_t e = offsets[i]; e < offsets[i + 1] && !part->whole; e++)
+        many -= is_left_out(j->plan, adji_point_id(j->queries, row), id_of(part, ids[e]));
+      j->out->offsets[row + 1] += many;
+    }
+  }
+  return ADJ_OK;
+}
+
+/* Whether entry a comes before b, by id or by (sum, id). */
+static bool is_before(const adj_mpi_plan *plan, const adji_rows *rows, uint64_t a, uint64_t b) {
+  if (plan->spec.order == ADJ_ORDER_DISTANCE) {
+    double x = key_at(plan, rows->values, a), y = key_at(plan, rows->values, b);
+    if (x != y) return x < y;
+  }
+  return rows->ids[a] < rows->ids[b];
+}
+
+/* Entries from `middle` on, which ascend, go to their places among those before: few rows have two runs, and one of
+ * them is short. */
+static void merge_runs(const adj_mpi_plan *plan, adji_rows *rows, uint64_t first, uint64_t middle, uint64_t end) {
+  uint64_t size = adji_value_size(plan);
+  if (middle == first || middle == end || is_before(plan, rows, middle - 1, middle)) return;
+  for (uint64_t i = middle; i < end; i++) {
+    uint64_t low = first, high = i;
+    while (low < high) {
+      uint64_t at = (low + high) / 2;
+      if (is_before(plan, rows, at, i))
+        low = at + 1;
+      else
+        high = at;
+    }
+    int64_t id = rows->ids[i];
+    char value[8] = {0};
+    memmove(rows->ids + low + 1, rows->ids + low, (i - low) * sizeof id);
+    rows->ids[low] = id;
+    if (size) {
+      memcpy(value, rows->values + i * size, size);
+      memmove(rows->values + (low + 1) * size, rows->values + low * size, (i - low) * size);
+      memcpy(rows->values + low * size, value, size);
+    }
+    first = low + 1;
+  }
+}
+
+/* Adds a part's row to the entries of a query that are there, and returns their new end. */
+static uint64_t add_row(const joining *j, const adji_part *part, uint64_t i, uint64_t row, uint64_t at) {
+  const uint64_t *offsets = adj_result_offsets(part->result);
+  const uint32_t *ids = adj_result_ids(part->result);
+  const char *values = adj_result_distances(part->result);
+  uint64_t size = adji_value_size(j->plan);
+  int64_t query = adji_point_id(j->queries, row);
+  for (uint64_t e = offsets[i]; e < offsets[i + 1]; e++) {
+    int64_t id = id_of(part, ids[e]);
+    if (!part->whole && is_left_out(j->plan, query, id)) continue;
+    j->out->ids[at] = id;
+    if (size) memcpy(j->out->values + at * size, values + e * size, size);
+    at++;
+  }
+  return at;
+}
+
+static adj_status fill_slice(void *user, uint64_t slice, uint32_t lane) {
+  (void)lane;
+  const joining *j = user;
+  adji_rows *out = j->out;
+  uint64_t begin, end, *next = adji_alloc(&j->plan->ctx->memory, j->count, sizeof *next, "parts of rows");
+  if (!next) return ADJ_E_MEMORY;
+  adji_slice(j->queries->set->count, j->slices, slice, &begin, &end);
+  for (uint32_t p = 0; p < j->count; p++)
+    next[p] = find_row(&j->parts[p], begin);
+  for (uint64_t row = begin; row < end; row++) {
+    uint64_t at = out->offsets[row];
+    for (uint32_t p = 0; p < j->count; p++) {
+      const adji_part *part = &j->parts[p];
+      if (!part->result || next[p] >= part->row_count) continue;
+      if ((part->rows ? part->rows[next[p]] : next[p]) != row) continue;
+      uint64_t middle = at;
+      at = add_row(j, part, next[p]++, row, at);
+      merge_runs(j->plan, out, out->offsets[row], middle, at);
+    }
+  }
+  adji_free(&j->plan->ctx->memory, next);
+  return ADJ_OK;
+}
+
+adj_status adji_rows_join(adj_mpi_plan *plan, const adji_points *queries, adji_part *parts, uint32_t count,
+                          adji_rows *out) {
+  adji_memory *memory = &plan->ctx->memory;
+  uint64_t rows = queries->set->count, size = adji_value_size(plan);
+  *out = (adji_rows){.count = rows};
+  out->offsets = adji_alloc_zero(memory, rows + 1, sizeof *out->offsets, "offsets of rows");
+  joining j = {plan, queries, parts, count, out, rows / 4096 + 1};
+  adj_status status = out->offsets ? adji_loop(plan->ctx, j.slices, measure_slice, &j) : ADJ_E_MEMORY;
+  for (uint64_t i = 0; i < rows && !status; i++)
+    out->offsets[i + 1] += out->offsets[i];
+  if (!status) {
+    out->ids = adji_alloc(memory, out->offsets[rows] + 1, sizeof *out->ids, "ids of the result");
+    if (size) out->values = adji_alloc(memory, out->offsets[rows] + 1, size, "distances of the result");
+    status = out->ids && (!size || out->values) ? adji_loop(plan->ctx, j.slices, fill_slice, &j) : ADJ_E_MEMORY;
+  }
+  for (uint32_t p = 0; p < count; p++)
+    adji_part_clear(plan, &parts[p]);
+  if (status) adji_rows_clear(plan, out);
+  return status;
+}
+
+/* ---- kNN joins
+ * ------------------------------------------------------------------------------------------------------- */
+
+adj_status adji_rows_open_lists(adj_mpi_plan *plan, uint64_t count, adji_rows *out) {
+  adji_memory *memory = &plan->ctx->memory;
+  uint64_t entries = adji_mul(count, plan->spec.k);
+  *out = (adji_rows){.count = count};
+  out->offsets = adji_alloc(memory, count + 1, sizeof *out->offsets, "offsets of rows");
+  out->ids = adji_alloc(memory, entries + !entries, sizeof *out->ids, "ids of the result");
+  out->values = adji_alloc(memory, entries + !entries, adji_type_size(plan->type), "distances of the result");
+  if (!out->offsets || !out->ids || !out->values) {
+    adji_rows_clear(plan, out);
+    return ADJ_E_MEMORY;
+  }
+  for (uint64_t i = 0; i <= count; i++)
+    out->offsets[i] = i * plan->spec.k;
+  for (uint64_t i = 0; i < entries; i++) {
+    out->ids[i] = -1;
+    if (plan->type == ADJ_F64)
+      ((double *)(void *)out->values)[i] = INFINITY;
+    else
+      ((float *)(void *)out->values)[i] = INFINITY;
+  }
+  return ADJ_OK;
+}
+
+/* A part's list with global ids, without the query itself. */
+static void take_list(const adj_mpi_plan *plan, const adji_part *part, uint64_t i, int64_t query, adj_lists *to) {
+  uint64_t size = adji_type_size(plan->type), first = adj_result_offsets(part->result)[i];
+  uint64_t many = adj_result_offsets(part->result)[i + 1] - first;
+  const uint32_t *ids = adj_result_ids(part->result) + first;
+  const char *sums = (const char *)adj_result_distances(part->result) + first * size;
+  to->k = 0;
+  for (uint64_t e = 0; e < many && ids[e] != ADJ_NO_ID; e++) {
+    int64_t id = id_of(part, ids[e]);
+    if (!part->whole && is_left_out(plan, query, id)) continue;
+    to->ids[to->k] = id;
+    memcpy((char *)to->sums + to->k * size, sums + e * size, size);
+    to->k++;
+  }
+}
+
+adj_status adji_rows_merge(adj_mpi_plan *plan, const adji_points *queries, const adji_part *part, adji_rows *to) {
+  adji_memory *memory = &plan->ctx->memory;
+  if (!part->result || !part->row_count) return ADJ_OK;
+  uint64_t size = adji_type_size(plan->type), k = plan->spec.k, asked = adj_result_offsets(part->result)[1];
+  adj_lists list, all;
+  adj_lists_init(&list, sizeof list);
+  list.type = plan->type;
+  list.rows = 1;
+  list.ids = adji_alloc(memory, asked + 1, sizeof *list.ids, "a list");
+  list.sums = adji_alloc(memory, asked + 1, size, "a list");
+  adj_status status = list.ids && list.sums ? ADJ_OK : ADJ_E_MEMORY;
+  all = list;
+  all.k = (uint32_t)k;
+  for (uint64_t i = 0; i < part->row_count && !status; i++) {
+    uint64_t row = part->rows ? part->rows[i] : i;
+    take_list(plan, part, i, adji_point_id(queries, row), &list);
+    all.ids = to->ids + row * k;
+    all.sums = to->values + row * k * size;
+    if (list.k) status = adj_lists_merge(&all, &list, NULL);
+  }
+  adji_free(memory, list.ids);
+  adji_free(memory, list.sums);
+  return status;
+}
+
+/* Padding has no distance: it is as far as can be. */
+static void pad_values(const adj_mpi_plan *plan, adji_rows *rows) {
+  float far = plan->spec.metric == ADJ_DOT ? -INFINITY : INFINITY;
+  for (uint64_t i = 0; i < rows->offsets[rows->count]; i++)
+    if (rows->ids[i] < 0) {
+      if (plan->type == ADJ_F64)
+        ((double *)(void *)rows->values)[i] = (double)far;
+      else
+        ((float *)(void *)rows->values)[i] = far;
+    }
+}
+
+adj_status adji_rows_report(adj_mpi_plan *plan, adji_rows *rows) {
+  if (!adji_needs_sums(plan) || !rows->values || (plan->spec.flags & ADJ_WITH_SUM)) return ADJ_OK;
+  if (!(plan->spec.flags & ADJ_WITH_DISTANCE)) {
+    adji_free(&plan->ctx->memory, rows->values);
+    rows->values = NULL;
+    return ADJ_OK;
+  }
+  uint64_t entries = rows->offsets[rows->count];
+  adj_status status = adj_sums_report(&plan->spec, plan->type, entries, rows->values, rows->values);
+  if (!status) pad_values(plan, rows);
+  return status;
+}

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The steps of a run, for every distribution: see plan.h.
+ */
+#include "mpi/run.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- Points ---------------------------------------------------------------------------------------------------------
+ */
+
+adj_status adji_run_place(adj_mpi_plan *plan) {
+  if (plan->distribution == ADJ_MPI_HALO) return adji_halo_place(plan);
+  if (plan->placed) return ADJ_OK;
+  double begin = adji_seconds();
+  adj_status status = ADJ_OK;
+  plan->queries = (adji_points){.set = plan->left, .first = (int64_t)plan->left_starts[plan->group.rank]};
+  if (plan->radii) {
+    plan->queries.radii = adji_alloc(&plan->ctx->memory, plan->left->count + 1, sizeof(double), "radii");
+    if (plan->queries.radii) memcpy(plan->queries.radii, plan->radii, plan->left->count * sizeof(double));
+    status = plan->queries.radii ? ADJ_OK : ADJ_E_MEMORY;
+  }
+  status = adji_agree(&plan->group, status);
+  if (!status && plan->distribution == ADJ_MPI_REPLICATED) status = adji_ring_replicate(plan);
+  if (status) adji_halo_forget(plan);
+  plan->placed = !status;
+  plan->stats.exchange_s += adji_seconds() - begin;
+  return status;
+}
+
+/* The queries of a round: all of them, or those in the window of their owner. */
+static adj_status pick_queries(adj_mpi_plan *plan, adji_round round, adji_points *some, const adji_points **out) {
+  const adji_points *all = &plan->queries;
+  *out = all;
+  if (round.of == 1) return ADJ_OK;
+  uint64_t count = all->set->count, found = 0, begin = 0, end = 0;
+  uint32_t *rows = adji_alloc(&plan->ctx->memory, count + 1, sizeof *rows, "queries of a round");
+  if (!rows) return ADJ_E_MEMORY;
+  int owner = -1;
+  for (uint64_t i = 0; i < count; i++) {
+    uint64_t id = (uint64_t)adji_point_id(all, i);
+    while (owner < 0 || id >= plan->left_starts[owner + 1])
+      adji_round_rows(plan, ++owner, round, &begin, &end);
+    uint64_t row = id - plan->left_starts[owner];
+    if (row >= begin && row < end) rows[found++] = (uint32_t)i;
+  }
+  adj_status status = adji_points_pick(plan, all, rows, 0, found, some);
+  adji_free(&plan->ctx->memory, rows);
+  *out = some;
+  return status;
+}
+
+/* ---- Parts of a range join
+ * ------------------------------------------------------------------------------------------- */
+
+/* The parts of a round: of the points that are here, and of others. */
+typedef struct parts {
+  adj_mpi_plan *plan;
+  const adji_points *queries;
+  adji_mode mode;
+  adji_part *items; /* by the rank that the right points are from; halo: two */
+  uint32_t count;
+  adji_points border; /* queries of a part that has not all of them */
+  uint32_t *border_rows;
+  adji_rows *lists; /* kNN: parts are merged at once */
+} parts;
+
+static adj_status ask_part(parts *p, const adji_points *left, const adji_points *right, adji_part *part,
+                           adji_requests *requests, double share) {
+  adj_mpi_plan *plan = p->plan;
+  adji_ask ask = {.plan = plan, .mode = p->mode, .left = left, .right = right, .requests = requests, .share = share};
+  ask.k = plan->spec.k;
+  ask.out = part;
+  bool window = plan->self_join && left != right && right == &plan->queries;
+  if (window && plan->spec.kind == ADJ_KNN && !(plan->spec.flags & ADJ_WITH_SELF)) ask.k++; /* the query itself */
+  if (right == (plan->self_join ? &plan->queries : &plan->region)) ask.index = plan->index;
+  return adji_part_join(&ask);
+}
+
+/* Queries of the round that are at the border of the region, and their places in the round. */
+static adj_status pick_border(parts *p) {
+  adj_mpi_plan *plan = p->plan;
+  uint64_t found = 0, at = 0;
+  p->border_rows =
+      adji_alloc(&plan->ctx->memory, plan->border_count + 1, sizeof *p->border_rows, "border of the region");
+  if (!p->border_rows) return ADJ_E_MEMORY;
+  for (uint64_t i = 0; i < plan->border_count; i++) {
+    int64_t id = adji_point_id(&plan->queries, plan->border[i]);
+    while (at < p->queries->set->count && adji_point_id(p->queries, at) < id)
+      at++;
+    if (at < p->queries->set->count && adji_point_id(p->queries, at) == id) p->border_rows[found++] = (uint32_t)at;
+  }
+  return adji_points_pick(plan, p->queries, p->border_rows, 0, found, &p->border);
+}
+
+/* Of points that are here: the region or the own ones, then the others. */
+static adj_status join_here(parts *p) {
+  adj_mpi_plan *plan = p->plan;
+  adj_status status = ADJ_OK;
+  p->count = 2;
+  if (plan->self_join) status = ask_part(p, p->queries, &plan->queries, &p->items[0], NULL, 0.8);
+  if (status || plan->group.stopped) return status;
+  const adji_points *left = p->queries;
+  if (plan->border) {
+    status = pick_border(p);
+    left = &p->border;
+    p->items[1].rows = p->border_rows;
+  }
+  bool one_way = plan->spec.flags & ADJ_ONE_WAY;
+  p->items[1].whole = !one_way || plan->distribution == ADJ_MPI_REPLICATED; /* others are never the query itself */
+  const uint32_t *rows = p->items[1].rows;
+  if (!status) status = ask_part(p, left, &plan->others, &p->items[1], NULL, 0.2);
+  p->items[1].rows = rows;
+  return status;
+}
+
+static adj_status join_block(void *user, const adji_points *block, int rank, adji_requests *requests) {
+  parts *p = user;
+  adj_mpi_plan *plan = p->plan;
+  bool own = plan->self_join && rank == plan->group.rank;
+  adji_part *part = &p->items[rank];
+  if (plan->self_join && (plan->spec.flags & ADJ_ONE_WAY) && rank < plan->group.rank) return ADJ_OK;
+  part->whole = !own;
+  adj_status status = ask_part(p, p->queries, own ? &plan->queries : block, part, requests, 1.0 / plan->group.ranks);
+  if (!status && p->lists) status = adji_rows_merge(plan, p->queries, part, p->lists);
+  if (p->lists) adji_part_clear(plan, part);
+  part->right = NULL;
+  part->first = block->first;
+  return status;
+}
+
+static adj_status open_parts(parts *p, adj_mpi_plan *plan, const adji_points *queries, adji_mode mode) {
+  *p = (parts){.plan = plan, .queries = queries, .mode = mode, .count = (uint32_t)plan->group.ranks};
+  p->items = adji_alloc_zero(&plan->ctx->memory, (uint64_t)plan->group.ranks + 1, sizeof *p->items, "parts of a join");
+  return p->items ? ADJ_OK : ADJ_E_MEMORY;
+}
+
+static void clear_parts(parts *p) {
+  for (int i = 0; p->items && i <= p->plan->group.ranks; i++)
+    adji_part_clear(p->plan, &p->items[i]);
+  adji_points_clear(p->plan, &p->border);
+  adji_free(&p->plan->ctx->memory, p->border_rows);
+  adji_free(&p->plan->ctx->memory, p->items);
+}
+
+/* All parts of a range join. Agreed on. */
+static adj_status find_parts(parts *p, adj_status status) {
+  status = adji_agree(&p->plan->group, status);
+  if (status) return status;
+  if (p->plan->distribution == ADJ_MPI_RING) return adji_ring_pass(p->plan, join_block, p);
+  return adji_agree(&p->plan->group, join_here(p));
+}
+
+/* ---- kNN ----------------------------------------------------------------------------------------------------------
+ */
+
+static adj_status make_index(void *user, adji_work *work) {
+  (void)work;
+  adj_mpi_plan *plan = user;
+  adj_index_options options;
+  adj_index_options_init(&options, sizeof options);
+  options.metric = plan->spec.metric;
+  options.backend = plan->spec.backend;
+  options.angle = plan->spec.angle;
+  options.unit = plan->spec.unit;
+  options.box_count = plan->spec.box_count;
+  options.p = plan->spec.p;
+  options.sphere_radius = plan->spec.sphere_radius;
+  options.box = plan->spec.box;
+  return adj_index_create(plan->ctx, &options, plan->self_join ? plan->queries.set : plan->region.set, &plan->index);
+}
+
+/* Regions are searched twice, for their own queries and for guests: with one index, if no setting asks for another way.
+ */
+static adj_status index_region(adj_mpi_plan *plan) {
+  const adj_join_spec *spec = &plan->spec;
+  const adji_points *region = plan->self_join ? &plan->queries : &plan->region;
+  if (plan->index || spec->algorithm || spec->tuning || spec->system || spec->backend == ADJ_BACKEND_REFERENCE)
+    return ADJ_OK;
+  if (!region->set->count) return ADJ_OK;
+  double begin = adji_seconds();
+  adj_status status = adji_do_work(&plan->group, make_index, plan, NULL);
+  plan->stats.join_s += adji_seconds() - begin;
+  return status;
+}
+
+/* The nearest among the points that are here: lists of the queries. */
+static adj_status search_here(parts *p) {
+  adj_mpi_plan *plan = p->plan;
+  bool halo = plan->distribution == ADJ_MPI_HALO;
+  adj_status status = halo ? index_region(plan) : ADJ_OK;
+  const adji_points *first = plan->self_join ? &plan->queries : halo ? &plan->region : NULL;
+  if (!status && !plan->group.stopped && first) {
+    status = ask_part(p, p->queries, first, &p->items[0], NULL, 0.8);
+    if (!status) status = adji_rows_merge(plan, p->queries, &p->items[0], p->lists);
+    adji_part_clear(plan, &p->items[0]);
+  }
+  if (status || halo || plan->group.stopped) return status;
+  p->items[1].whole = true;
+  status = ask_part(p, p->queries, &plan->others, &p->items[1], NULL, 0.2);
+  return status ? status : adji_rows_merge(plan, p->queries, &p->items[1], p->lists);
+}
+
+static adj_status find_lists(parts *p, adj_status status, adji_rows *out) {
+  adj_mpi_plan *plan = p->plan;
+  if (!status) status = adji_rows_open_lists(plan, p->queries->set->count, out);
+  p->lists = out;
+  status = adji_agree(&plan->group, status);
+  if (status) return status;
+  if (plan->distribution == ADJ_MPI_RING) return adji_ring_pass(plan, join_block, p);
+  status = adji_agree(&plan->group, search_here(p));
+  if (!status && plan->distribution == ADJ_MPI_HALO) status = adji_halo_visit(plan, status, p->queries, out);
+  return status;
+}
+
+/* ---- Rows
+ * ------------------------------------------------------------------------------------------------------------ */
+
+/* With sums, if these are needed. Agreed on. */
+static adj_status find_rows(adj_mpi_plan *plan, const adji_points *queries, adj_status status, adji_rows *out) {
+  parts p = {.plan = plan};
+  if (!status) status = open_parts(&p, plan, queries, ADJI_ROWS);
+  if (plan->spec.kind == ADJ_KNN) {
+    status = find_lists(&p, status, out);
+  } else {
+    status = find_parts(&p, status);
+    if (!status) status = adji_rows_join(plan, queries, p.items, p.count, out);
+    status = adji_agree(&plan->group, status);
+  }
+  clear_parts(&p);
+  return status;
+}
+
+adj_status adji_run_rows(adj_mpi_plan *plan, adji_round round, adji_rows *out) {
+  adji_points some = {0};
+  const adji_points *queries = NULL;
+  adji_rows found = {0};
+  *out = (adji_rows){0};
+  adj_status status = pick_queries(plan, round, &some, &queries);
+  status = find_rows(plan, queries, status, &found);
+  if (!status && plan->distribution == ADJ_MPI_HALO) {
+    status = adji_owners_send(plan, status, queries, &found, round, out);
+  } else if (!status) {
+    *out = found;
+    found = (adji_rows){0};
+  }
+  if (!status) status = adji_agree(&plan->group, adji_rows_report(plan, out));
+  adji_points_clear(plan, &some);
+  adji_rows_clear(plan, &found);
+  if (status) adji_rows_clear(plan, out);
+  return status;
+}
+
+/* ---- Lengths
+ * ---------------------------------------------------------------------------------------------------------- */
+
+static adj_status new_lengths(adj_mpi_plan *plan, uint64_t count, adji_rows *out) {
+  *out = (adji_rows){.count = count};
+  out->offsets = adji_alloc_zero(&plan->ctx->memory, count + 1, sizeof *out->offsets, "counts of rows");
+  return out->offsets ? ADJ_OK : ADJ_E_MEMORY;
+}
+
+static void add_up(adji_rows *rows) {
+  for (uint64_t i = 0; i < rows->count; i++)
+    rows->offsets[i + 1] += rows->offsets[i];
+}
+
+/* Of the queries here, range joins: counts of all parts. */
+static adj_status count_parts(adj_mpi_plan *plan, adji_rows *out) {
+  parts p = {.plan = plan};
+  adj_status status = open_parts(&p, plan, &plan->queries, ADJI_COUNT);
+  status = find_parts(&p, status);
+  if (!status) status = new_lengths(plan, plan->queries.set->count, out);
+  for (uint32_t i = 0; i < p.count && !status; i++)
+    for (uint64_t row = 0; p.items[i].degrees && row < p.items[i].row_count; row++)
+      out->offsets[(p.items[i].rows ? p.items[i].rows[row] : row) + 1] += p.items[i].degrees[row];
+  if (!status) add_up(out);
+  clear_parts(&p);
+  return status;
+}
+
+/* kNN without a radius: as many as there are points. */
+static adj_status count_lists(adj_mpi_plan *plan, adji_rows *out) {
+  uint64_t others = plan->right_starts[plan->group.ranks];
+  bool without = plan->self_join && !(plan->spec.flags & ADJ_WITH_SELF);
+  if (others) others -= without;
+  adj_status status = new_lengths(plan, plan->left->count, out);
+  for (uint64_t i = 0; i < plan->left->count && !status; i++)
+    out->offsets[i + 1] = others < plan->spec.k ? others : plan->spec.k;
+  if (!status) add_up(out);
+  return adji_agree(&plan->group, status);
+}
+
+/* From finished rows: entries that are no padding. */
+static adj_status measure_rows(adj_mpi_plan *plan, adji_rows *out) {
+  adji_rows rows = {0};
+  adj_status status = adji_run_rows(plan, (adji_round){0, 1}, &rows);
+  if (!status) status = new_lengths(plan, rows.count, out);
+  for (uint64_t i = 0; i < rows.count && !status; i++)
+    for (uint64_t e = rows.offsets[i]; e < rows.offsets[i + 1]; e++)
+      out->offsets[i + 1] += rows.ids[e] >= 0;
+  if (!status) add_up(out);
+  adji_rows_clear(plan, &rows);
+  return adji_agree(&plan->group, status);
+}
+
+adj_status adji_run_lengths(adj_mpi_plan *plan, adji_rows *out) {
+  bool halo = plan->distribution == ADJ_MPI_HALO;
+  if (plan->spec.kind == ADJ_KNN && isinf(plan->spec.radius) && !plan->radii) return count_lists(plan, out);
+  if (plan->spec.kind == ADJ_KNN || (halo && (plan->spec.flags & ADJ_ONE_WAY))) return measure_rows(plan, out);
+  adji_rows here = {0};
+  adj_status status = count_parts(plan, &here);
+  if (halo) return adji_owners_send(plan, status, &plan->queries, &here, (adji_round){0, 1}, out);
+  *out = here;
+  return adji_agree(&plan->group, status);
+}
