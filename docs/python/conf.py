@@ -37,7 +37,7 @@ nb_merge_streams = True
 
 # Names in docstrings stand between single backquotes.
 default_role = "py:obj"
-autodoc_mock_imports = ["torch", "dask"]
+autodoc_mock_imports = ["torch"]
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 napoleon_numpy_docstring = True

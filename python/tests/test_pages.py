@@ -25,19 +25,18 @@ def with_cells() -> list[Path]:
 @pytest.mark.parametrize("page", with_cells(), ids=lambda page: page.stem)
 @pytest.mark.filterwarnings("default")  # those of other packages
 def test_page(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    matplotlib = pytest.importorskip("matplotlib")
+    plt = pytest.importorskip("matplotlib.pyplot")
+    plt.switch_backend("agg")
     monkeypatch.chdir(page.parent)
     module = types.ModuleType("__main__")
-    with matplotlib.rc_context(fname=PAGES / "matplotlibrc"):
-        matplotlib.use("agg")
-        for cell in cells(page.read_text()):
-            try:
-                exec(compile(cell, page, "exec"), module.__dict__)
-            except ModuleNotFoundError as missing:
-                if str(missing.name).startswith("adjoin"):
-                    raise
-                pytest.skip(f"{missing.name} is not installed")
-        matplotlib.pyplot.close("all")
+    for cell in cells(page.read_text()):
+        try:
+            exec(compile(cell, page, "exec"), module.__dict__)
+        except ModuleNotFoundError as missing:
+            if str(missing.name).startswith("adjoin"):
+                raise
+            pytest.skip(f"{missing.name} is not installed")
+    plt.close("all")
 
 
 def test_there_are_pages() -> None:
