@@ -29,7 +29,7 @@ ctest = cd build/$(1) && $(3) ctest -j $(JOBS) --output-on-failure --no-tests=er
 # The thread sanitizer of older compilers cannot cope with widely randomised addresses.
 fixed_addresses = $$(setarch -R true 2>/dev/null && echo setarch -R)
 
-.PHONY: all build everything setup run test test-gpu wheel install lint clang asan tsan coverage fuzz attack soak bench clean help
+.PHONY: all build everything setup run test test-gpu wheel docs install lint clang asan tsan coverage fuzz attack soak bench clean help
 
 all: build
 
@@ -56,6 +56,9 @@ test: ## build and run all tests (LABEL=fast for the quick ones)
 wheel: ## build the Python wheel, check it, test it in a clean environment (build/wheelhouse)
 	@scripts/setup.sh build
 	@scripts/python.sh wheel
+
+docs: setup build ## build the site of the Python package, every page executed (build/docs/index.html)
+	@scripts/python.sh docs build/release/src/libadjoin.so
 
 test-gpu: ## build for the GPU in this machine and run all that needs one
 	@scripts/test_gpu.sh build/gpu $(JOBS)

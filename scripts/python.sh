@@ -3,16 +3,18 @@
 # The Python package, in virtual environments of its own below build/.
 #   python.sh test LIBRARY   tests of python/ on a libadjoin.so of this build, and mypy
 #   python.sh wheel          builds the wheel, checks it, and tests it where nothing else of this tree is installed
-# Where there is no Python 3.10, no venv or no way to install packages, one line says so.
+#   python.sh docs LIBRARY   the site of docs/python in build/docs: every page is run, warnings are errors
+# Where there is no Python 3.10, no venv or no way to install packages, one line says so; docs then fails.
 set -eu
 cd "$(dirname "$0")/.."
 root=$PWD
 needs=python/tests/requirements.txt
+part=tests status=0
 adapted=python/tests/requirements-adapters.txt
 
 skip() {
-  echo "python: tests left out, $1"
-  exit 0
+  echo "python: $part left out, $1"
+  exit $status
 }
 
 # environment FOLDER PACKAGE...: a virtual environment with these packages, kept as long as the list is the same.
@@ -72,5 +74,15 @@ case ${1:-} in
     run_tests build/wheel-venv
     ls build/wheelhouse/*.whl
     ;;
-  *) echo "python.sh: neither test nor wheel" >&2; exit 2 ;;
+  docs)
+    needs=docs/python/requirements.txt part=docs status=1
+    environment build/docs-venv -r $needs
+    ADJOIN_LIBRARY=$(realpath "$2") PYTHONPATH=$root/python PYTHONDONTWRITEBYTECODE=1
+    export ADJOIN_LIBRARY PYTHONPATH PYTHONDONTWRITEBYTECODE
+    # Kernels write to the log, too; it matters only when something is wrong.
+    PATH=$root/build/docs-venv/bin:$PATH sphinx-build -q -E -W --keep-going -j 2 docs/python build/docs \
+      >build/docs.log 2>&1 || { cat build/docs.log; exit 1; }
+    echo "docs: build/docs/index.html"
+    ;;
+  *) echo "python.sh: \"${1:-}\" is none of test, wheel, docs" >&2; exit 2 ;;
 esac

@@ -126,6 +126,13 @@ _TEXT = """metric : str, default "euclidean"
     algorithm, tuning, system : str, optional
         How to join, for experiments. Never change the result."""
 
+JoinOptions.__doc__ = f"""Options of every join, as keywords. All have defaults.
+
+    Parameters
+    ----------
+    {_TEXT}
+    """
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 

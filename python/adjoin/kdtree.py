@@ -190,7 +190,7 @@ class cKDTree:  # noqa: N801 - SciPy's name
 
     @property
     def tree(self) -> Any:
-        """The root node: SciPy's."""
+        """The root node, one of SciPy's."""
         return self._original().tree
 
     @property

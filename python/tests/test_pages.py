@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: MIT
+"""The code of the pages of docs/python, run cell by cell. `make docs` runs it too, and shows what it prints."""
+
+from __future__ import annotations
+
+import re
+import types
+from pathlib import Path
+
+import pytest
+
+PAGES = Path(__file__).resolve().parents[2] / "docs" / "python"
+CELL = re.compile(r"^```\{code-cell\}[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def cells(text: str) -> list[str]:
+    """The cells of a page, each below as many empty lines as the page has above it, so that line numbers agree."""
+    return ["\n" * text.count("\n", 0, found.start(1)) + found[1] for found in CELL.finditer(text)]
+
+
+def with_cells() -> list[Path]:
+    return [page for page in sorted(PAGES.rglob("*.md")) if cells(page.read_text())]
+
+
+@pytest.mark.parametrize("page", with_cells(), ids=lambda page: page.stem)
+@pytest.mark.filterwarnings("default")  # those of other packages
+def test_page(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plt = pytest.importorskip("matplotlib.pyplot")
+    plt.switch_backend("agg")
+    monkeypatch.chdir(page.parent)
+    module = types.ModuleType("__main__")
+    for cell in cells(page.read_text()):
+        try:
+            exec(compile(cell, page, "exec"), module.__dict__)
+        except ModuleNotFoundError as missing:
+            if str(missing.name).startswith("adjoin"):
+                raise
+            pytest.skip(f"{missing.name} is not installed")
+    plt.close("all")
+
+
+def test_there_are_pages() -> None:
+    assert {"quickstart", "clusters", "truth", "from-scipy"} <= {page.stem for page in with_cells()}
