@@ -20,10 +20,12 @@ static bool has_room(const adji_join *join, const adji_tree *left, const adji_tr
 
 /* Whether the search pays. For k = 1 it does in many dimensions, since there are kernels for one neighbour, not for
  * two. Lists of one more than ADJI_KNN_MOST_K are not kept in order any more, which takes longer: 200,000 points in
- * three dimensions, k = 64, 0.54 s instead of 0.42. */
+ * three dimensions, k = 64, 0.54 s instead of 0.42. Long rows would take long to sort if they came in no order. */
 static bool pays(const adji_join *join, const adji_tree *right) {
-  enum { FEW_DIM = 4 };
-  return join->k > 1 ? join->k != ADJI_KNN_MOST_K : join->k && right->dim > FEW_DIM;
+  enum { FEW_DIM = 4, MOST_K = 512 };
+  uint32_t k = adji_join_reach(join);
+  if (k < join->k || k > MOST_K) return false;
+  return k > 1 ? k != ADJI_KNN_MOST_K : k && right->dim > FEW_DIM;
 }
 
 static bool suits(const adji_join *join, const adji_tree *left, const adji_tree *right) {
