@@ -51,7 +51,8 @@ adj_status adji_pending_add(adji_pending_devices *all, adji_engine *engine, uint
   for (uint32_t i = 0; i < all->count; i++) {
     adji_pending_device *d = &all->each[i];
     adj_status opened = adji_pending_wait(d);
-    if (!opened) opened = all->follow(&d->worker, d == all->leader ? NULL : engine->order);
+    bool own = all->by_rows || d == all->leader;
+    if (!opened) opened = all->follow(&d->worker, own ? NULL : engine->order);
     if (!opened) {
       adji_engine_add(engine, &d->worker);
       d->worker = (adji_worker){0};

@@ -26,6 +26,7 @@ typedef struct adji_pending_devices {
   adji_pending_device each[ADJI_MOST_DEVICES];
   uint32_t count;
   const adji_pending_device *leader; /* whose own order the others follow; NULL: they follow that of the cores */
+  bool by_rows;                      /* brute force: all have the order of the rows, and follow none */
 } adji_pending_devices;
 
 /* Begins to open all of them; beside: in threads. */

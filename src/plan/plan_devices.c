@@ -112,7 +112,8 @@ static adj_status make_engine(adj_plan *plan, const adji_several *how, adji_pend
   if (status) return status;
   adji_engine_init(&plan->engine, &plan->join, &host);
   plan->engine.order = adji_partition_order(&host);
-  if (plan->tuning.share != ADJI_SHARE_ENTITIES || how->by_rows) all->leader = leader;
+  all->by_rows = how->by_rows;
+  if (plan->tuning.share != ADJI_SHARE_ENTITIES) all->leader = leader;
   status = adji_pending_add(all, &plan->engine, &added);
   if (!status && !added) status = adji_pending_wait(leader); /* it was noted why */
   if (status) {

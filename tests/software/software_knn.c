@@ -237,6 +237,7 @@ adj_status adji_gpu_knn_follow(adji_gpu_knn *knn, const uint32_t *rows) {
   uint64_t bytes = knn->sets.left.count * 4;
   adji_software_free(knn->gpu, &knn->order);
   if (!rows || !bytes) return ADJ_OK;
+  if (knn->brute) return adji_fail(ADJ_E_INTERNAL, "lists of brute force must be in the order of the rows");
   adj_status status = adji_software_get(knn->gpu, bytes, "queries", &knn->order);
   if (!status) status = adji_upload_bytes(knn->gpu, rows, bytes, knn->order.at, &knn->work);
   if (status) adji_software_free(knn->gpu, &knn->order);
