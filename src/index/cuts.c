@@ -49,6 +49,7 @@ static double value_at(const cutter *c, uint32_t i, uint32_t dim) {
 static double spread_of(const cutter *c, uint32_t first, uint32_t end, uint32_t dim) {
   double some[SPREAD_OF];
   uint32_t count = end - first < SPREAD_OF ? end - first : SPREAD_OF;
+  if (!count) return 0;
   for (uint32_t i = 0; i < count; i++) {
     double x = value_at(c, first + (uint32_t)((uint64_t)i * (end - first) / count), dim);
     uint32_t at = i;

@@ -4,7 +4,7 @@
  */
 #include <stdio.h>
 
-#include "mpi/plan.h"
+#include "mpi/choose.h"
 
 /* Up to so many dimensions a region's surface is small beside what is in it. */
 enum { MOST_HALO_DIM = 6 };

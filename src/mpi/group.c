@@ -181,6 +181,7 @@ static adj_status settle_notes(adji_group *group) {
   return status;
 }
 
+#undef adji_agree
 adj_status adji_agree(adji_group *group, adj_status status) {
   if (group->broken.broken) return tell_broken(group);
   if (status && group->failed) return status;

@@ -102,7 +102,7 @@ static adj_status exchange_bytes(adji_group *group, const adji_mail *out, adji_m
     if (own) memcpy(in->bytes + in->starts[rank], out->bytes + out->starts[rank], own);
     status = adji_wait(group, list.count, list.items);
   }
-  if (!group->broken.broken) adji_requests_clear(&list);
+  adji_requests_clear(&list);
   return status;
 }
 

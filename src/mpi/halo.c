@@ -14,7 +14,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "mpi/plan.h"
+#include "mpi/halo.h"
+#include "mpi/points.h"
 
 /* Sampled points of all ranks: enough for regions that differ by a few per cent. */
 enum { PER_RANK = 8192, LEAST_SAMPLE = 1 << 15, MOST_SAMPLE = 1 << 18 };

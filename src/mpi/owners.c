@@ -7,7 +7,7 @@
  */
 #include <string.h>
 
-#include "mpi/plan.h"
+#include "mpi/owners.h"
 
 void adji_round_rows(const adj_mpi_plan *plan, int rank, adji_round round, uint64_t *begin, uint64_t *end) {
   adji_slice(plan->left_starts[rank + 1] - plan->left_starts[rank], round.of, round.number, begin, end);
@@ -158,7 +158,7 @@ static adj_status send_column(const returning *r, adj_status status, const uint6
     if (!status) status = adji_post_send(group, &list, c->from + first, end - first, to);
     if (!status) status = adji_wait(group, list.count, list.items);
     if (!status) place_entries(r, c, from, buffer);
-    if (!group->broken.broken) adji_requests_clear(&list);
+    adji_requests_clear(&list);
   }
   adji_group_free(group, buffer);
   return status;

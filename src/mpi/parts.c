@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "mpi/plan.h"
+#include "mpi/parts.h"
 
 bool adji_needs_sums(const adj_mpi_plan *plan) {
   return plan->spec.kind == ADJ_KNN || plan->spec.order == ADJ_ORDER_DISTANCE;

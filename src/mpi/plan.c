@@ -2,7 +2,8 @@
  *
  * adj_mpi_plan_create: the request is checked, on every rank and against those of others; and adj_mpi_plan_explain.
  */
-#include "mpi/plan.h"
+#include "mpi/choose.h"
+#include "mpi/halo.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "mpi/plan.h"
+#include "mpi/points.h"
 
 void adji_points_clear(adj_mpi_plan *plan, adji_points *points) {
   adj_dataset_destroy(points->owned);

@@ -8,7 +8,8 @@
  */
 #include <string.h>
 
-#include "mpi/plan.h"
+#include "mpi/points.h"
+#include "mpi/ring.h"
 
 static uint64_t block_count(const adj_mpi_plan *plan, int rank) {
   return plan->right_starts[rank + 1] - plan->right_starts[rank];
@@ -56,7 +57,7 @@ static adj_status receive_all(adj_mpi_plan *plan, const char *own, char *block) 
     if (wanted) plan->stats.bytes_least += block_count(plan, group->rank) * width;
   }
   if (!status) status = adji_wait(group, list.count, list.items);
-  if (!group->broken.broken) adji_requests_clear(&list);
+  adji_requests_clear(&list);
   return status;
 }
 
@@ -124,7 +125,7 @@ static adj_status take_step(ring *r, int step, adji_block_fn *use, void *user) {
     adj_dataset_destroy(block.owned);
   }
   if (!status) status = adji_wait(group, list.count, list.items);
-  if (!group->broken.broken) adji_requests_clear(&list);
+  adji_requests_clear(&list);
   return status ? status : adji_agree(group, used);
 }
 

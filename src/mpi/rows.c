@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "mpi/plan.h"
+#include "mpi/rows.h"
 
 void adji_rows_clear(adj_mpi_plan *plan, adji_rows *rows) {
   adji_memory *memory = &plan->ctx->memory;

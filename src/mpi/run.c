@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * The steps of a run, for every distribution: see plan.h.
+ * The steps of a run, for every distribution: see job.h.
  */
 #include "mpi/run.h"
 
 #include <math.h>
 #include <string.h>
+
+#include "mpi/halo.h"
+#include "mpi/points.h"
+#include "mpi/ring.h"
 
 /* ---- Points ---------------------------------------------------------------------------------------------------------
  */

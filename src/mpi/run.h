@@ -5,7 +5,7 @@
 #ifndef ADJI_MPI_RUN_H
 #define ADJI_MPI_RUN_H
 
-#include "mpi/plan.h"
+#include "mpi/owners.h"
 
 /* Points to where they are joined. Agreed on. */
 adj_status adji_run_place(adj_mpi_plan *plan);

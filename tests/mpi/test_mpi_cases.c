@@ -317,6 +317,10 @@ int main(int argc, char **argv) {
     }
     MPI_Comm_free(&s.comm);
   }
+  if (adj_ctx_memory_used(s.ctx)) {
+    fprintf(stderr, "rank %d: %llu bytes are still in use\n", rank, (unsigned long long)adj_ctx_memory_used(s.ctx));
+    failures++;
+  }
   int sums[2] = {failures, runs};
   MPI_Allreduce(MPI_IN_PLACE, sums, 2, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
   if (!rank) printf("%d joins of a rank, %d differ\n", sums[1], sums[0]);
