@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: MIT
 """adjoin.sklearn beside scikit-learn, on the same points, in turn, with the answers compared before a time is told.
 
-    python3 bench/python_sklearn.py [--clusters N] [--brute N] [--queries N] [--repeat N] [--memory]
+    python3 bench/python_sklearn.py [--clusters N] [--neighbours N] [--brute N] [--queries N] [--repeat N] [--memory]
 
-DBSCAN of N points in 3-D, uniform and in clusters; NearestNeighbors by brute force of N points in 128-D, asked about
-themselves or, with --queries, about so many others, which takes scikit-learn less time and gives the same ratio. Fitting
-is a part of each figure. --memory adds the most memory that a process has during DBSCAN, of both.
+DBSCAN of N points in 3-D, uniform and in clusters; other estimators of N points in 3-D; NearestNeighbors by brute force
+of N points in 128-D, asked about themselves or, with --queries, about so many others, which takes scikit-learn less time
+and gives the same ratio. Fitting is a part of each figure. 0 leaves a part out. --memory adds the most memory that a
+process has during DBSCAN, of both.
 """
 
 from __future__ import annotations
@@ -44,9 +45,10 @@ def best(repeat: int, ours: Callable[[], Any], theirs: Callable[[], Any]) -> tup
     return first, second, answers[0], answers[1]
 
 
-def report(name: str, ours: Times, theirs: Times, bar: float) -> None:
+def report(name: str, ours: Times, theirs: Times, bar: float | None = None) -> None:
     wall = f"{ours[0]:.2f} | {theirs[0]:.2f} | {theirs[0] / ours[0]:.1f}"
-    print(f"| {name} | {wall} | {ours[1]:.2f} | {theirs[1]:.2f} | {theirs[1] / ours[1]:.1f} | {bar:g} |", flush=True)
+    ratio = f"{theirs[1] / ours[1]:.1f} | {'' if bar is None else format(bar, 'g')}"
+    print(f"| {name} | {wall} | {ours[1]:.2f} | {theirs[1]:.2f} | {ratio} |", flush=True)
 
 
 def uniform(count: int) -> tuple[Any, float]:
@@ -75,6 +77,25 @@ def dbscan(count: int, repeat: int) -> None:
         )
         assert np.array_equal(x.labels_, y.labels_) and x.labels_.max() > 0
         report(f"DBSCAN, {count:,} points in 3-D, {name}", a, b, 20)
+
+
+def neighbours(count: int, repeat: int) -> None:
+    points, radius = uniform(count)
+    labels = (points[:, 0] > 0.5).astype(int)
+
+    def graph(m: Any) -> Any:
+        return m.NearestNeighbors(radius=radius).fit(points).radius_neighbors_graph(points, mode="distance")
+
+    jobs: dict[str, Callable[[Any], Any]] = {
+        "NearestNeighbors.kneighbors, k = 8": lambda m: m.NearestNeighbors(n_neighbors=8).fit(points).kneighbors()[0],
+        "NearestNeighbors.radius_neighbors_graph": lambda m: graph(m).sum(axis=1),
+        "LocalOutlierFactor, 20 neighbours": lambda m: m.LocalOutlierFactor().fit(points).negative_outlier_factor_,
+        "KNeighborsClassifier.predict": lambda m: m.KNeighborsClassifier().fit(points, labels).predict(points),
+    }
+    for name, job in jobs.items():
+        a, b, x, y = best(repeat, lambda: job(adjoin.sklearn), lambda: job(sklearn.neighbors))
+        assert np.allclose(x, y, rtol=1e-9)
+        report(f"{name}, {count:,} points in 3-D", a, b)
 
 
 def brute(count: int, queries: int, repeat: int) -> None:
@@ -124,6 +145,7 @@ def memory(count: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--clusters", type=int, default=1_000_000)
+    parser.add_argument("--neighbours", type=int, default=200_000)
     parser.add_argument("--brute", type=int, default=100_000)
     parser.add_argument("--queries", type=int, default=0)
     parser.add_argument("--repeat", type=int, default=1)
@@ -134,6 +156,8 @@ def main() -> None:
     print("| | adjoin, s | scikit-learn, s | ratio | CPU s | scikit-learn's | ratio | bar |\n" + "|---" * 8 + "|")
     if arguments.clusters:
         dbscan(arguments.clusters, arguments.repeat)
+    if arguments.neighbours:
+        neighbours(arguments.neighbours, arguments.repeat)
     if arguments.brute:
         brute(arguments.brute, arguments.queries, arguments.repeat)
     if arguments.memory:

@@ -25,8 +25,8 @@ typedef struct join_job {
   trace_log *trace;
   adj_ctx *ctx;
   adj_dataset *left, *right; /* right NULL: a self-join */
-  adj_join_spec spec;
-  double *box;
+  adj_join_spec spec;        /* of the plan */
+  double *box;               /* of spec     */
   adj_plan *plan;
   clusters clusters;
   char *plan_text; /* --explain: as it was before the run */
@@ -106,36 +106,34 @@ static void set_metric(const join_request *request, adj_join_spec *spec) {
   if (!isnan(request->sphere)) spec->sphere_radius = request->sphere;
 }
 
-static adj_status describe_join(join_job *job) {
-  const join_request *request = job->request;
-  adj_join_spec *spec = &job->spec;
-  adj_join_spec_init(spec, sizeof *spec);
-  spec->kind = request->kind;
-  set_metric(request, spec);
-  if (request->backend) spec->backend = (adj_backend)(request->backend - 1);
-  if (request->order) spec->order = (adj_order)(request->order - 1);
-  if (!isnan(request->radius)) spec->radius = request->radius;
-  spec->k = (uint32_t)request->k;
-  spec->flags = (request->distance ? ADJ_WITH_DISTANCE : 0u) | (request->self ? ADJ_WITH_SELF : 0u) |
-                (request->one_way ? ADJ_ONE_WAY : 0u);
-  spec->algorithm = request->algorithm;
-  spec->tuning = request->tuning;
-  spec->system = request->system;
-  if (!request->box) return ADJ_OK;
-  spec->box_count = join_box_lengths(request->box, NULL);
-  spec->box = job->box = calloc(spec->box_count, sizeof *job->box);
-  job->no_memory = !job->box;
-  if (!job->box) return ADJ_E_MEMORY;
-  join_box_lengths(request->box, job->box);
-  return ADJ_OK;
-}
-
-/* dbscan needs a plan of its own only to explain it. */
 static adj_status create_plan(join_job *job) {
   const join_request *request = job->request;
-  if (request->min_points && !request->explain && !request->dry_run) return ADJ_OK;
+  adj_join_spec spec;
+  adj_join_spec_init(&spec, sizeof spec);
+  spec.kind = request->kind;
+  set_metric(request, &spec);
+  if (request->backend) spec.backend = (adj_backend)(request->backend - 1);
+  if (request->order) spec.order = (adj_order)(request->order - 1);
+  if (!isnan(request->radius)) spec.radius = request->radius;
+  spec.k = (uint32_t)request->k;
+  spec.flags = (request->distance ? ADJ_WITH_DISTANCE : 0u) | (request->self ? ADJ_WITH_SELF : 0u) |
+               (request->one_way ? ADJ_ONE_WAY : 0u);
+  spec.algorithm = request->algorithm;
+  spec.tuning = request->tuning;
+  spec.system = request->system;
+  double *box = NULL;
+  if (request->box) {
+    spec.box_count = join_box_lengths(request->box, NULL);
+    spec.box = box = calloc(spec.box_count, sizeof *box);
+    job->no_memory = !box;
+    if (!box) return ADJ_E_MEMORY;
+    join_box_lengths(request->box, box);
+  }
+  job->spec = spec;
+  job->box = box;
+  if (request->min_points && !request->explain && !request->dry_run) return ADJ_OK; /* dbscan makes its own plan */
   double began = seconds_now();
-  adj_status status = signals_status(adj_plan_create(job->ctx, &job->spec, job->left, job->right, &job->plan));
+  adj_status status = signals_status(adj_plan_create(job->ctx, &spec, job->left, job->right, &job->plan));
   trace_phase(job->trace, "plan and index", began);
   return status;
 }
@@ -353,8 +351,7 @@ static int run_steps(join_job *job, const subcommand *command) {
   if (!request->quiet) points_describe(request, job->left, job->right);
   note_padding(job);
   note_box(request);
-  status = describe_join(job);
-  if (!status) status = create_plan(job);
+  status = create_plan(job);
   if (status) return plan_failed(job, status);
   if (request->explain || request->dry_run) job->plan_text = explain(job, &status);
   if (status) return run_failed(job, status);

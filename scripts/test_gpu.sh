@@ -107,6 +107,14 @@ step "selftest hybrid" "$build/adjoin" selftest --backend hybrid
 for program in $targets; do
   step "$program" "$build/tests/$program"
 done
+# Clusters of every size, and border points between them, with rows in many blocks.
+# shellcheck disable=SC2016 # the inner shell expands these
+step "dbscan, as on cores" sh -euc '
+  "$0" generate unif -n 300k -d 3 -o "$1/points.npy"
+  for backend in cpu gpu hybrid; do
+    "$0" dbscan -r 0.0185 --min-points 8 "$1/points.npy" --backend $backend --tuning buffer=1000000 -o "$1/$backend.npy"
+    cmp "$1/cpu.npy" "$1/$backend.npy"
+  done' "$build/adjoin" "$logs"
 step "gpu_attack, a minute" "$build/tests/gpu_attack" --seconds 60 --need-device
 # shellcheck disable=SC2086
 [ "$targets" != "$programs" ] || skip "no cmocka" $unit_tests

@@ -381,7 +381,7 @@ class DBSCAN(cluster.DBSCAN):
             if sample_weight is not None:
                 sample_weight = _check_sample_weight(sample_weight, points)
             search = self._model().fit(points)._adjoin
-        elif X is not None:
+        else:
             tell(self, reason)
         if search is None:
             super().fit(X, sample_weight=sample_weight)
