@@ -179,6 +179,11 @@ def uninstall() -> None:
     """Undoes `install`: names mean the originals again, also in modules that were imported since.
 
     Objects that were made meanwhile stay what they are.
+
+    Examples
+    --------
+    >>> import adjoin
+    >>> adjoin.uninstall()
     """
     while _installed:
         _, (stand_in, original) = _installed.popitem()

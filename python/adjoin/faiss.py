@@ -110,6 +110,11 @@ def knn_gpu(
     Returns
     -------
     D, I : arrays of float32 and int64, shape (n, k)
+
+    Examples
+    --------
+    >>> from adjoin.faiss import knn_gpu
+    >>> D, I = knn_gpu(None, [[0.0, 0.0]], [[3.0, 4.0], [1.0, 0.0]], 2)  # doctest: +SKIP
     """
     del res, use_cuvs, vectorsMemoryLimit, queriesMemoryLimit
     options: dict[str, Any] = {} if is_on_device(xq) else {"backend": "gpu"}
@@ -286,14 +291,32 @@ class IndexFlat:
 
 
 class IndexFlatL2(IndexFlat):
-    """Vectors that are searched by Euclidean distance: `faiss.IndexFlatL2`."""
+    """Vectors that are searched by Euclidean distance: `faiss.IndexFlatL2`.
+
+    Examples
+    --------
+    >>> from adjoin.faiss import IndexFlatL2
+    >>> index = IndexFlatL2(1)
+    >>> index.add([[1.0], [4.0]])
+    >>> index.search([[2.0]], 1)
+    (array([[1.]], dtype=float32), array([[0]]))
+    """
 
     def __init__(self, d: int) -> None:
         super().__init__(d, METRIC_L2)
 
 
 class IndexFlatIP(IndexFlat):
-    """Vectors that are searched by inner product: `faiss.IndexFlatIP`."""
+    """Vectors that are searched by inner product: `faiss.IndexFlatIP`.
+
+    Examples
+    --------
+    >>> from adjoin.faiss import IndexFlatIP
+    >>> index = IndexFlatIP(1)
+    >>> index.add([[1.0], [4.0]])
+    >>> index.search([[2.0]], 1)
+    (array([[8.]], dtype=float32), array([[1]]))
+    """
 
     def __init__(self, d: int) -> None:
         super().__init__(d, METRIC_INNER_PRODUCT)

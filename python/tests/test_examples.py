@@ -25,3 +25,11 @@ def test_there_are_examples() -> None:
     finder = doctest.DocTestFinder()
     for function in (adjoin.range_join, adjoin.knn_join, adjoin.count, adjoin.pairs, adjoin.select_k, adjoin.Index):
         assert any(test.examples for test in finder.find(function, globs={})), function
+
+
+@pytest.mark.parametrize("name", ["adjoin.astropy", "adjoin.dask", "adjoin.faiss", "adjoin.torch", "adjoin._install"])
+def test_adapters_have_examples(name: str) -> None:
+    module = pytest.importorskip(name, exc_type=ModuleNotFoundError)
+    finder = doctest.DocTestFinder()
+    for function in filter(callable, (getattr(module, each) for each in module.__all__)):
+        assert any(test.examples for test in finder.find(function, globs={})), function

@@ -110,6 +110,21 @@ def test_fallbacks_are_told(caplog: Any) -> None:
         ]
 
 
+def test_astropy_finds_its_trees() -> None:
+    """It keeps trees, and asks whether they are SciPy's."""
+    pytest.importorskip("astropy")
+    from astropy import units as u
+    from astropy.coordinates import SkyCoord, match_coordinates_sky
+
+    catalogue = SkyCoord(POINTS[:, 0] * u.deg, POINTS[:, 1] * u.deg)
+    expected = match_coordinates_sky(catalogue, catalogue, 2)[0]
+    for change in (adjoin.install, adjoin.uninstall):
+        change()
+        assert np.array_equal(match_coordinates_sky(catalogue, catalogue, 2)[0], expected)
+        assert np.array_equal(match_coordinates_sky(catalogue, catalogue, 2, "other")[0], expected)
+        catalogue.cache.pop("other")
+
+
 def test_unknown_packages() -> None:
     with pytest.raises(adjoin.ArgumentError, match="'numpy' is none of 'scipy', 'sklearn'"):
         adjoin.install("numpy")
