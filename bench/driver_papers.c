@@ -5,8 +5,9 @@
  *   data=Expo2D2M count=200000 kind=range mean=100 backend=gpu system=lbjoin tuning=paper.point_threads=1 repeats=3
  *
  * driver_papers.h has all the words. A join goes from points in memory to the whole result in memory: plan, index, join
- * and rows; the median and the smallest of the repeats. `digest` is the same for the same result. A join that is
- * refused, or that takes longer than `limit`, is answered with its status and message.
+ * and rows; the median and the smallest of the repeats. kind=points only makes the points, which are kept. `digest` is
+ * the same for the same result. A join that is refused, or that takes longer than `limit`, is answered with its status
+ * and message.
  */
 #include "driver_papers.h"
 
@@ -14,20 +15,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "driver.h"
 
-enum { LINE = 4096, SETS = 2 };
+enum { LINE = 4096, SETS = 128, MEMORY_PART = 8 };
 
+/* Points are kept for later runs, up to this part of the machine's memory. */
 typedef struct held {
   char key[256];
   adj_dataset *set;
-  double mean, radius; /* the last one looked for */
-  uint64_t used;
+  papers_survey *survey; /* once a mean was asked for */
+  uint64_t used, bytes;
 } held;
 
 typedef struct driver {
-  adj_ctx *ctx;
+  adj_ctx *own; /* of the points, with a thread a core           */
+  adj_ctx *ctx; /* of the request; own unless it says threads    */
   uint32_t threads;
   held sets[SETS];
   uint64_t clock;
@@ -106,40 +110,64 @@ static void note_event(void *user, const adj_trace_event *event) {
   if (at < PAPERS_BATCHES) t->queries[at] = event->items;
 }
 
-static void drop_sets(driver *d) {
-  for (int i = 0; i < SETS; i++) {
-    adj_dataset_destroy(d->sets[i].set);
-    d->sets[i] = (held){0};
-  }
+static void drop_set(held *h) {
+  adj_dataset_destroy(h->set);
+  free(h->survey);
+  *h = (held){0};
 }
 
-/* A context with so many threads; 0: one a core. */
-static adj_status use_threads(driver *d, uint32_t threads) {
-  if (d->ctx && d->threads == threads) return ADJ_OK;
-  drop_sets(d);
-  adj_ctx_destroy(d->ctx);
-  d->ctx = NULL;
+static adj_status open_context(driver *d, uint32_t threads, adj_ctx **out) {
   adj_ctx_options options;
   adj_ctx_options_init(&options, sizeof options);
   options.threads = threads;
   options.trace = note_event;
   options.trace_user = &d->traced;
-  adj_status status = adj_ctx_create(&options, &d->ctx);
-  d->threads = threads;
-  if (!status) d->traced.first_lane = adj_ctx_threads(d->ctx);
+  return adj_ctx_create(&options, out);
+}
+
+/* A context with so many threads; 0: one a core. Points stay: they belong to the first one. */
+static adj_status use_threads(driver *d, uint32_t threads) {
+  adj_status status = d->own ? ADJ_OK : open_context(d, 0, &d->own);
+  if (!status && (!d->ctx || d->threads != threads)) {
+    if (d->ctx != d->own) adj_ctx_destroy(d->ctx);
+    d->ctx = d->own;
+    if (threads) status = open_context(d, threads, &d->ctx);
+    d->threads = threads;
+  }
+  if (status)
+    d->ctx = NULL;
+  else
+    d->traced.first_lane = adj_ctx_threads(d->ctx);
   return status;
 }
 
 static adj_status make_set(driver *d, const papers_request *r, bool left, adj_dataset **out) {
   adj_generate_options options;
-  if (strchr(r->data, '/')) return adj_dataset_open(d->ctx, r->data, NULL, out);
+  if (strchr(r->data, '/')) return adj_dataset_open(d->own, r->data, NULL, out);
   adj_generate_options_init(&options, sizeof options);
   options.name = r->data;
   options.count = left ? r->queries : r->count;
   options.dim = (uint32_t)r->dim;
   options.type = strcmp(r->type, "f64") ? ADJ_F32 : ADJ_F64;
   if (left) options.seed = 2;
-  return adj_dataset_generate(d->ctx, &options, out);
+  return adj_dataset_generate(d->own, &options, out);
+}
+
+/* Makes room for points: the sets that were not used for the longest time go, but not the last one, which this request
+ * may have found. Returns an empty place. */
+static held *make_room(driver *d, uint64_t bytes) {
+  uint64_t most = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / MEMORY_PART;
+  for (;;) {
+    held *oldest = NULL, *empty = NULL;
+    uint64_t total = bytes;
+    for (held *h = d->sets; h < d->sets + SETS; h++) {
+      total += h->bytes;
+      if (!h->set) empty = h;
+      if (h->set && h->used < d->clock && (!oldest || h->used < oldest->used)) oldest = h;
+    }
+    if (empty && (total <= most || !oldest)) return empty;
+    drop_set(oldest);
+  }
 }
 
 /* The points of a request, made or kept from an earlier one. */
@@ -147,22 +175,21 @@ static adj_status find_set(driver *d, const papers_request *r, bool left, held *
   char key[256];
   snprintf(key, sizeof key, "%s %llu %llu %s %d", r->data, (unsigned long long)(left ? r->queries : r->count),
            (unsigned long long)r->dim, r->type, left);
-  held *oldest = d->sets;
-  for (held *h = d->sets; h < d->sets + SETS; h++) {
-    if (h->set && !strcmp(h->key, key)) oldest = h;
-    if (h->set && !strcmp(h->key, key)) break;
-    if (h->used < oldest->used) oldest = h;
+  held *found = NULL;
+  for (held *h = d->sets; h < d->sets + SETS && !found; h++)
+    if (h->set && !strcmp(h->key, key)) found = h;
+  if (!found) {
+    adj_dataset *set;
+    adj_status status = make_set(d, r, left, &set);
+    if (status) return status;
+    uint64_t row = adj_dataset_dim(set) * (adj_dataset_type(set) == ADJ_F64 ? sizeof(double) : sizeof(float));
+    found = make_room(d, adj_dataset_count(set) * row);
+    *found = (held){.set = set, .bytes = adj_dataset_count(set) * row};
+    memcpy(found->key, key, sizeof key);
   }
-  adj_status status = ADJ_OK;
-  if (!oldest->set || strcmp(oldest->key, key) != 0) {
-    adj_dataset_destroy(oldest->set);
-    *oldest = (held){0};
-    status = make_set(d, r, left, &oldest->set);
-    memcpy(oldest->key, key, sizeof key);
-  }
-  oldest->used = ++d->clock;
-  *out = oldest;
-  return status;
+  found->used = ++d->clock;
+  *out = found;
+  return ADJ_OK;
 }
 
 /* Every parts-th point, of a set of one entity partition (GPU-Join 6.2). */
@@ -179,7 +206,7 @@ static adj_status take_part(driver *d, const papers_request *r, const adj_datase
   for (uint64_t i = 0; i < points.count && !status; i++)
     status = adj_dataset_row(from, r->part + i * r->parts, rows + i * row);
   points.data = rows;
-  if (!status) status = adj_dataset_create(d->ctx, &points, out);
+  if (!status) status = adj_dataset_create(d->own, &points, out);
   free(rows);
   return status;
 }
@@ -189,13 +216,14 @@ static adj_status find_sets(driver *d, papers_request *r, papers_sets *out) {
   *out = (papers_sets){0};
   adj_status status = find_set(d, r, false, &points);
   if (!status && r->queries) status = find_set(d, r, true, &queries);
+  if (!status && queries) points->used = d->clock; /* of one age */
+  if (!status && r->mean > 0 && !points->survey) {
+    points->survey = papers_survey_of(points->set, adj_ctx_threads(d->own));
+    if (!points->survey) status = ADJ_E_MEMORY;
+  }
   if (!status && r->parts) status = take_part(d, r, points->set, &out->part);
   if (status) return status;
-  if (r->mean > 0 && points->mean != r->mean) {
-    points->radius = papers_radius_of(points->set, r->mean, adj_ctx_threads(d->ctx));
-    points->mean = r->mean;
-  }
-  if (r->mean > 0) r->radius = points->radius;
+  if (r->mean > 0) r->radius = papers_radius_of(points->survey, r->mean);
   adj_dataset *left = out->part ? out->part : queries ? queries->set : NULL;
   out->left = left ? left : points->set;
   out->right = left ? points->set : NULL;
@@ -213,8 +241,12 @@ static void print_machine(const driver *d) {
 
 static void answer_join(driver *d, papers_request *r) {
   papers_sets s;
+  double begin = bench_now();
   if (!find_sets(d, r, &s)) {
-    papers_join(d->ctx, r, &s, &d->traced);
+    if (!strcmp(r->kind, "points"))
+      printf("{\"status\": \"ok\", \"seconds\": %.6f}\n", bench_now() - begin);
+    else
+      papers_join(d->ctx, r, &s, &d->traced);
     adj_dataset_destroy(s.part);
     return;
   }
@@ -264,7 +296,9 @@ int main(void) {
       papers_refuse(ADJ_E_ARGUMENT, "a word of the line is not NAME=VALUE of a known name, or data is missing");
     fflush(stdout);
   }
-  drop_sets(&d);
-  adj_ctx_destroy(d.ctx);
+  for (held *h = d.sets; h < d.sets + SETS; h++)
+    drop_set(h);
+  if (d.ctx != d.own) adj_ctx_destroy(d.ctx);
+  adj_ctx_destroy(d.own);
   return 0;
 }

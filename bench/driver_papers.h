@@ -14,7 +14,7 @@ enum { PAPERS_BATCHES = 256, PAPERS_REPEATS = 32 };
 typedef struct papers_request {
   const char *data; /* a generator's name, or a file: what has a slash      */
   const char *type; /* of generated points: "f32" or "f64"                  */
-  const char *kind; /* "range", "knn", "select" from a matrix on a device, or "machine" */
+  const char *kind; /* "range", "knn", "select" from a matrix on a device, "points" or "machine" */
   const char *backend, *system, *algorithm, *tuning, *order;
   uint64_t count, dim;  /* points                                                      */
   uint64_t queries;     /* a left set of its own, of seed 2; select: rows of the matrix */
@@ -51,8 +51,12 @@ papers_digest papers_digest_of(const adj_result *result, uint32_t k, adj_type ty
 /* Ascending. */
 void papers_sort_times(double *seconds, uint32_t count);
 
-/* The radius at which points of set have `mean` others within it, from a sample of them. 0: no memory. */
-double papers_radius_of(const adj_dataset *set, double mean, unsigned threads);
+/* Distances of a sample of the points to all of them. NULL: no memory. To be freed. */
+typedef struct papers_survey papers_survey;
+papers_survey *papers_survey_of(const adj_dataset *set, unsigned threads);
+
+/* The radius at which points have `mean` others within it, by such a sample. */
+double papers_radius_of(const papers_survey *survey, double mean);
 
 /* Cache references and misses of all threads that start after _open, where the system lets a program count them.
  * _read is false where it does not. */

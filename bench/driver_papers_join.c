@@ -163,8 +163,8 @@ static void print_outcome(const job *j, outcome *o) {
   const papers_sets *s = j->sets;
   const adj_dataset *points = s->right ? s->right : s->left;
   papers_sort_times(o->seconds, o->repeats);
-  printf("{\"status\": \"ok\", \"seconds\": %.6f, \"seconds_min\": %.6f, \"repeats\": %u", o->seconds[o->repeats / 2],
-         o->seconds[0], o->repeats);
+  printf("{\"status\": \"ok\", \"seconds\": %.6f, \"seconds_min\": %.6f, \"repeats\": %u",
+         o->seconds[(o->repeats - 1) / 2], o->seconds[0], o->repeats);
   printf(", \"queries\": %llu, \"points\": %llu, \"dim\": %u, \"radius\": %.9g, \"k\": %llu",
          (unsigned long long)adj_dataset_count(s->left), (unsigned long long)adj_dataset_count(points),
          adj_dataset_dim(points), r->radius, (unsigned long long)r->k);

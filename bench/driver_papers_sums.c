@@ -107,12 +107,18 @@ papers_digest papers_digest_of(const adj_result *result, uint32_t k, adj_type ty
 /* Squares of distances are binned by their upper bits as floats: monotone, and 512 bins an octave. */
 enum { QUERIES = 256, BIN_SHIFT = 14, BINS = 1 << (31 - BIN_SHIFT) };
 
-typedef struct survey {
+struct papers_survey {
+  uint64_t queries;
+  uint64_t within[BINS]; /* pairs in this bin and all before it */
+};
+
+/* What a thread is told. */
+typedef struct survey_work {
   const adj_dataset *set;
-  const float *queries; /* rows, all coordinates in f32 */
+  const float *queries; /* QUERIES of each coordinate, in f32 */
   uint64_t count, many;
   uint32_t dim;
-} survey;
+} survey_work;
 
 static bool read_row(const adj_dataset *set, uint64_t i, float *row, double *wide) {
   uint32_t dim = adj_dataset_dim(set);
@@ -131,59 +137,81 @@ static uint32_t bin_of(float square) {
 
 static void *survey_lane(void *argument) {
   lane *l = argument;
-  const survey *s = l->work;
+  const survey_work *s = l->work;
   l->bins = calloc(BINS, sizeof *l->bins);
   float *row = malloc(s->dim * sizeof *row);
   double *wide = malloc(s->dim * sizeof *wide);
   for (uint64_t i = s->count * l->number / l->lanes;
-       l->bins && row && wide && i < s->count * (l->number + 1) / l->lanes && read_row(s->set, i, row, wide); i++)
-    for (uint64_t q = 0; q < s->many; q++) {
-      const float *query = s->queries + q * s->dim;
-      float sum = 0;
-      for (uint32_t j = 0; j < s->dim; j++)
-        sum += (query[j] - row[j]) * (query[j] - row[j]);
-      l->bins[bin_of(sum)]++;
-    }
+       l->bins && row && wide && i < s->count * (l->number + 1) / l->lanes && read_row(s->set, i, row, wide); i++) {
+    float sums[QUERIES] = {0};
+    for (uint32_t j = 0; j < s->dim; j++)
+      for (uint64_t q = 0; q < QUERIES; q++) {
+        float t = s->queries[j * QUERIES + q] - row[j];
+        sums[q] += t * t;
+      }
+    for (uint64_t q = 0; q < s->many; q++)
+      l->bins[bin_of(sums[q])]++;
+  }
   free(row);
   free(wide);
   return NULL;
 }
 
-/* The upper end of the bin in which the mean number of points within it reaches `mean`, the point itself left out. */
-static double radius_in(const lane *lanes, unsigned many, double wanted) {
-  double found = 0;
+/* Bins of all threads, each with those before it. False: a thread had no memory. */
+static bool add_up(const lane *lanes, unsigned many, papers_survey *out) {
+  uint64_t sum = 0;
+  for (unsigned i = 0; i < many; i++)
+    if (!lanes[i].bins) return false;
   for (uint32_t b = 0; b < BINS; b++) {
     for (unsigned i = 0; i < many; i++)
-      found += lanes[i].bins ? lanes[i].bins[b] : 0;
-    if (found < wanted && b + 1 < BINS) continue;
-    uint32_t bits = (b + 1) << BIN_SHIFT;
-    float square;
-    memcpy(&square, &bits, sizeof square);
-    return sqrt((double)square);
+      sum += lanes[i].bins[b];
+    out->within[b] = sum;
   }
-  return 0;
+  return true;
 }
 
-double papers_radius_of(const adj_dataset *set, double mean, unsigned threads) {
+papers_survey *papers_survey_of(const adj_dataset *set, unsigned threads) {
   lane lanes[MOST_LANES];
-  survey s = {.set = set, .count = adj_dataset_count(set), .dim = adj_dataset_dim(set)};
+  survey_work s = {.set = set, .count = adj_dataset_count(set), .dim = adj_dataset_dim(set)};
   s.many = s.count < QUERIES ? s.count : QUERIES;
-  float *queries = malloc(s.many * s.dim * sizeof *queries);
+  float *queries = calloc((size_t)QUERIES * s.dim, sizeof *queries);
+  float *row = malloc(s.dim * sizeof *row);
   double *wide = malloc(s.dim * sizeof *wide);
-  bool read = queries && wide;
-  for (uint64_t q = 0; q < s.many && read; q++)
-    read = read_row(set, q * s.count / s.many, queries + q * s.dim, wide);
-  double radius = 0;
-  if (read) {
+  papers_survey *out = malloc(sizeof *out);
+  bool ok = queries && row && wide && out;
+  for (uint64_t q = 0; q < s.many && ok; q++) {
+    ok = read_row(set, q * s.count / s.many, row, wide);
+    for (uint32_t j = 0; j < s.dim && ok; j++)
+      queries[j * QUERIES + q] = row[j];
+  }
+  if (ok) {
     s.queries = queries;
+    out->queries = s.many;
     unsigned many = run_lanes(lanes, threads, &s, survey_lane);
-    radius = radius_in(lanes, many, (mean + 1) * (double)s.many);
+    ok = add_up(lanes, many, out);
     for (unsigned i = 0; i < many; i++)
       free(lanes[i].bins);
   }
   free(queries);
+  free(row);
   free(wide);
-  return radius;
+  if (!ok) {
+    free(out);
+    out = NULL;
+  }
+  return out;
+}
+
+/* The upper end of the first bin up to which queries have the mean number of points, and themselves. */
+double papers_radius_of(const papers_survey *survey, double mean) {
+  double wanted = (mean + 1) * (double)survey->queries;
+  uint32_t b = 0;
+  while (b + 1 < BINS && (double)survey->within[b] < wanted)
+    b++;
+  uint32_t bits = (b + 1) << BIN_SHIFT;
+  float square;
+  memcpy(&square, &bits, sizeof square);
+  return sqrt((double)square);
 }
 
 /* ---- Caches ---------------------------------------------------------------------------------------------- */

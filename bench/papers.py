@@ -21,6 +21,7 @@ import papers
 from papers import model, run
 from papers.contenders import CONTENDERS
 from papers.driver import Driver
+from papers.store import RESULTS, Store
 
 BENCH = pathlib.Path(__file__).resolve().parent
 
@@ -81,8 +82,8 @@ def run_chosen(options):
     folder = options.results
     if options.quick and not folder:
         folder = tempfile.mkdtemp(prefix="papers-")
-    store = run.Store(folder or run.RESULTS, "quick" if options.quick else name)
-    run.describe(store, driver, size, name)
+    store = Store(folder or RESULTS, "quick" if options.quick else name)
+    store.begin(run.describe(driver, size, name))
     seconds = options.seconds or size.seconds
     cores = store.machine["cores"]
     try:
@@ -102,7 +103,7 @@ def report(options):
         print("papers.py: matplotlib is not installed (bench/setup.sh), so no report")
         return 0
     from papers import pages
-    pages.write_all(options.results or run.RESULTS, BENCH.parent / "docs" / "papers")
+    pages.write_all(options.results or RESULTS, BENCH.parent / "docs" / "papers")
     return 0
 
 
@@ -114,7 +115,7 @@ def parse():
     parser.add_argument("--quick", action="store_true", help="tiny points, a place of each experiment")
     parser.add_argument("--size", "--scale", choices=("full", "small"), help="by default full with a GPU, otherwise small")
     parser.add_argument("--seconds", type=float, help="for everything; runs that have no time are left out and named")
-    parser.add_argument("--missing", action="store_true", help="only experiments whose runs are not there")
+    parser.add_argument("--missing", action="store_true", help="only runs that are not there; then, in the time that is left, panels with more points")
     parser.add_argument("--machine", help="the name of the results")
     parser.add_argument("--results", help="the folder of the results")
     parser.add_argument("--data", default=str(BENCH / ".data"), help="the folder of real sets")

@@ -16,6 +16,7 @@
 #include <time.h>
 
 #include "compare.h"
+#include "join.h"
 #include "selftest_setups.h"
 
 int adjoin_selftest(int argc, char **argv);
@@ -41,10 +42,11 @@ typedef struct column {
 } column;
 
 typedef struct request {
-  const char *backend, *isa; /* NULL: all there are */
-  const char *only;          /* NULL: all cases     */
-  uint32_t threads;          /* of one join         */
-  uint32_t part, parts;      /* every parts-th case, from number part - 1 on */
+  const char *backend, *isa;                        /* NULL: all there are */
+  const char *only;                                 /* NULL: all cases     */
+  uint32_t threads;                                 /* of one join         */
+  uint32_t part, parts;                             /* every parts-th case, from number part - 1 on */
+  int32_t devices[JOIN_MOST_DEVICES], device_count; /* -1: all, for the setups of one */
   bool quick;
 } request;
 
@@ -94,7 +96,7 @@ static const char HELP[] =
     "adjoin selftest: check every backend against the reference\n"
     "\n"
     "Usage: adjoin selftest [--backend auto|cpu|gpu|hybrid|reference] [--isa NAME] [--threads N]\n"
-    "                       [--case TEXT] [--part I/N] [--quick]\n"
+    "                       [--devices LIST] [--case TEXT] [--part I/N] [--quick]\n"
     "\n"
     "Joins a list of small, difficult sets on this machine and compares every id and every bit of\n"
     "every distance with plain nested loops. Without options: every backend and instruction set\n"
@@ -104,6 +106,8 @@ static const char HELP[] =
     "  --backend NAME   only this backend\n"
     "  --isa NAME       only this instruction set (see adjoin info)\n"
     "  --threads N      threads of each join, 3 by default; several joins run at a time\n"
+    "  --devices LIST   the GPUs to use, such as 0 or 0,1; of several, joins that they share are\n"
+    "                   tested, and one may be named twice\n"
     "  --case TEXT      only the cases whose names hold this text\n"
     "  --part I/N       only case I and every N-th after it: N machines share the list\n"
     "  --quick          the smaller cases only, a few seconds\n"
@@ -167,6 +171,9 @@ static int parse(request *wanted, int argc, char **argv) {
       wanted->only = value;
     } else if ((value = value_of("--part", argc, argv, &at))) {
       if (!parse_part(value, wanted)) return 1 + usage("--part: not I/N with I from 1 to N: ", value);
+    } else if ((value = value_of("--devices", argc, argv, &at))) {
+      wanted->device_count = join_device_numbers(value, wanted->devices);
+      if (wanted->device_count < 0) return 1 + usage("--devices: not a list of GPUs such as 0 or 0,1: ", value);
     } else if ((value = value_of("--isa", argc, argv, &at))) {
       wanted->isa = value;
     } else if ((value = value_of("--threads", argc, argv, &at))) {
@@ -223,7 +230,8 @@ static uint64_t device_memory_of(const table *t, const column *c) {
   adj_device device;
   adj_device_init(&device, sizeof device);
   if (!uses_device(c) || adj_device_describe(0, &device)) return 0;
-  return device.memory_free / (4 * (uint64_t)t->lanes); /* two columns have devices; half is for others */
+  uint64_t often = t->asked->device_count > 1 ? (uint64_t)t->asked->device_count : 1; /* perhaps the same one */
+  return device.memory_free / (4 * often * t->lanes); /* two columns have devices; half is for others */
 }
 
 static void close_column(column *c) {
@@ -237,6 +245,8 @@ static adj_status open_column(const table *t, column *c, uint32_t threads, const
   options.threads = threads;
   options.isa = isa;
   options.device_memory_limit = device_memory_of(t, c);
+  options.devices = t->asked->device_count > 0 ? t->asked->devices : NULL;
+  options.device_count = t->asked->device_count;
   options.log = listen;
   options.log_user = c;
   adj_status status = ADJ_OK;
@@ -314,13 +324,13 @@ static join_verdict compare_radii(adj_ctx *ctx, const join_case *c, const join_a
  * (every other case) both have. The cell has the first setup that differs. */
 static void run_cell(const table *t, column *col, uint32_t lane_number, const join_case *c, const join_answer *answer,
                      uint32_t number, cell *out) {
-  bool nearest = c->k > 0;
+  bool nearest = c->k > 0, several = t->asked->device_count > 1;
   uint32_t turn = number;
-  for (int a = 0; a < setup_count(col->backend, nearest); a++, turn++) {
-    if (t->asked->quick && a && turn % 3) continue;                        /* the planner's own and every third */
-    if (setup_is_left_out(col->backend, nearest, a, number / 2)) continue; /* f32 and f64 have the same */
+  for (int a = 0; a < setup_count(col->backend, nearest, several); a++, turn++) {
+    if (t->asked->quick && a && turn % 3) continue; /* the planner's own and every third */
+    if (setup_is_left_out(col->backend, nearest, several, a, number / 2)) continue; /* f32 and f64 have the same */
     test_setup chosen;
-    setup_choose(col->backend, nearest, a, number, &chosen);
+    setup_choose(col->backend, nearest, several, a, number, &chosen);
     join_setup setup = {.backend = col->backend,
                         .algorithm = chosen.algorithm,
                         .tuning = chosen.tuning,
@@ -441,15 +451,15 @@ static bool run_table(table *t) {
 static bool check_uses(table *t) {
   enum { MOST_UNUSED = 1 };
   uint32_t taken = 0, refused = 0;
-  bool fine = true;
+  bool fine = true, several = t->asked->device_count > 1;
   for (int i = 0; i < t->count; i++) {
     int unused = 0;
     for (int kind = 0; kind < 2; kind++)
-      for (int a = 0; a < setup_count(t->columns[i].backend, kind); a++) {
+      for (int a = 0; a < setup_count(t->columns[i].backend, kind, several); a++) {
         const setup_use *use = &t->columns[i].uses[kind][a];
         test_setup setup;
         char text[400] = "";
-        setup_choose(t->columns[i].backend, kind, a, 0, &setup);
+        setup_choose(t->columns[i].backend, kind, several, a, 0, &setup);
         setup_name(&setup, text, sizeof text);
         taken += use->taken;
         refused += use->refused;
@@ -498,7 +508,7 @@ static int summarise(table *t, double begin) {
 }
 
 int adjoin_selftest(int argc, char **argv) {
-  request wanted = {.threads = JOIN_THREADS, .part = 1, .parts = 1};
+  request wanted = {.threads = JOIN_THREADS, .part = 1, .parts = 1, .device_count = -1};
   int exits = parse(&wanted, argc, argv);
   if (exits) return exits - 1;
   double begin = seconds(CLOCK_MONOTONIC);

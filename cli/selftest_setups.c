@@ -101,6 +101,36 @@ static const named_setup NEAREST_SETUPS[] = {
     {"grid", "paper.point_threads=4,paper.epsilon=0.01"},
     {"grid", "paper.epsilon=0.5,paper.tail=0"}};
 
+/* Several GPUs without cores: by rates and in sets of queries, in one list and in many, by every kind of kernel; sets
+ * in chunks. */
+static const char *const SEVERAL_TUNINGS[] = {NULL,
+                                              "share=rates",
+                                              "share=rates,device_batch=4000",
+                                              "share=entities",
+                                              "share=entities,paper.query_sets=12,device_batch=40000",
+                                              "share=rates,test.narrow=2",
+                                              "share=rates,prefilter=tensor",
+                                              "share=rates,test.all_pairs=on",
+                                              "share=entities,test.all_pairs=on,test.device_blocks=3",
+                                              "share=rates,paper.access=full,paper.point_threads=4",
+                                              "share=entities,paper.query_sets=5,paper.access=full,paper.shortc=on",
+                                              "device_chunk=250",
+                                              "device_chunk=120,test.all_pairs=on",
+                                              "device_chunk=400,paper.access=lid-unicomp"};
+static const named_setup SEVERAL_NEAREST[] = {{NULL, NULL},
+                                              {NULL, "share=rates"},
+                                              {NULL, "share=entities,device_rows=77"},
+                                              {"kdtree", "share=entities,paper.query_sets=12"},
+                                              {"kdtree", "share=rates,test.per_query=off,test.cut=on"},
+                                              {"kdtree", "share=rates,test.per_query=off,test.budget=40"},
+                                              {"brute", "share=rates"},
+                                              {"brute", "share=entities,paper.query_sets=7,prefilter=off"},
+                                              {"brute", "share=rates,prefilter=tensor"},
+                                              {"brute", "share=rates,test.skip=on"},
+                                              {"brute", "share=rates,prefilter=gemm,device_rows=300"},
+                                              {"kdtree", "device_chunk=120"},
+                                              {"kdtree", "device_chunk=400,device_rows=300,test.pick=off"}};
+
 /* Cores and a GPU, kNN joins: as planned; by rates and by fixed sizes; with the smallest batches; with nearly all
  * queries on the GPU, or some; all rows at once, or few; and through a grid, where some queries, most or none return to
  * the cores. */
@@ -185,6 +215,11 @@ static const char *point_tuning(uint32_t n, char *text, size_t capacity) {
 
 #define COUNT(list) ((int)(sizeof(list) / sizeof *(list)))
 
+/* A list of its own. */
+static bool is_several(adj_backend backend, bool several) {
+  return several && backend == ADJ_BACKEND_GPU;
+}
+
 static int plain_count(adj_backend backend, bool nearest) {
   switch (backend) {
     case ADJ_BACKEND_HYBRID:
@@ -198,12 +233,18 @@ static int plain_count(adj_backend backend, bool nearest) {
   }
 }
 
-int setup_count(adj_backend backend, bool nearest) {
+int setup_count(adj_backend backend, bool nearest, bool several) {
+  if (is_several(backend, several)) return nearest ? COUNT(SEVERAL_NEAREST) : COUNT(SEVERAL_TUNINGS);
   return plain_count(backend, nearest) + kept_count(backend, nearest) + system_count(backend, nearest, -1, NULL);
 }
 
-void setup_choose(adj_backend backend, bool nearest, int a, uint32_t number, test_setup *out) {
+void setup_choose(adj_backend backend, bool nearest, bool several, int a, uint32_t number, test_setup *out) {
   *out = (test_setup){0};
+  if (is_several(backend, several)) {
+    out->algorithm = nearest ? SEVERAL_NEAREST[a].algorithm : NULL;
+    out->tuning = nearest ? SEVERAL_NEAREST[a].tuning : SEVERAL_TUNINGS[a];
+    return;
+  }
   int kept = a - plain_count(backend, nearest), system = kept - kept_count(backend, nearest);
   if (system >= 0) {
     system_count(backend, nearest, system, &out->system);
@@ -231,8 +272,9 @@ void setup_choose(adj_backend backend, bool nearest, int a, uint32_t number, tes
   }
 }
 
-bool setup_is_left_out(adj_backend backend, bool nearest, int a, uint32_t number) {
+bool setup_is_left_out(adj_backend backend, bool nearest, bool several, int a, uint32_t number) {
   enum { ALWAYS = 6, NEAREST_TURNS = 2, RANGE_TURNS = 3 };
+  if (is_several(backend, several)) return false;
   if (backend != ADJ_BACKEND_GPU || a < ALWAYS) return false;
   /* Not by the number itself, on which the kernels of the papers depend, too. */
   return nearest ? (number + (uint32_t)a) % NEAREST_TURNS : (number / RANGE_TURNS + (uint32_t)a) % RANGE_TURNS;

@@ -20,15 +20,16 @@ typedef struct test_setup {
   char text[256];                 /* of a tuning that is composed */
 } test_setup;
 
-/* Setups that a backend has for range joins or, nearest, for kNN joins. Number 0 leaves everything to the planner. */
-int setup_count(adj_backend backend, bool nearest);
+/* Setups that a backend has for range joins or, nearest, for kNN joins. Number 0 leaves everything to the planner.
+ * several: of several GPUs, if the backend is these alone. */
+int setup_count(adj_backend backend, bool nearest, bool several);
 
 /* Setup a; number is that of the case, by which the papers' kernels take turns. */
-void setup_choose(adj_backend backend, bool nearest, int a, uint32_t number, test_setup *out);
+void setup_choose(adj_backend backend, bool nearest, bool several, int a, uint32_t number, test_setup *out);
 
 /* Whether a case leaves it out: of the many setups of a GPU most take turns, half of them for kNN joins and a third for
  * range joins. */
-bool setup_is_left_out(adj_backend backend, bool nearest, int a, uint32_t number);
+bool setup_is_left_out(adj_backend backend, bool nearest, bool several, int a, uint32_t number);
 
 /* Appends " (algorithm, tuning)", or the system, to a message. */
 void setup_name(const test_setup *setup, char *message, size_t capacity);

@@ -95,6 +95,16 @@ static void put_ego(json_writer *json, const adj_stats *stats) {
            stats->ego_reorder_s, stats->ego_sort_s, stats->ego_workload_s);
 }
 
+/* Only with the papers' kernels: an entry for each number of indexed dimensions, from one on. */
+static void put_indexed(json_writer *json, const adj_stats *stats) {
+  if (!stats->indexed_count) return;
+  json_raw(json, ",\n  \"indexed\": {\"fewest_operations\": %u, \"by_dimensions\": [", stats->indexed_fewest);
+  for (uint32_t i = 0; i < stats->indexed_count; i++)
+    json_raw(json, "%s{\"search\": %.6g, \"compare\": %.6g, \"estimated_seconds\": %.6g}", i ? ", " : "",
+             stats->indexed_search[i], stats->indexed_compare[i], stats->indexed_s[i]);
+  json_raw(json, "]}");
+}
+
 /* Only where a prefilter was at work. */
 static void put_prefilter(json_writer *json, const adj_stats *stats) {
   if (!stats->prefilter_queries) return;
@@ -153,6 +163,7 @@ void report_stats(const run_report *report, json_writer *json) {
   put_device(json, stats);
   put_grid(json, stats);
   put_ego(json, stats);
+  put_indexed(json, stats);
   put_prefilter(json, stats);
   put_workers(json, report);
   json_raw(json, "\n}\n");

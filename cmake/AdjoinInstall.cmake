@@ -21,6 +21,17 @@ endif()
 install(TARGETS ${adjoin_install_targets} adjoin_static EXPORT adjoin-targets)
 
 set(adjoin_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/adjoin)
+
+# libadjoin_mpi: a component of the package, which looks for MPI, and adjoin_mpi.pc, for users of mpicc.
+if(adjoin_mpi_found)
+  install(FILES ${PROJECT_SOURCE_DIR}/include/adjoin_mpi.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+  if(BUILD_SHARED_LIBS)
+    set_target_properties(adjoin_mpi PROPERTIES BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN")
+    install(TARGETS adjoin_mpi EXPORT adjoin-mpi-targets)
+  endif()
+  install(TARGETS adjoin_mpi_static EXPORT adjoin-mpi-targets)
+  install(EXPORT adjoin-mpi-targets NAMESPACE adjoin:: DESTINATION ${adjoin_package_dir})
+endif()
 install(EXPORT adjoin-targets NAMESPACE adjoin:: DESTINATION ${adjoin_package_dir})
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/adjoin-config.cmake.in
   ${PROJECT_BINARY_DIR}/adjoin-config.cmake INSTALL_DESTINATION ${adjoin_package_dir})
@@ -38,6 +49,10 @@ file(RELATIVE_PATH adjoin_pc_to_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${
 string(REGEX REPLACE "/$" "" adjoin_pc_to_prefix ${adjoin_pc_to_prefix})
 configure_file(${PROJECT_SOURCE_DIR}/cmake/adjoin.pc.in ${PROJECT_BINARY_DIR}/adjoin.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/adjoin.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+if(adjoin_mpi_found)
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/adjoin_mpi.pc.in ${PROJECT_BINARY_DIR}/adjoin_mpi.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/adjoin_mpi.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endif()
 
 if(ADJOIN_WHEEL)
   install(TARGETS adjoin LIBRARY DESTINATION lib COMPONENT python)
@@ -45,6 +60,9 @@ endif()
 
 # All that has to be built for an installation: neither tests nor benchmark drivers.
 add_custom_target(installed DEPENDS adjoin adjoin_static)
+if(adjoin_mpi_found)
+  add_dependencies(installed adjoin_mpi adjoin_mpi_static)
+endif()
 if(TARGET adjoin_program)
   # The program finds its library relative to itself, so an installation can be moved as a whole. The program of the
   # build finds that of the build: the two are the same objects, linked once for each place.

@@ -186,7 +186,7 @@ typedef enum adj_log_level {
 } adj_log_level;
 
 /* One finished piece of work. Lane 0 is the calling thread, the next ones are the other threads, and
- * from adj_ctx_threads on they are the devices of a hybrid join. Times are nanoseconds of a monotonic
+ * from adj_ctx_threads on they are the devices that share a join. Times are nanoseconds of a monotonic
  * clock. */
 typedef struct adj_trace_event {
   const char *name; /* "sort", "count", "fill", ...; static                 */
@@ -602,16 +602,22 @@ typedef struct adj_stats {
   /* Of these, with points in tree order: tiles of 256 candidates, counted for every 32 queries, and how many of them
    * were near enough to be looked at. */
   uint64_t prefilter_tiles, prefilter_tiles_scanned;
-  /* Parts of index_s in range joins by recursion over pairs of sequences ("super-ego", "sego-new"); 0 elsewhere. */
+  /* Parts of index_s in range joins by recursion over pairs of sequences ("super-ego", "sego-new", cores of "hegjoin");
+   * 0 elsewhere. */
   double ego_reorder_s;  /* the order of dimensions, and cells       */
   double ego_sort_s;     /* EGO-sort: points into epsilon grid order */
   double ego_workload_s; /* queries by their number of candidates    */
   double grid_order_s;   /* kNN joins with queries by the population of their cells: the cores' time to order them */
+  /* Range joins with the papers' kernels: what each number of indexed dimensions would cost. Place k - 1 is for k of
+   * them. GPU-Join's count (section 5.6): memory operations to search cells and to compare; and our own estimate. */
+  uint32_t indexed_count;  /* places below; 0 elsewhere                   */
+  uint32_t indexed_fewest; /* dimensions with the fewest memory operations */
+  double indexed_search[10], indexed_compare[10], indexed_s[10];
 } adj_stats;
 
 ADJ_API void adj_stats_init(adj_stats *stats, size_t struct_size);
 
-/* What one worker did of a run that cores and GPUs share: all cores together, or one GPU. */
+/* What one worker did of a run that cores and GPUs, or several GPUs, share: all cores together, or one GPU. */
 typedef struct adj_worker {
   uint32_t struct_size;
   uint32_t reserved;
@@ -624,8 +630,8 @@ typedef struct adj_worker {
 } adj_worker;
 
 ADJ_API void adj_worker_init(adj_worker *worker, size_t struct_size);
-/* Worker number i of the plan's last run, from 0 (the cores) to stats.worker_count - 1. ADJ_E_ARGUMENT when there is no
- * such worker. */
+/* Worker number i of the plan's last run, from 0 (the cores, with no queries if GPUs have all) to worker_count - 1.
+ * ADJ_E_ARGUMENT when there is no such worker. */
 ADJ_API adj_status adj_plan_worker(const adj_plan *plan, uint32_t i, adj_worker *out);
 
 /* The runs. A plan may be run any number of times, in any of these ways. control and stats may be NULL.

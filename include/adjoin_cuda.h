@@ -23,7 +23,8 @@
  * is copied to the host. A library built without CUDA answers every call with ADJ_E_UNSUPPORTED.
  *
  * All pointers are to memory of the context's first device: the first of adj_ctx_options.devices, 0 by default. Calls
- * of one context take turns at it.
+ * of one context take turns at it. Points and result are there, and so is the join: other devices of the context take
+ * no part, and a tuning with share= is ADJ_E_UNSUPPORTED. Results in host memory are made by all devices (adj_collect).
  *
  * Memory: "memory" below is device memory. It counts against device_memory_limit of the context.
  */

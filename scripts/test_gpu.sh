@@ -103,6 +103,7 @@ step build cmake --build "$build" -j "$jobs" --target installed $targets || fini
 
 # 2. The selftests and the tests.
 step "selftest gpu" "$build/adjoin" selftest --backend gpu
+step "selftest gpus" "$build/adjoin" selftest --backend gpu --devices 0,0
 step "selftest hybrid" "$build/adjoin" selftest --backend hybrid
 for program in $targets; do
   step "$program" "$build/tests/$program"
@@ -124,6 +125,7 @@ if command -v compute-sanitizer >/dev/null; then
   for tool in memcheck racecheck; do
     sanitize "$tool" "selftest gpu" "$build/adjoin" selftest --backend gpu --case "129 points"
     sanitize "$tool" "selftest gpu, Lp" "$build/adjoin" selftest --backend gpu --quick --case "Lp 2.5, two sets"
+    sanitize "$tool" "selftest gpus" "$build/adjoin" selftest --backend gpu --devices 0,0 --case "129 points"
     sanitize "$tool" "selftest hybrid" "$build/adjoin" selftest --backend hybrid --case "129 points"
     sanitize "$tool" gpu_select "$build/tests/gpu_select" "rows of 1000" 6
     sanitize "$tool" "gpu_select, many rows" "$build/tests/gpu_select" "many rows, mixed" 6

@@ -52,7 +52,8 @@ typedef struct way {
   join_setup setup;
   test_setup named;      /* of a device: owns the text of its tuning */
   uint64_t memory_limit; /* 0: none */
-  adj_ctx *ctx;          /* unless there is a limit */
+  bool several;          /* the device is named twice */
+  adj_ctx *ctx;          /* unless it is, or there is a limit */
   const char *isa;
   uint32_t threads;
 } way;
@@ -159,7 +160,9 @@ static uint64_t count_missing(attack *a) {
 
 /* ---- Ways ------------------------------------------------------------------------------------------------ */
 
-static adj_ctx *make_context(const char *isa, uint32_t threads, uint64_t memory_limit, bool device) {
+/* devices: how often the first one is named; negative: all there are. */
+static adj_ctx *make_context(const char *isa, uint32_t threads, uint64_t memory_limit, int32_t devices) {
+  static const int32_t often[8] = {0};
   adj_ctx_options options;
   adj_ctx_options_init(&options, sizeof options);
   options.isa = isa;
@@ -167,7 +170,8 @@ static adj_ctx *make_context(const char *isa, uint32_t threads, uint64_t memory_
   options.memory_limit = memory_limit;
   /* With less, a device in software computes the same chunks again and again. */
   if (memory_limit) options.device_memory_limit = memory_limit > LEAST_DEVICE_BYTES ? memory_limit : LEAST_DEVICE_BYTES;
-  options.device_count = device ? -1 : 0;
+  options.devices = devices > 0 ? often : NULL;
+  options.device_count = devices;
   adj_ctx *ctx = NULL;
   need(!adj_ctx_create(&options, &ctx), "a context");
   return ctx;
@@ -194,9 +198,10 @@ static void draw_way(const attack *a, dice *d, const join_case *c, way *w) {
     count = tunings_for(c, &names);
     setup->tuning = dice_below(d, 4) ? names[dice_below(d, (uint64_t)count)] : NULL;
   } else if (setup->backend != ADJ_BACKEND_AUTO) {
-    int count = setup_count(setup->backend, c->k > 0);
-    setup_choose(setup->backend, c->k > 0, (int)dice_below(d, (uint64_t)count), (uint32_t)case_random(&d->state),
-                 &w->named);
+    w->several = setup->backend == ADJ_BACKEND_GPU && !dice_below(d, 3);
+    int count = setup_count(setup->backend, c->k > 0, w->several);
+    setup_choose(setup->backend, c->k > 0, w->several, (int)dice_below(d, (uint64_t)count),
+                 (uint32_t)case_random(&d->state), &w->named);
     setup->algorithm = w->named.algorithm;
     setup->tuning = w->named.tuning;
   }
@@ -215,7 +220,9 @@ static void draw_way(const attack *a, dice *d, const join_case *c, way *w) {
 /* Runs a case in a way. Everything a join took must have been given back. */
 static join_verdict run_way(const attack *a, const join_case *c, const join_answer *answer, const way *w, char *message,
                             size_t capacity) {
-  adj_ctx *ctx = w->memory_limit ? make_context(w->isa, w->threads, w->memory_limit, a->device) : w->ctx;
+  bool own = w->memory_limit || w->several;
+  int32_t devices = !a->device ? 0 : w->several ? 2 : -1;
+  adj_ctx *ctx = own ? make_context(w->isa, w->threads, w->memory_limit, devices) : w->ctx;
   join_verdict verdict = compare_case(ctx, c, answer, &w->setup, message, capacity);
   bool asked = w->setup.algorithm || w->setup.tuning || w->memory_limit || w->setup.backend == ADJ_BACKEND_GPU ||
                w->setup.backend == ADJ_BACKEND_HYBRID;
@@ -224,7 +231,7 @@ static join_verdict run_way(const attack *a, const join_case *c, const join_answ
     snprintf(message, capacity, "%llu bytes were not given back", (unsigned long long)adj_ctx_memory_used(ctx));
     verdict = JOIN_DIFFERS;
   }
-  if (w->memory_limit) adj_ctx_destroy(ctx);
+  if (own) adj_ctx_destroy(ctx);
   return verdict;
 }
 
@@ -342,7 +349,7 @@ static void start(attack *a) {
   for (uint32_t i = 0; adj_isa_name(i); i++)
     for (uint32_t threads = 1; threads <= MOST_THREADS; threads++) {
       need(a->context_count < MOST_CONTEXTS, "too many instruction sets");
-      a->contexts[a->context_count++] = make_context(adj_isa_name(i), threads, 0, a->device);
+      a->contexts[a->context_count++] = make_context(adj_isa_name(i), threads, 0, a->device ? -1 : 0);
     }
 }
 

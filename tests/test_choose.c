@@ -64,6 +64,23 @@ static void test_small_joins_are_not_shared(void **state) {
   assert_false(adji_sharing_pays(&(adji_share_times){0}));
 }
 
+/* Several devices: a part of the lists for each, but rows go to host memory at a certain rate, and one that keeps what
+ * it counts may be as quick. */
+static void test_several_devices(void **state) {
+  (void)state;
+  adji_share_times t = {.extra = 0.002, .device = 1, .place = 0.1, .alone = 1};
+  assert_true(adji_several_pay(&t, 2, 0));
+  assert_true(fabs(adji_several_seconds(&t, 4, 0.04) - 0.292) < 1e-9);
+  assert_false(adji_several_pay(&t, 2, 0.45)); /* what is won goes into opening the others */
+  t.alone = 0.5;
+  assert_false(adji_several_pay(&t, 2, 0));
+  assert_true(adji_several_pay(&t, 4, 0));
+  t.place = 1;
+  assert_false(adji_several_pay(&t, 4, 0));
+  adji_share_times small = {.extra = 0.002, .device = 0.002, .alone = 0.002};
+  assert_false(adji_several_pay(&small, 8, 0));
+}
+
 /* So a bound of the device's time from above is enough to leave the cores out. */
 static void test_a_quicker_device_needs_less_help(void **state) {
   (void)state;
@@ -492,6 +509,7 @@ int main(void) {
       cmocka_unit_test(test_equals_share),
       cmocka_unit_test(test_measured_joins),
       cmocka_unit_test(test_a_device_that_waits_for_cores_is_alone),
+      cmocka_unit_test(test_several_devices),
       cmocka_unit_test(test_small_joins_are_not_shared),
       cmocka_unit_test(test_a_quicker_device_needs_less_help),
       cmocka_unit_test(test_seconds_without_an_index),

@@ -76,7 +76,8 @@ static void fetch_points(const adj_dataset *set, adj_dataset *to) {
   to->data = to->owner;
 }
 
-static adj_status sim_open(void *state, const adji_join *join, adji_worker *out) {
+static adj_status sim_open(void *state, uint32_t device, const adji_join *join, adji_worker *out) {
+  assert_int_equal(device, 0);
   simulated *s = state;
   adj_status status = turn(s);
   if (status) return status;
@@ -251,7 +252,7 @@ static answer right_answer(const problem *p) {
 
 /* regions: where they serve. */
 static adji_engine in_regions(const problem *p, simulated *device, uint64_t size, bool regions) {
-  adji_chunk_source source = {device, sim_open, sim_estimate, sim_cells, sim_destroy};
+  adji_chunk_source source = {device, sim_open, sim_estimate, sim_cells, sim_destroy, 1};
   adji_worker worker;
   must(adji_chunks_create(&p->plan->join, &source, size, &worker));
   assert_true(adji_is_chunks(&worker));

@@ -254,12 +254,42 @@ static void equal_results(void **state) {
   }
 }
 
+/* Devices without cores: whoever has nothing gets something, as long as there is any, and what all hold is all there
+ * is. The slower one holds less in the end. */
+static void devices_alone(void **state) {
+  (void)state;
+  enum { DEVICES = 2 };
+  const double speed[DEVICES] = {300, 100}, total = 1000;
+  double until[DEVICES] = {0}, held[DEVICES] = {0}, did[DEVICES] = {0}, remaining = total, now = 0;
+  adji_share share;
+  adji_share_init(&share, NULL, total, 0, DEVICES);
+  while (remaining > 0 || held[0] > 0 || held[1] > 0) {
+    uint32_t d = until[0] <= until[1] ? 0 : 1;
+    if (!(remaining > 0) && !(held[d] > 0)) d = 1 - d;
+    now = until[d] > now ? until[d] : now;
+    if (held[d] > 0) adji_share_did(&share, d, now, held[d]);
+    did[d] += held[d];
+    held[d] = 0;
+    if (!(remaining > 0)) continue;
+    double work = adji_share_for_device(&share, d, now, remaining, 1);
+    assert_true(work >= 0);
+    held[d] = work < 1 ? 1 : work < remaining ? work : remaining;
+    if (held[d] > remaining) held[d] = remaining;
+    adji_share_took(&share, d, now, held[d]);
+    remaining -= held[d];
+    until[d] = now + held[d] / speed[d];
+  }
+  assert_true(did[0] + did[1] > 0.999 * total && did[0] + did[1] < 1.001 * total);
+  assert_true(fabs(did[0] / did[1] - 3) < 0.5);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(all_are_done_at_the_same_time),
       cmocka_unit_test(few_batches_are_shared_too),
       cmocka_unit_test(fixed_sizes_are_those_of_the_papers),
       cmocka_unit_test(equal_results),
+      cmocka_unit_test(devices_alone),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,7 +37,7 @@ static void values_are_in_range(void **state) {
   must_fail(ADJ_E_ARGUMENT, "is neither qsort nor parallel", adji_tuning_parse("paper.sort=heap", &t));
   must_fail(ADJ_E_ARGUMENT, "is neither producer nor queue", adji_tuning_parse("paper.threads=4", &t));
   must_fail(ADJ_E_ARGUMENT, "is no whole number from 1 to 65536", adji_tuning_parse("paper.leaf=0", &t));
-  must_fail(ADJ_E_ARGUMENT, "is none of rates, fixed and results", adji_tuning_parse("share=half", &t));
+  must_fail(ADJ_E_ARGUMENT, "is none of rates, fixed, results and entities", adji_tuning_parse("share=half", &t));
 }
 
 static void contradictions_are_refused(void **state) {
@@ -107,7 +107,10 @@ static void other_joins_are_refused(void **state) {
        "device_batch= is for the backend gpu and hybrid, not cpu"},
       {"batch=9", ADJ_RANGE, ADJ_BACKEND_GPU, 0, ADJ_E_UNSUPPORTED,
        "batch= is for the backend cpu and hybrid, not gpu"},
-      {"share=rates", ADJ_KNN, ADJ_BACKEND_GPU, 0, ADJ_E_UNSUPPORTED, "share= is for the backend hybrid, not gpu"},
+      {"share=fixed", ADJ_KNN, ADJ_BACKEND_GPU, 0, ADJ_E_UNSUPPORTED, "share=fixed is for the backend hybrid, not gpu"},
+      {"share=entities", ADJ_RANGE, ADJ_BACKEND_HYBRID, 0, ADJ_E_UNSUPPORTED,
+       "share=entities is for the backend gpu, not hybrid"},
+      {"share=rates", ADJ_KNN, ADJ_BACKEND_HYBRID, ADJI_ALGORITHM_BRUTE, ADJ_E_UNSUPPORTED, "share=rates is for the"},
       {"batch=9", ADJ_RANGE, ADJ_BACKEND_REFERENCE, 0, ADJ_E_UNSUPPORTED, "not reference"},
       {"indexed=2", ADJ_KNN, ADJ_BACKEND_CPU, 0, ADJ_E_ARGUMENT, "indexed= is for range joins only"},
       {"test.leaf=16", ADJ_RANGE, ADJ_BACKEND_CPU, 0, ADJ_E_ARGUMENT, "test.leaf= is for kNN joins only"},

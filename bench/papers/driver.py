@@ -6,10 +6,11 @@ import os
 import pathlib
 import select
 import subprocess
-import time
 
 import drivers
 from points import REAL, Points
+
+from .store import too_long
 
 BENCH = pathlib.Path(__file__).resolve().parent.parent
 # Joins that a contender does not have, in the words of adj_status.
@@ -22,6 +23,10 @@ DROPPED_IF_ZERO = ("kernel_s", "upload_s", "download_s", "place_s", "bytes_up", 
 
 def not_available(reason):
     return {"status": "not available", "reason": reason}
+
+
+def _line(words):
+    return " ".join(f"{name}={value}" for name, value in words.items())
 
 
 class Driver:
@@ -44,7 +49,8 @@ class Driver:
     def _ask(self, line, patience):
         """The answer as a dict, or the reason why there is none."""
         if not self.process:
-            env = {"ADJOIN_COSTS": "none", **os.environ}
+            # Kernels are loaded when the device is opened, not by the first run that needs them.
+            env = {"ADJOIN_COSTS": "none", "CUDA_MODULE_LOADING": "EAGER", **os.environ}
             self.process = subprocess.Popen([self.program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env)
         try:
             self.process.stdin.write((line + "\n").encode())
@@ -69,16 +75,22 @@ class Driver:
         data = words.get("data", "").lower()
         if data in REAL and self.points.real(data):
             words["data"] = str(self.points.real(data).resolve())
+        if words["kind"] != "select":  # points are made once, and not within the time of a run
+            made = self._ask(_line({**words, "kind": "points"}), 120)
+            if made["status"] != "ok":
+                return {**not_available(made.get("message") or made.get("reason")), "fault": True}
         words["limit"] = f"{limit:.3f}"
-        answer = self._ask(" ".join(f"{name}={value}" for name, value in words.items()), 60 + 4 * limit)
+        answer = self._ask(_line(words), 10 + 3 * limit)
         status = answer.get("status")
         if status == "ok":
             kept = {name: value for name, value in answer.items() if value or name not in DROPPED_IF_ZERO}
             return kept if kept.get("same") else {**not_available("repeats differ"), "fault": True}
         if status == "not available":
             return {**answer, "fault": True}
+        if status == "ADJ_E_DEVICE":
+            self.close()  # a device that has failed stays so in its process
         if status == "ADJ_CANCELLED":
-            return not_available(f"more than {limit:.2g} s")
+            return not_available(too_long(limit))
         fault = status not in REFUSED + ("ADJ_E_MEMORY", "ADJ_E_DEVICE_MEMORY")
         return {**not_available(f"{answer.get('message') or status}"), **({"fault": True} if fault else {})}
 
@@ -100,7 +112,7 @@ class Driver:
         try:
             line = self.packages.run(contender, files, f"k={words['k']}", "knn", threads, 3 + 2 * limit)
         except drivers.Failed as error:
-            return not_available(str(error))
+            return not_available(too_long(limit) if str(error).startswith("over ") else str(error))
         return {"status": "ok", "seconds": line["seconds"], "seconds_min": line["seconds"], "repeats": 1,
                 "queries": words.get("queries") or words["count"], "points": words["count"], "k": words["k"],
                 "index_s": line["index_s"], "distances": line["distance_sum"], "threads": threads}
@@ -113,30 +125,3 @@ def same_answer(reference, record):
     a, b = reference.get("distances"), record.get("distances")
     return a is not None and b is not None and abs(a - b) <= 1e-4 * max(abs(a), 1e-30)
 
-
-NO_TIME = "no time was left"
-
-
-class Clock:
-    """Shares the time that is left among the experiments and runs that are left. A run counts by its weight."""
-    MOST = 2.5  # of its share that an experiment may take
-    SLOW = 8    # of the mean that a run may take: most are short
-
-    def __init__(self, seconds, weight):
-        self.end = self.until = time.monotonic() + seconds
-        self.weight = weight
-
-    @property
-    def left(self):
-        return self.end - time.monotonic()
-
-    def begin(self, weight):
-        """An experiment of that weight begins; runs of the one before that were not made are gone."""
-        self.until = min(self.end, time.monotonic() + max(2, self.MOST * self.left * weight / max(1, self.weight)))
-        self.weight -= weight
-
-    def limit(self, ahead, own):
-        """Of the next run, of an experiment that has so much ahead; 0: there is no time."""
-        if self.until <= time.monotonic():
-            return 0
-        return min(max(0.3, self.SLOW * own * self.left / max(1, self.weight + ahead)), max(1, self.left))

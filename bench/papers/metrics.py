@@ -3,8 +3,9 @@
 import math
 
 
-def _part(over, of):
-    return lambda r: r[over] / r[of] if r.get(over) is not None and r.get(of) else None
+def _part(over, of, given=None):
+    """given: what runs have that could tell it. Zeros are not stored."""
+    return lambda r: r.get(over, 0) / r[of] if r.get(given or over) and r.get(of) else None
 
 
 def _percent(name):
@@ -21,7 +22,7 @@ def _queue_share(r):
 
 def _search_operations(r):
     """|D| 3^k log2 |G| (GPU-Join, 5.6)."""
-    indexed = next((int(s.split("=")[1]) for s in dict(r["request"]).get("tuning", "").split(",")
+    indexed = next((int(s.split("=")[1]) for s in r["request"].get("tuning", "").split(",")
                     if s.startswith("indexed=")), None)
     cells = r.get("cells")
     return r["points"] * 3 ** indexed * max(1, math.log2(cells)) if indexed and cells else None
@@ -42,9 +43,9 @@ METRICS = {
                       lambda r: _rate("kernel_s" if r.get("kernel_s") else "seconds")(r), "{:.3g}"),
     "warp": ("warp execution efficiency, %", _percent("warp_efficiency"), "{:.1f}"),
     "imbalance": ("load imbalance, share of the time", lambda r: r.get("worker_imbalance"), "{:.3f}"),
-    "failed": ("failed queries, share", _part("grid_failed", "grid_queries"), "{:.3f}"),
-    "reindex": ("re-indexing, share of the time", _part("grid_reindex_s", "seconds"), "{:.3f}"),
-    "reindexed": ("times re-indexed", lambda r: r.get("grid_reindexed"), "{:.0f}"),
+    "failed": ("failed queries, share", _part("grid_failed", "grid_queries", "grid_queries"), "{:.3f}"),
+    "reindex": ("re-indexing, share of the time", _part("grid_reindex_s", "seconds", "grid_queries"), "{:.3f}"),
+    "reindexed": ("times re-indexed", lambda r: r.get("grid_reindexed", 0) if r.get("grid_queries") else None, "{:.0f}"),
     "epsilon": ("choosing epsilon, share of the time", _part("grid_epsilon_s", "seconds"), "{:.3f}"),
     "queue": ("ordering the queue, share of the time", _queue_share, "{:.3f}"),
     "device": ("queries done by the GPU, share", lambda r: r.get("device_share"), "{:.3f}"),

@@ -5,7 +5,7 @@ An experiment is a table or a figure of a paper: some panels (usually a set of p
 something changes, and contenders. Each combination is one run. Sizes are the papers'; a machine does a part of that
 (Size), and selectivities are scaled so that results stay within its memory and time."""
 import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 # Generated sets whose name does not tell their size.
 POINTS = {"gaia": 25_000_000, "osm": 25_000_000, "sw2da": 1_860_000, "sw2db": 5_160_000, "sw3da": 1_860_000,
@@ -22,12 +22,21 @@ class Size:
     cells: float        # most distances of a brute-force kNN join or a matrix
     points: float       # most points
     one: bool = False   # only the first place on the axis of the first panel
+    times: float = 1    # the experiments' fractions
 
 
 SIZES = {size.name: size for size in (
     Size("full", 450, 4e8, 4e9, 50e6),
     Size("small", 600, 1.5e7, 2e9, 1e6),
     Size("quick", 280, 3e3, 4e4, 400, one=True))}
+
+
+MOST_PAIRS = 2e9
+
+
+def larger(size, factor):
+    """So many times the points, and results that grow with them."""
+    return replace(size, times=factor, pairs=min(size.pairs * factor, MOST_PAIRS), cells=size.cells * factor)
 
 
 @dataclass(frozen=True)
@@ -40,7 +49,7 @@ class Panel:
     share: float = 1.0  # of what other panels have of their paper's size
 
     def count(self, size, share):
-        return int(max(64, min(self.points * share * self.share, size.points)))
+        return int(max(64, min(self.points * share * self.share, self.points, size.points)))
 
 
 @dataclass(frozen=True)
@@ -88,7 +97,7 @@ class Experiment:
     weight: float = 1.0  # of the time of a run, beside those of other experiments
 
     def share(self, size):
-        return {"full": self.full, "small": self.small}.get(size.name, 1.0)
+        return min(1.0, size.times * {"full": self.full, "small": self.small}.get(size.name, 1.0))
 
 
 @dataclass

@@ -33,7 +33,7 @@ def _batches(view, experiment="F14"):
 
 
 def _expansions(view):
-    again = {panel: r.get("grid_reindexed") for (panel, _, who), r in view.runs.get("F15", {}).items()
+    again = {panel: r.get("grid_reindexed", 0) for (panel, _, who), r in view.runs.get("F15", {}).items()
              if who == "hybrid-gpu" and r.get("status") == "ok"}
     if len(again) < 2:
         return Verdict(UNKNOWN, f"Not measured on this machine ({view.reason(('F15',), 'hybrid-gpu')}).")

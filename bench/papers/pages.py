@@ -6,7 +6,7 @@ from . import PAPERS, plots
 from .claims import FAILS, HOLDS, UNKNOWN, View
 from .contenders import CONTENDERS
 from .metrics import METRICS, measure, show
-from .run import Store
+from .store import Store
 
 # What no paper has.
 OURS = ("auto", "cpu", "gpu", "brute-cpu", "select-auto")
@@ -58,7 +58,7 @@ def scaled(paper, experiment, records):
     panels = {panel.name: panel for source in sources for panel in source.panels}
     shares, factors = set(), set()
     for (name, x, _), record in records.items():
-        request = dict(map(tuple, record["request"]))
+        request = record["request"]
         if name in panels and "count" in request:
             shares.add(request["count"] / panels[name].points)
             if "mean" in request and source_axis(sources, name) == "S":

@@ -26,11 +26,20 @@ def _grid(count, share_y):
     return figure, list(axes.flat[:count])
 
 
+def _mark_places(axis):
+    """Ticks where something was measured, if that is at few places: powers of ten are often none of them."""
+    places = sorted({float(f"{x:.2g}") for line in axis.lines for x in line.get_xdata()})
+    if 1 < len(places) <= 5:
+        axis.set_xticks(places, [f"{x:g}" for x in places])
+
+
 def _scales(axis, plot, x_label, y_label):
     if plot.log_x:
         axis.set_xscale("log")
+        _mark_places(axis)
     if plot.log_y:
         axis.set_yscale("log")
+    axis.minorticks_off()  # each tick is a path in the file
     axis.set_xlabel(x_label)
     axis.set_ylabel(y_label)
 

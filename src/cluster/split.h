@@ -11,9 +11,10 @@
  * way round. index/grid.c has the proof, for every step and with all roundings. Let point a be in a box [low, high] and
  * b be below it. Then low - b <= a - b <= W. The test computes fl(low - b) in f64 from exact values of T, and W is an
  * f64 too: rounding is monotone, so fl(low - b) <= W, and the box is not dropped. Above: the same. In a periodic
- * dimension of length L the images b + L and b - L are tested as well. fl(b + L) is within 2^-52 L of the image, which
- * the width has room for: it is 4 u L wider than the pair, of which the proof needs u L, and SPLIT_SLACK L is added.
- * Derived points are computed row by row, with the same bits wherever that happens, so all of this holds for them.
+ * dimension of length L the images b + L and b - L are tested as well, as (b - high) + L and (low - b) + L, which do not
+ * overflow. Their two roundings are at most 2^-52 L in all, for which there is room: W is 4 u L wider than the pair, of
+ * which the proof needs u L, and SPLIT_SLACK L is added. Derived points are computed row by row, with the same bits
+ * wherever that happens, so all of this holds for them.
  *
  * Rounding in cuts does not matter: each point has one home, by comparisons of exact values, and boxes contain it.
  */

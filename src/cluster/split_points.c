@@ -124,7 +124,11 @@ typedef struct visiting {
 
 static void width_of(const adj_split *split, double radius, double *widths) {
   double limit = adji_limit(&split->measure, split->type, radius);
-  for (uint32_t j = 0; j < split->cuts.dim; j++) {
+  for (uint32_t j = 0; j < split->cuts.dim; j++) { /* without a box: the same in every dimension */
+    if (j && !split->box) {
+      widths[j] = widths[0];
+      continue;
+    }
     double length = adji_box_length(&split->measure, split->type, j);
     widths[j] = adji_grid_width(split->type, &split->measure, limit, j) + SPLIT_SLACK * length;
   }
@@ -138,7 +142,8 @@ static bool is_beyond(const visiting *v, uint64_t node) {
     double x = v->x[j], width = v->widths[j];
     if (!(low[j] - x > width || x - high[j] > width)) continue;
     double length = adji_box_length(&v->split->measure, v->split->type, j);
-    if (!(length > 0) || ((x + length) - high[j] > width && low[j] - (x - length) > width)) return true;
+    /* The images, in an order that does not overflow: x is above or below the box by less than the length. */
+    if (!(length > 0) || ((x - high[j]) + length > width && (low[j] - x) + length > width)) return true;
   }
   return false;
 }

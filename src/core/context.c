@@ -232,8 +232,15 @@ void adji_log(adj_ctx *ctx, adj_log_level level, const char *format, ...) {
   ADJI_CALL_BACK(ctx->log(ctx->log_user, level, line));
 }
 
+static _Thread_local uint32_t own_lane;
+
+void adji_trace_as(uint32_t lane) {
+  own_lane = lane;
+}
+
 void adji_trace(adj_ctx *ctx, const char *name, uint32_t lane, uint64_t begin_ns, uint64_t items) {
   if (!ctx->trace) return;
+  if (!lane) lane = own_lane;
   adj_trace_event event = {.name = name, .lane = lane, .begin_ns = begin_ns, .end_ns = adji_now_ns(), .items = items};
   ADJI_CALL_BACK(ctx->trace(ctx->trace_user, &event));
 }

@@ -53,5 +53,7 @@ ADJI_SHARED void adji_log(adj_ctx *ctx, adj_log_level level, const char *format,
 
 /* Reports a piece of work that began at begin_ns and ends now. */
 ADJI_SHARED void adji_trace(adj_ctx *ctx, const char *name, uint32_t lane, uint64_t begin_ns, uint64_t items);
+/* From now on what the calling thread reports as lane 0 is reported as this one: the thread is not the caller's. */
+void adji_trace_as(uint32_t lane);
 
 #endif

@@ -37,8 +37,9 @@ typedef struct ego_range {
   adji_ego_points right, own_left;
   const adji_ego_points *left;
   /* Without producers: the queue Q of HEGJoin's figure 3, the rows of queries by workload; the mapping M, their
-   * positions in epsilon grid order; and their work, by position. */
+   * positions in epsilon grid order; and their work, by position. NULL where a device makes the queue. */
   uint32_t *rows, *positions, *work;
+  adji_range_queue queue; /* of a device, if it has rows: in place of these */
   /* Of the pass at work. */
   adji_ego_job job;
   adji_run *run;
@@ -133,17 +134,24 @@ static bool is_filled(const ego_range *r, uint32_t row) {
   return !r->pass->window || adji_window_length(r->pass->window, row);
 }
 
+/* The position of query i of the queue in epsilon grid order. Without a queue it is in that order. */
+static uint32_t position_of(const ego_range *r, uint32_t i) {
+  const uint32_t *positions = r->queue.rows ? r->queue.positions : r->positions;
+  return positions ? positions[i] : i;
+}
+
 static adj_status join_batch(ego_range *r, lane *l, const adji_batch *batch) {
   uint32_t many = 0, *degrees = r->pass->degrees;
   for (uint32_t i = batch->begin; i < batch->end; i++) {
-    if (degrees) degrees[r->rows[i]] = 0;
-    l->queries[many] = r->positions[i];
-    many += is_filled(r, r->rows[i]);
+    uint32_t position = position_of(r, i), row = r->left->ids[position];
+    if (degrees) degrees[row] = 0;
+    l->queries[many] = position;
+    many += is_filled(r, row);
   }
   r->join.style.kernels->sort_ids(l->queries, many);
   adj_status status = adji_ego_join_queries(&l->searcher, l->queries, many);
-  for (uint32_t i = batch->begin; i < batch->end && r->pass->window && !status; i++)
-    if (is_filled(r, r->rows[i])) status = finish_row(r, l, r->rows[i]);
+  for (uint32_t i = 0; i < many && r->pass->window && !status; i++)
+    status = finish_row(r, l, r->left->ids[l->queries[i]]);
   return status;
 }
 
@@ -275,11 +283,12 @@ static adj_status fill_queue(void *state, bool shared, adji_queue *queue) {
   const ego_range *r = state;
   if (r->options.producers) return fill_with_threads(r, queue);
   uint64_t count = r->left->count, each = batch_queries(r);
+  if (r->queue.rows) return adji_range_queue_fill(r->join.ctx, &r->queue, each, queue);
   adj_status status = adji_queue_init(queue, r->join.ctx, count / each + 1);
   for (uint64_t p = 0; p < count && !status; p += each) {
     adji_batch batch = {(uint32_t)p, (uint32_t)(count - p < each ? count : p + each), 0};
     for (uint32_t i = batch.begin; i < batch.end; i++)
-      batch.work += (double)r->work[r->positions[i]] + 1;
+      batch.work += r->work ? (double)r->work[r->positions[i]] + 1 : 1;
     status = adji_queue_add(queue, batch);
   }
   return status;
@@ -293,6 +302,7 @@ static void destroy(void *state) {
   adji_free(memory, r->rows);
   adji_free(memory, r->positions);
   adji_free(memory, r->work);
+  adji_range_queue_clear(memory, &r->queue);
   adji_ego_points_clear(&r->own_left);
   adji_ego_points_clear(&r->right);
   adji_ego_order_clear(&r->order);
@@ -330,7 +340,7 @@ static adj_status build(ego_range *r) {
     status = adji_ego_points_build(&r->order, join->left, r->options.by_qsort, &r->own_left);
   r->left = join->self_join ? &r->right : &r->own_left;
   r->seconds.sort = seconds_since(&at);
-  if (!status && !r->options.producers) status = sort_by_workload(r);
+  if (!status && !r->options.producers && !r->options.unsorted) status = sort_by_workload(r);
   r->seconds.workload = seconds_since(&at);
   return status;
 }
@@ -360,7 +370,21 @@ adj_status adji_ego_range_create(const adji_join *join, const adji_ego_range_opt
                                   .gather = gather,
                                   .end = end,
                                   .destroy = destroy});
-  out->order = r->options.producers ? r->left->ids : r->rows;
+  out->order = r->rows ? r->rows : r->left->ids;
+  return ADJ_OK;
+}
+
+adj_status adji_ego_range_set_queue(adji_engine *engine, adji_range_queue *queue, double *results) {
+  ego_range *r = engine->workers[0].state;
+  adji_range_queue_clear(&r->join.ctx->memory, &r->queue);
+  engine->order = r->rows ? r->rows : r->left->ids;
+  if (!queue) return ADJ_OK;
+  adj_status status = adji_range_queue_map(r->join.ctx, r->left->ids, batch_queries(r), queue);
+  if (status) return status;
+  r->queue = *queue;
+  *queue = (adji_range_queue){0};
+  *results = adji_range_queue_results(&r->queue);
+  engine->order = r->queue.rows;
   return ADJ_OK;
 }
 

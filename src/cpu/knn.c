@@ -12,7 +12,14 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "core/fetch.h"
 #include "cpu/knn_group.h"
+#include "cpu/knn_narrow.h"
+
+typedef struct knn_lane {
+  adji_knn_group group;
+  adji_narrow_group narrow; /* of f64 joins, asked first */
+} knn_lane;
 
 typedef struct knn_cores {
   adji_join join;
@@ -22,9 +29,10 @@ typedef struct knn_cores {
   adji_tree own_left;
   const adji_tree *left;  /* own_left, or right in a self-join; NULL: queries one by one */
   adji_point_order order; /* of these */
+  adji_narrow narrow;     /* the trees in f32, if a join of f64 has them */
   /* Of the pass at work. */
   const adji_window *window;
-  adji_knn_group *groups; /* one per lane */
+  knn_lane *lanes;
 } knn_cores;
 
 /* ---- The queue -------------------------------------------------------------------------------------- */
@@ -158,20 +166,21 @@ static adj_status fill_point(const knn_cores *c, adji_knn_group *g, uint64_t i, 
  * before. */
 enum { POINTS_AHEAD = 80, ROWS_AHEAD = 4 };
 
+ADJI_FETCHES fetch_row(const knn_cores *c, const adji_window *window, uint64_t row) {
+  uint64_t at = adji_window_at(window, row), size = adji_type_size(c->join.style.type);
+  uint64_t many = window->k < 64 ? window->k : 64;
+  adji_fetch_to_write(window->ids + at, many * sizeof *window->ids);
+  if (window->distances) adji_fetch_to_write((const char *)window->distances + at * size, many * size);
+}
+
 static void fetch_ahead(const knn_cores *c, const adji_batch *batch, uint64_t i) {
   const adj_dataset *left = c->join.left;
-  const adji_window *window = c->window;
   adji_fetch_nodes(c->right, &c->order, i, batch);
   if (i + POINTS_AHEAD < batch->end)
     __builtin_prefetch(left->data + adji_point_row(&c->order, i + POINTS_AHEAD) * left->row_stride);
   if (i + ROWS_AHEAD >= batch->end) return;
   uint32_t row = adji_point_row(&c->order, i + ROWS_AHEAD);
-  if (!adji_window_has(window, row)) return;
-  uint64_t at = (row - window->first_row) * window->k;
-  for (uint32_t k = 0; k < window->k && k < 64; k += 16) {
-    __builtin_prefetch(window->ids + at + k, 1);
-    if (window->distances) __builtin_prefetch((const float *)window->distances + at + k, 1);
-  }
+  if (adji_window_has(c->window, row)) fetch_row(c, c->window, row);
 }
 
 static adj_status fill_points(const knn_cores *c, const adji_batch *batch, adji_knn_group *g, adji_tally *tally) {
@@ -184,56 +193,82 @@ static adj_status fill_points(const knn_cores *c, const adji_batch *batch, adji_
   return status;
 }
 
+/* Fills the rows of a leaf's points, as far as they are in the window, and fetches them while the search goes on: they
+ * lie in the order of ids, far apart. window NULL: all, and the neighbours are discarded. */
+static void fill_leaf(const knn_cores *c, knn_lane *lane, uint64_t leaf, const adji_window *window, adji_tally *tally) {
+  const uint32_t *rows = c->left->ids + leaf * c->left->leaf;
+  uint32_t count = adji_tree_leaf_count(c->left, leaf);
+  uint64_t wanted = 0;
+  for (uint32_t i = 0; i < count; i++) {
+    if (window && !adji_window_has(window, rows[i])) continue;
+    wanted |= UINT64_C(1) << i;
+    if (window) fetch_row(c, window, rows[i]);
+  }
+  if (wanted && c->narrow.enabled) wanted = adji_narrow_group_fill(&lane->narrow, leaf, wanted, window, tally);
+  if (wanted) adji_knn_group_fill(&lane->group, leaf, wanted, window, tally);
+}
+
 static adj_status fill_batch(void *user, const adji_batch *batch, uint32_t lane, adji_tally *tally) {
   knn_cores *c = user;
-  if (!c->left) return fill_points(c, batch, &c->groups[lane], tally);
+  if (!c->left) return fill_points(c, batch, &c->lanes[lane].group, tally);
   uint32_t leaf = c->left->leaf;
   adj_status status = ADJ_OK;
   for (uint64_t first = batch->begin; first < batch->end && !status; first += leaf) {
-    adji_knn_group_fill(&c->groups[lane], first / leaf, c->window, tally);
+    fill_leaf(c, &c->lanes[lane], first / leaf, c->window, tally);
     status = adji_check_cancel(c->join.ctx);
   }
   return status;
+}
+
+static void clear_lane(knn_lane *lane) {
+  adji_knn_group_clear(&lane->group);
+  adji_narrow_group_clear(&lane->narrow);
+}
+
+/* Starts zeroed. On failure it may still have to be cleared. */
+static adj_status init_lane(const knn_cores *c, knn_lane *lane) {
+  adj_status status = adji_knn_group_init(&lane->group, &c->join, c->left, c->right);
+  return status || !c->narrow.enabled ? status : adji_narrow_group_init(&lane->narrow, &c->narrow);
 }
 
 static void end(void *state, adji_run *run) {
   (void)run;
   knn_cores *c = state;
   adj_ctx *ctx = c->join.ctx;
-  for (uint32_t lane = 0; c->groups && lane < c->options.lanes; lane++)
-    adji_knn_group_clear(&c->groups[lane]);
-  adji_free(&ctx->memory, c->groups);
-  c->groups = NULL;
+  for (uint32_t lane = 0; c->lanes && lane < c->options.lanes; lane++)
+    clear_lane(&c->lanes[lane]);
+  adji_free(&ctx->memory, c->lanes);
+  c->lanes = NULL;
 }
 
 static adj_status begin(void *state, adji_run *run, const adji_pass *pass) {
   knn_cores *c = state;
   adj_ctx *ctx = c->join.ctx;
   c->window = pass->window;
-  c->groups = adji_alloc_zero(&ctx->memory, c->options.lanes, sizeof *c->groups, "workers");
-  if (!c->groups) return ADJ_E_MEMORY;
+  c->lanes = adji_alloc_zero(&ctx->memory, c->options.lanes, sizeof *c->lanes, "workers");
+  if (!c->lanes) return ADJ_E_MEMORY;
   adj_status status = ADJ_OK;
   for (uint32_t lane = 0; lane < c->options.lanes && !status; lane++) {
-    status = adji_knn_group_init(&c->groups[lane], &c->join, c->left, c->right);
-    if (!status && adji_point_order_is_dense(&c->order, c->right)) status = adji_knn_group_guess(&c->groups[lane]);
+    status = init_lane(c, &c->lanes[lane]);
+    if (!status && adji_point_order_is_dense(&c->order, c->right)) status = adji_knn_group_guess(&c->lanes[lane].group);
   }
   if (status) end(c, run);
   return status;
 }
 
 /* One leaf, or as many queries: i counts from 1. */
-static adj_status try_leaf(const knn_cores *c, adji_knn_group *group, uint64_t i, uint64_t leaves, adji_tally *tally,
+static adj_status try_leaf(const knn_cores *c, knn_lane *lane, uint64_t i, uint64_t leaves, adji_tally *tally,
                            uint64_t *queries) {
   uint64_t all = c->left ? c->left->level[0].count : c->order.count;
   if (c->left) {
     uint64_t leaf = (2 * i - 1) * all / (2 * leaves);
-    adji_knn_group_fill(group, leaf, NULL, tally);
+    fill_leaf(c, lane, leaf, NULL, tally);
     *queries += adji_tree_leaf_count(c->left, leaf);
     return ADJ_OK;
   }
   adj_status status = ADJ_OK;
   for (uint64_t q = 0; q < ADJI_LEAF && !status; q++, (*queries)++)
-    status = fill_point(c, group, ((i - 1) * ADJI_LEAF + q) * all / (leaves * ADJI_LEAF), NULL, tally);
+    status = fill_point(c, &lane->group, ((i - 1) * ADJI_LEAF + q) * all / (leaves * ADJI_LEAF), NULL, tally);
   return status;
 }
 
@@ -245,11 +280,11 @@ adj_status adji_knn_try(const adji_engine *engine, uint64_t leaves, double *quer
   uint64_t all = c->left ? c->left->level[0].count : c->order.count / ADJI_LEAF;
   uint64_t begin = 0, queries = 0, most = all / (16 * (uint64_t)c->join.ctx->threads);
   if (leaves > most) leaves = most > 2 ? most : 2;
-  adji_knn_group group = {0};
+  knn_lane lane = {0};
   adji_tally tally = {0};
-  adj_status status = adji_knn_group_init(&group, &c->join, c->left, c->right);
+  adj_status status = init_lane(c, &lane);
   for (uint64_t i = 0; i <= leaves && !status; i++) {
-    status = try_leaf(c, &group, i ? i : 1, leaves, &tally, &queries);
+    status = try_leaf(c, &lane, i ? i : 1, leaves, &tally, &queries);
     if (!i) {
       begin = adji_thread_ns();
       queries = 0;
@@ -259,12 +294,13 @@ adj_status adji_knn_try(const adji_engine *engine, uint64_t leaves, double *quer
   }
   *query_ns = (double)(adji_thread_ns() - begin) / (double)(queries + !queries);
   *candidates = (double)tally.candidates / (double)(queries + !queries);
-  adji_knn_group_clear(&group);
+  clear_lane(&lane);
   return status;
 }
 
 static void destroy(void *state) {
   knn_cores *c = state;
+  adji_narrow_clear(&c->narrow);
   adji_tree_clear(&c->own_left);
   adji_point_order_clear(c->join.ctx, &c->order);
   adji_give_back(&c->lent);
@@ -345,6 +381,7 @@ adj_status adji_knn_create(const adji_join *join, const adji_lent *right, const 
   c->right = right->what;
   if (!c->options.lanes) c->options.lanes = join->ctx->threads;
   adj_status status = order_left(c);
+  if (!status && c->left) status = adji_narrow_init(&c->narrow, &c->join, c->left, c->right);
   if (status) {
     destroy(c);
     return status;

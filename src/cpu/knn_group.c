@@ -323,15 +323,6 @@ static bool place_from_pool(adji_knn_group *g, uint32_t q, const adji_window *wi
   return true;
 }
 
-/* Rows lie in the order of ids, far apart: they are fetched while the search goes on. */
-static void fetch_row(const adji_window *window, uint32_t row) {
-  uint64_t at = (row - window->first_row) * window->k;
-  for (uint32_t i = 0; i < window->k && i < 64; i += 16) {
-    __builtin_prefetch(window->ids + at + i, 1);
-    if (window->distances) __builtin_prefetch((const float *)window->distances + at + i, 1);
-  }
-}
-
 /* The right leaf to begin with, for the queries of a left one. */
 static uint64_t near_leaf(const adji_knn_group *g, uint64_t leaf) {
   if (g->left == g->right) return leaf;
@@ -387,8 +378,9 @@ static void place_nearest(const adji_knn_group *g, uint32_t row, float sum, uint
   if (window->distances) ((float *)window->distances)[at] = sqrtf(sum);
 }
 
-/* Fills the rows of a leaf's points for k = 1, all in one call of a kernel. */
-static void fill_nearest(const adji_knn_group *g, uint64_t leaf, const adji_window *window, adji_tally *tally) {
+/* Fills rows for k = 1, all in one call of a kernel. */
+static void fill_nearest(const adji_knn_group *g, uint64_t leaf, uint64_t wanted, const adji_window *window,
+                         adji_tally *tally) {
   const adji_tree *left = g->left, *right = g->right;
   const uint32_t *rows = left->ids + leaf * left->leaf;
   adji_nearest task = {.level = right->level, .levels = right->levels, .dim = right->dim};
@@ -397,33 +389,27 @@ static void fill_nearest(const adji_knn_group *g, uint64_t leaf, const adji_wind
   task.queries = (const float *)left->coords + leaf * left->dim * left->leaf;
   task.box = (const float *)adji_chunk_boxes(left, 0, leaf / ADJI_FAN) + leaf % ADJI_FAN;
   task.count = adji_tree_leaf_count(left, leaf);
-  bool any = false;
-  for (uint32_t i = 0; i < task.count; i++) {
-    bool wanted = !window || adji_window_has(window, rows[i]);
-    task.sums[i] = wanted ? (float)adji_join_limit(g->join, rows[i]) : -1;
-    if (wanted && window) fetch_row(window, rows[i]);
-    any |= wanted;
-  }
-  if (any) tally->candidates += g->find_nearest(&task);
-  for (uint32_t i = 0; i < task.count && any && window; i++) {
-    if (!adji_window_has(window, rows[i])) continue;
+  for (uint32_t i = 0; i < task.count; i++)
+    task.sums[i] = wanted >> i & 1 ? (float)adji_join_limit(g->join, rows[i]) : -1;
+  tally->candidates += g->find_nearest(&task);
+  for (uint32_t i = 0; i < task.count && window; i++) {
+    if (!(wanted >> i & 1)) continue;
     place_nearest(g, rows[i], task.sums[i], task.found[i], window);
     tally->pairs += task.found[i] != ADJ_NO_ID;
   }
 }
 
-void adji_knn_group_fill(adji_knn_group *g, uint64_t leaf, const adji_window *window, adji_tally *tally) {
+void adji_knn_group_fill(adji_knn_group *g, uint64_t leaf, uint64_t wanted, const adji_window *window,
+                         adji_tally *tally) {
   if (g->find_nearest) {
-    fill_nearest(g, leaf, window, tally);
+    fill_nearest(g, leaf, wanted, window, tally);
     return;
   }
-  uint32_t count = adji_tree_leaf_count(g->left, leaf);
   const uint32_t *rows = g->left->ids + leaf * g->left->leaf;
-  for (uint32_t i = 0; i < count;) {
-    for (g->query_count = 0; i < count && g->query_count < g->max_queries; i++) {
-      if (window && !adji_window_has(window, rows[i])) continue;
+  while (wanted) {
+    for (g->query_count = 0; wanted && g->query_count < g->max_queries; wanted &= wanted - 1) {
+      uint32_t i = (uint32_t)__builtin_ctzll(wanted);
       add_query(g, i, rows[i]);
-      if (window) fetch_row(window, rows[i]);
     }
     find_by_pools(g, leaf, window, tally);
     if (!g->query_count) continue;

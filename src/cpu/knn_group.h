@@ -85,9 +85,10 @@ adj_status adji_knn_group_init(adji_knn_group *g, const adji_join *join, const a
 adj_status adji_knn_group_ask(adji_knn_group *g, const adji_join *join);
 void adji_knn_group_clear(adji_knn_group *g);
 
-/* Fills the rows of a leaf's points, as far as they are in the window. NULL: finds the neighbours of all of them and
- * discards them, for estimates. */
-void adji_knn_group_fill(adji_knn_group *g, uint64_t leaf, const adji_window *window, adji_tally *tally);
+/* Fills the rows of a leaf's points, which are in the window. wanted: bit i is the i-th point. window NULL: finds the
+ * neighbours and discards them, for estimates. */
+void adji_knn_group_fill(adji_knn_group *g, uint64_t leaf, uint64_t wanted, const adji_window *window,
+                         adji_tally *tally);
 
 /* The neighbours of one point, whose dim coordinates are in g->coords: their ids and sums are in g->ids and g->sums,
  * nearest first. row: which left point it is. chunk: the chunk of leaves near the point, or ADJI_NO_CHUNK.

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/fetch.h"
 #include "cpu/range_queue.h"
 #include "cpu/single.h"
 #include "cpu/staged.h"
@@ -161,7 +162,7 @@ static adj_status place_row(adji_walker *w, const adji_row_style *style, uint32_
  * once their offsets have arrived (cpu/walk.c): a few at a time, since more would be dropped. */
 enum { PLACES_AHEAD = 12, MOST_LINES = 8, LINE_IDS = 16 };
 
-static void fetch_places(const adji_window *window, const uint32_t *rows, const uint32_t *queries, uint32_t many) {
+ADJI_FETCHES fetch_places(const adji_window *window, const uint32_t *rows, const uint32_t *queries, uint32_t many) {
   for (uint32_t k = 0; k < many; k++) {
     uint64_t row = rows[queries[k] + PLACES_AHEAD];
     if (!adji_window_has(window, row)) continue;

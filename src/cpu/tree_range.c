@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/fetch.h"
 #include "cpu/within.h"
 #include "result/offsets.h"
 
@@ -118,7 +119,7 @@ static void note_lengths(const gathering *g) {
 /* Rows are in the order of the queries here and of their numbers there. */
 enum { OFFSETS_AHEAD = 32, PLACES_AHEAD = 12 };
 
-static inline void fetch_places(const adj_result *result, const found_rows *f, uint64_t i, size_t size) {
+ADJI_FETCHES fetch_places(const adj_result *result, const found_rows *f, uint64_t i, size_t size) {
   if (i + OFFSETS_AHEAD >= f->count) return;
   __builtin_prefetch(result->offsets + f->rows[i + OFFSETS_AHEAD]);
   uint64_t at = result->offsets[f->rows[i + PLACES_AHEAD]];

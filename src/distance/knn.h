@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "distance/measure.h"
+#include "distance/step_kinds.h"
 
 enum {
   ADJI_LEAF = 16,                               /* points per leaf, or twice or four times that */

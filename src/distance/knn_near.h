@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "distance/knn.h"
+#include "distance/measure.h"
 
 #if defined(__x86_64__)
 /* What knn_near_body.h has for all of them; this takes 5 % less time. */

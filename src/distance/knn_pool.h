@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "distance/kernels.h"
+#include "distance/measure.h"
 
 /* A pool of points for each query of a group. */
 typedef struct adji_pool {

@@ -13,6 +13,7 @@
 
 #include "data/dataset.h"
 #include "distance/kernels.h"
+#include "distance/measure.h"
 
 enum {
   ADJI_MAX_AXES = 10,

@@ -105,10 +105,12 @@ bool adji_group_should_stop(adji_group *group) {
 /* ---- Waiting --------------------------------------------------------------------------------------------------------
  */
 
-/* Shares the core with whoever has something to do: ranks may be more than cores. */
+/* Shares the core with whoever has something to do: ranks may be more than cores. The longer the wait has been, the
+ * longer a nap: from 10 microseconds to a millisecond, so that a long wait takes little time of the processor. */
 static void nap(uint32_t turn) {
   if (turn < 64) return;
-  struct timespec some = {0, turn < 4096 ? 20000 : 200000};
+  uint32_t late = turn - 64 < 1000 ? turn - 64 : 1000;
+  struct timespec some = {0, 10000 + late * 1000};
   nanosleep(&some, NULL);
 }
 
@@ -181,6 +183,7 @@ static adj_status settle_notes(adji_group *group) {
 
 adj_status adji_agree(adji_group *group, adj_status status) {
   if (group->broken.broken) return tell_broken(group);
+  if (status && group->failed) return status;
   adji_note mine = {.status = status};
   if (status) snprintf(mine.text, sizeof mine.text, "%s", adj_last_error());
   if (!status && !group->stopped && adji_group_should_stop(group)) {
@@ -194,6 +197,7 @@ adj_status adji_agree(adji_group *group, adj_status status) {
   adji_note note = mine;
   agreed = broadcast_from(group, &note, sizeof note, lowest);
   if (!agreed) agreed = settle_notes(group);
+  group->failed = true;
   return agreed ? agreed : adji_fail((adj_status)note.status, "rank %d: %s", lowest, note.text);
 }
 
@@ -234,7 +238,7 @@ static bool report_progress(adji_group *group, adji_work *work) {
   where.fraction =
       group->step_from + (group->step_to - group->step_from) * (double)atomic_load(&work->fraction) * 0x1p-32;
   int stop;
-  ADJI_CALL_BACK(stop = control->progress(control->user, &where));
+  ADJI_RUN_CALLBACK(stop = control->progress(control->user, &where));
   return stop != 0;
 }
 
@@ -242,8 +246,7 @@ static bool report_progress(adji_group *group, adji_work *work) {
 static adj_status attend(adji_group *group, job *j, adji_requests *requests) {
   adj_status status = ADJ_OK;
   for (uint32_t turn = 0; !atomic_load(&j->done); turn++) {
-    struct timespec some = {0, turn < 50 ? 20000 : 500000};
-    nanosleep(&some, NULL);
+    nap(64 + 8 * turn);
     int done;
     if (!status && requests && requests->count)
       status =

@@ -32,6 +32,7 @@ typedef struct adji_group {
   const volatile int *cancel;
   uint64_t chunk;   /* bytes of a message at most */
   adji_note broken; /* broken.broken: MPI failed; why */
+  bool failed;      /* all ranks have agreed that this call fails: nothing is left to agree on */
   bool stopped;     /* another rank sent a note: this one need not go on */
   uint32_t notes_sent, notes_received;
   adji_note note_out;
@@ -46,6 +47,14 @@ typedef struct adji_group {
 } adji_group;
 
 double adji_seconds(void); /* monotonic */
+
+/* Runs a callback of the caller, given as a statement. What it does to the floating-point state ends with it. */
+#define ADJI_RUN_CALLBACK(statement)                      \
+  do {                                                    \
+    adji_float_state adji_ours_ = adji_float_state_get(); \
+    statement;                                            \
+    adji_float_state_set(adji_ours_);                     \
+  } while (0)
 
 adj_status adji_group_open(adji_group *group, MPI_Comm comm, adj_ctx *ctx);
 /* Collective, unless the group is broken. */

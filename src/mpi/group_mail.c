@@ -44,7 +44,7 @@ void adji_requests_clear(adji_requests *list) {
 adj_status adji_post_send(adji_group *group, adji_requests *list, const char *bytes, uint64_t size, int to) {
   for (uint64_t at = 0; at < size;) {
     uint64_t some = size - at < group->chunk ? size - at : group->chunk;
-    MPI_Request *request;
+    MPI_Request *request = NULL;
     adj_status status = get_request(list, &request);
     if (status) return adji_mpi_check(group, MPI_ERR_OTHER, "posting a message, for want of memory,");
     int code = MPI_Isend(bytes + at, (int)some, MPI_BYTE, to, TAG_DATA, group->comm, request);
@@ -60,7 +60,7 @@ adj_status adji_post_send(adji_group *group, adji_requests *list, const char *by
 adj_status adji_post_receive(adji_group *group, adji_requests *list, char *bytes, uint64_t size, int from) {
   for (uint64_t at = 0; at < size;) {
     uint64_t some = size - at < group->chunk ? size - at : group->chunk;
-    MPI_Request *request;
+    MPI_Request *request = NULL;
     adj_status status = get_request(list, &request);
     if (status) return adji_mpi_check(group, MPI_ERR_OTHER, "posting a message, for want of memory,");
     int code = MPI_Irecv(bytes + at, (int)some, MPI_BYTE, from, TAG_DATA, group->comm, request);

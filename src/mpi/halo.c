@@ -332,11 +332,14 @@ void adji_halo_forget(adj_mpi_plan *plan) {
 
 /* How far each query must look: to its k-th neighbour, or as far as the spec says. */
 static adj_status reach_of(adj_mpi_plan *plan, const adji_points *queries, const adji_rows *lists, double *radii) {
-  uint64_t k = plan->spec.k, size = adji_type_size(plan->type);
-  adj_status status = ADJ_OK;
-  for (uint64_t i = 0; i < queries->set->count && !status; i++) {
+  uint64_t k = plan->spec.k, size = adji_type_size(plan->type), count = queries->set->count;
+  char *sums = (char *)radii; /* the same place: radii are doubles, so a sum is read before it is overwritten */
+  if (size == 4) sums += 4 * count;
+  for (uint64_t i = 0; i < count; i++)
+    memcpy(sums + i * size, lists->values + (i * k + k - 1) * size, size);
+  adj_status status = adj_sums_radii(&plan->spec, plan->type, count, sums, radii);
+  for (uint64_t i = 0; i < count && !status; i++) {
     double most = queries->radii ? queries->radii[i] : plan->spec.radius;
-    status = adj_sums_radii(&plan->spec, plan->type, 1, lists->values + (i * k + k - 1) * size, &radii[i]);
     if (radii[i] > most) radii[i] = most;
   }
   return status;
@@ -368,17 +371,46 @@ static adj_status list_visits(adj_mpi_plan *plan, const adji_points *queries, co
 
 /* The lists of guests here, in the order in which they came. */
 static adj_status answer(adj_mpi_plan *plan, visits *v) {
-  adji_part part = {.whole = true}; /* guests are of other regions: none is a point here */
+  adji_mpi_part part = {.whole = true}; /* guests are of other regions: none is a point here */
   const adji_points *right = plan->self_join ? &plan->queries : &plan->region;
   adji_ask ask = {.plan = plan, .mode = ADJI_ROWS, .left = &v->guests, .right = right, .k = plan->spec.k};
   ask.index = plan->index;
   ask.out = &part;
   ask.share = 0.2;
   adj_status status = adji_rows_open_lists(plan, v->guests.set->count, &v->answers);
-  if (!status) status = adji_part_join(&ask);
+  if (!status) status = adji_mpi_part_join(&ask);
   plan->stats.halo_points += v->guests.set->count;
   if (!status) status = adji_rows_merge(plan, &v->guests, &part, &v->answers);
-  adji_part_clear(plan, &part);
+  if (!status) adji_rows_pad(plan, &v->answers);
+  adji_mpi_part_clear(plan, &part);
+  return status;
+}
+
+/* Lists of other ranks into those of the queries here, row by row. `block`: ids, then sums. */
+static adj_status merge_answers(const adj_mpi_plan *plan, uint64_t many, char *block, const uint64_t *rows,
+                                adji_rows *lists) {
+  uint64_t size = adji_type_size(plan->type), k = plan->spec.k;
+  adj_lists from, to;
+  adj_lists_init(&from, sizeof from);
+  adj_lists_init(&to, sizeof to);
+  from.type = to.type = plan->type;
+  from.k = to.k = plan->spec.k;
+  from.rows = to.rows = 1;
+  int64_t *wide = adji_alloc(&plan->ctx->memory, k, sizeof *wide, "a list");
+  adj_status status = wide ? ADJ_OK : ADJ_E_MEMORY;
+  for (uint64_t i = 0; i < many && !status; i++) {
+    uint32_t *narrow = lists->narrow ? lists->narrow + rows[i] * k : NULL;
+    for (uint64_t e = 0; narrow && e < k; e++)
+      wide[e] = narrow[e] == ADJ_NO_ID ? -1 : (int64_t)narrow[e];
+    to.ids = narrow ? wide : lists->ids + rows[i] * k;
+    to.sums = lists->values + rows[i] * k * size;
+    from.ids = (int64_t *)(void *)block + i * k;
+    from.sums = block + many * k * 8 + i * k * size;
+    status = adj_lists_merge(&to, &from, NULL);
+    for (uint64_t e = 0; narrow && e < k; e++)
+      narrow[e] = (uint32_t)wide[e];
+  }
+  adji_free(&plan->ctx->memory, wide);
   return status;
 }
 
@@ -409,20 +441,9 @@ static adj_status return_answers(adj_mpi_plan *plan, adj_status status, visits *
     status = rows && block ? ADJ_OK : ADJ_E_MEMORY;
     for (uint64_t j = 0; j < many && !status; j++)
       rows[j] = v->rows[first + j];
-    adj_lists from, to;
-    adj_lists_init(&from, sizeof from);
-    adj_lists_init(&to, sizeof to);
-    from.type = to.type = plan->type;
-    from.k = to.k = plan->spec.k;
-    from.rows = many;
-    from.ids = (int64_t *)(void *)block;
-    from.sums = block ? block + many * plan->spec.k * 8 : NULL;
-    to.rows = lists->count;
-    to.ids = lists->ids;
-    to.sums = lists->values;
     if (!status && many) {
       memcpy(block, received.bytes + received.starts[i], many * row);
-      status = adj_lists_merge(&to, &from, rows);
+      status = merge_answers(plan, many, block, rows, lists);
     }
     adji_free(&plan->ctx->memory, rows);
     adji_free(&plan->ctx->memory, block);

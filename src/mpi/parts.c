@@ -11,10 +11,10 @@ bool adji_needs_sums(const adj_mpi_plan *plan) {
   return plan->spec.kind == ADJ_KNN || plan->spec.order == ADJ_ORDER_DISTANCE;
 }
 
-void adji_part_clear(adj_mpi_plan *plan, adji_part *part) {
+void adji_mpi_part_clear(adj_mpi_plan *plan, adji_mpi_part *part) {
   adj_result_destroy(part->result);
   adji_free(&plan->ctx->memory, part->degrees);
-  *part = (adji_part){0};
+  *part = (adji_mpi_part){0};
 }
 
 /* The question that this rank asks. A join with itself leaves pairs out by local ids, which are in the order of global
@@ -77,7 +77,7 @@ static void add_stats(adj_mpi_plan *plan, const adj_plan *local, const adj_stats
 static adj_status join_here(void *user, adji_work *work) {
   const adji_ask *ask = user;
   adj_mpi_plan *plan = ask->plan;
-  adji_part *part = ask->out;
+  adji_mpi_part *part = ask->out;
   adj_plan *local = NULL;
   adj_stats stats;
   adj_stats_init(&stats, sizeof stats);
@@ -94,9 +94,9 @@ static adj_status join_here(void *user, adji_work *work) {
   return status;
 }
 
-adj_status adji_part_join(adji_ask *ask) {
+adj_status adji_mpi_part_join(adji_ask *ask) {
   adji_group *group = &ask->plan->group;
-  adji_part *part = ask->out;
+  adji_mpi_part *part = ask->out;
   double begin = adji_seconds();
   part->right = ask->right;
   part->whole = part->whole || ask->left == ask->right || !ask->plan->self_join;
@@ -109,6 +109,6 @@ adj_status adji_part_join(adji_ask *ask) {
   adj_status status = adji_do_work(group, join_here, ask, ask->requests);
   group->step_from = group->step_to;
   ask->plan->stats.join_s += adji_seconds() - begin;
-  if (status || group->stopped) adji_part_clear(ask->plan, part);
+  if (status || group->stopped) adji_mpi_part_clear(ask->plan, part);
   return status;
 }

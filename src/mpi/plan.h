@@ -93,7 +93,7 @@ void adji_points_clear(adj_mpi_plan *plan, adji_points *points);
 typedef enum adji_mode { ADJI_COUNT, ADJI_ROWS } adji_mode;
 
 /* The join of some queries with some right points: counts, or rows with local ids. */
-typedef struct adji_part {
+typedef struct adji_mpi_part {
   adj_result *result;
   uint32_t *degrees;        /* ADJI_COUNT */
   const adji_points *right; /* local ids are of these */
@@ -101,7 +101,7 @@ typedef struct adji_part {
   uint64_t row_count;
   int64_t first; /* without right, which is gone: local id 0 */
   bool whole;    /* every pair of it belongs: rows.c leaves none out */
-} adji_part;
+} adji_mpi_part;
 
 typedef struct adji_ask {
   adj_mpi_plan *plan;
@@ -112,35 +112,47 @@ typedef struct adji_ask {
   adj_index *index;                /* of the right points; NULL: none */
   adji_requests *requests;         /* on their way meanwhile, may be NULL */
   double share;                    /* of the run */
-  adji_part *out;
+  adji_mpi_part *out;
 } adji_ask;
 /* Not agreed on. */
-adj_status adji_part_join(adji_ask *ask);
-void adji_part_clear(adj_mpi_plan *plan, adji_part *part);
+adj_status adji_mpi_part_join(adji_ask *ask);
+void adji_mpi_part_clear(adj_mpi_plan *plan, adji_mpi_part *part);
 /* Whether sums are needed to put rows together. */
 bool adji_needs_sums(const adj_mpi_plan *plan);
 
 /* ---- rows.c
  * ----------------------------------------------------------------------------------------------------------- */
 
-/* Finished rows, with global ids. Sums or distances: NULL without. */
+/* Rows, with global ids. Sums or distances: NULL without. */
 typedef struct adji_rows {
   uint64_t count;
   uint64_t *offsets; /* count + 1 */
   int64_t *ids;
+  uint32_t *narrow; /* in place of ids, of rows that go to their owners: if all right points have such ids */
   char *values;
+  adj_result *from; /* NULL, or what these are in: a result of libadjoin whose ids were made global in place */
+  bool filled;      /* kNN: a list has been merged into, or all are padding; before that nothing is written */
 } adji_rows;
 void adji_rows_clear(adj_mpi_plan *plan, adji_rows *rows);
 
 /* Puts the parts of range joins together: of queries, in their order. Parts are cleared as they are used. */
-adj_status adji_rows_join(adj_mpi_plan *plan, const adji_points *queries, adji_part *parts, uint32_t count,
+adj_status adji_rows_join(adj_mpi_plan *plan, const adji_points *queries, adji_mpi_part *parts, uint32_t count,
                           adji_rows *out);
 /* kNN: rows of k entries, with sums. A part is merged into them. */
 adj_status adji_rows_open_lists(adj_mpi_plan *plan, uint64_t count, adji_rows *out);
-adj_status adji_rows_merge(adj_mpi_plan *plan, const adji_points *queries, const adji_part *part, adji_rows *to);
+/* The rows of a part that has all queries and leaves none out: its result is taken over, and ids are made global in
+ * their own place. False: the part is another one, or ids are too large; nothing has changed. */
+bool adji_rows_adopt(const adj_mpi_plan *plan, adji_mpi_part *part, adji_rows *out);
+/* Entries from `middle` on, which ascend, go to their places among those before: both are one row. */
+void adji_rows_merge_runs(const adj_mpi_plan *plan, const adji_rows *rows, uint64_t first, uint64_t middle,
+                          uint64_t end);
+/* Lists that no part has been merged into become empty ones. */
+void adji_rows_pad(const adj_mpi_plan *plan, adji_rows *lists);
+adj_status adji_rows_merge(adj_mpi_plan *plan, const adji_points *queries, const adji_mpi_part *part, adji_rows *to);
 /* From sums to what is reported, where sums were needed. */
 adj_status adji_rows_report(adj_mpi_plan *plan, adji_rows *rows);
-uint64_t adji_value_size(const adj_mpi_plan *plan); /* of a sum or distance in rows; 0: none */
+uint64_t adji_value_size(const adj_mpi_plan *plan);    /* of a sum or distance while rows are made; 0: none */
+uint64_t adji_reported_size(const adj_mpi_plan *plan); /* of what is reported; 0: ids only */
 
 /* ---- owners.c
  * ---------------------------------------------------------------------------------------------------------- */
@@ -151,10 +163,11 @@ typedef struct adji_round {
 } adji_round;
 void adji_round_rows(const adj_mpi_plan *plan, int rank, adji_round round, uint64_t *begin, uint64_t *end);
 
-/* Rows of queries of this region to their owners; *out: those of this rank's points in the round. Rows without ids:
- * only their lengths. Agreed on. `in` is cleared. */
+/* Rows of queries of this region to their owners; *out: those of this rank's points in the round. extra (may be NULL):
+ * more entries of the same rows; the owner merges the two. Rows without ids: only their lengths. Agreed on. `in` and
+ * `extra` are cleared. */
 adj_status adji_owners_send(adj_mpi_plan *plan, adj_status status, const adji_points *queries, adji_rows *in,
-                            adji_round round, adji_rows *out);
+                            adji_rows *extra, adji_round round, adji_rows *out);
 
 /* ---- halo.c, ring.c: the distributions ------------------------------------------------------------------------------
  */

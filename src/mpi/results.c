@@ -45,6 +45,7 @@ static adj_status begin_run(adj_mpi_plan *plan, const adj_run_control *control, 
   adj_stats_init(&plan->stats.join, sizeof plan->stats.join);
   group->bytes_sent = group->messages = 0;
   group->wait_s = group->step_from = 0;
+  group->failed = false;
   adj_status status = ADJ_OK;
   if (control) status = adji_take_struct(&s->control, sizeof s->control, control, "adj_run_control");
   if (!status && stats && stats->struct_size < 8)
@@ -281,7 +282,7 @@ static adj_status begin_stream(streaming *t, const span *s) {
   status = adji_agree(&plan->group, !range || t->degrees ? ADJ_OK : ADJ_E_MEMORY);
   if (status) return status;
   t->began = true;
-  if (t->sink.begin) ADJI_CALL_BACK(status = called_back(t->sink.begin(t->sink.user, &t->layout, t->degrees)));
+  if (t->sink.begin) ADJI_RUN_CALLBACK(status = called_back(t->sink.begin(t->sink.user, &t->layout, t->degrees)));
   return adji_agree(&plan->group, status);
 }
 
@@ -294,7 +295,7 @@ static adj_status write_round(streaming *t, const adji_rows *rows) {
   t->entry += rows->offsets[rows->count];
   t->pairs += count_pairs(t->plan, rows);
   adj_status status = ADJ_OK;
-  if (rows->count) ADJI_CALL_BACK(status = called_back(t->sink.write(t->sink.user, &block)));
+  if (rows->count) ADJI_RUN_CALLBACK(status = called_back(t->sink.write(t->sink.user, &block)));
   return status;
 }
 
@@ -330,7 +331,7 @@ adj_status adj_mpi_stream(adj_mpi_plan *plan, const adj_mpi_sink *sink, const ad
   if (!status) status = begin_stream(&t, &s);
   if (!status) status = run_rounds(&t, &s);
   status = end_run(plan, status, &s, stats);
-  if (t.began && t.sink.end) ADJI_CALL_BACK(t.sink.end(t.sink.user, status));
+  if (t.began && t.sink.end) ADJI_RUN_CALLBACK(t.sink.end(t.sink.user, status));
   adji_free(&plan->ctx->memory, t.degrees);
   adji_rows_clear(plan, &t.lengths);
   return status;
@@ -345,6 +346,7 @@ adj_status adj_mpi_stats_gather(adj_mpi_plan *plan, const adj_mpi_stats *mine, a
   adji_memory *memory = &plan->ctx->memory;
   adj_mpi_stats *received = adji_alloc(memory, (uint64_t)group->ranks, sizeof *received, "statistics");
   adj_mpi_stats one;
+  group->failed = false;
   adj_mpi_stats_init(&one, sizeof one);
   adj_status status = received ? ADJ_OK : ADJ_E_MEMORY;
   if (!status) status = adji_take_struct(&one, sizeof one, mine, "adj_mpi_stats");

@@ -13,9 +13,15 @@
 
 void adji_rows_clear(adj_mpi_plan *plan, adji_rows *rows) {
   adji_memory *memory = &plan->ctx->memory;
-  adji_free(memory, rows->offsets);
-  adji_free(memory, rows->ids);
-  adji_free(memory, rows->values);
+  if (rows->from) {
+    if (rows->offsets != adj_result_offsets(rows->from)) adji_free(memory, rows->offsets);
+    adj_result_destroy(rows->from);
+  } else {
+    adji_free(memory, rows->offsets);
+    adji_free(memory, rows->ids);
+    adji_free(memory, rows->narrow);
+    adji_free(memory, rows->values);
+  }
   *rows = (adji_rows){0};
 }
 
@@ -24,13 +30,17 @@ uint64_t adji_value_size(const adj_mpi_plan *plan) {
   return values ? adji_type_size(plan->type) : 0;
 }
 
+uint64_t adji_reported_size(const adj_mpi_plan *plan) {
+  return plan->spec.flags & (ADJ_WITH_DISTANCE | ADJ_WITH_SUM) ? adji_type_size(plan->type) : 0;
+}
+
 static bool is_left_out(const adj_mpi_plan *plan, int64_t query, int64_t id) {
   if (!plan->self_join) return false;
   if (plan->spec.flags & ADJ_ONE_WAY) return id <= query;
   return id == query && !(plan->spec.flags & ADJ_WITH_SELF);
 }
 
-static int64_t id_of(const adji_part *part, uint32_t local) {
+static int64_t id_of(const adji_mpi_part *part, uint32_t local) {
   return part->right ? adji_point_id(part->right, local) : part->first + local;
 }
 
@@ -46,14 +56,14 @@ static double key_at(const adj_mpi_plan *plan, const char *values, uint64_t i) {
 typedef struct joining {
   adj_mpi_plan *plan;
   const adji_points *queries;
-  adji_part *parts;
+  adji_mpi_part *parts;
   uint32_t count;
   adji_rows *out;
   uint64_t slices;
 } joining;
 
 /* Where a part's rows of queries from `first` on begin. */
-static uint64_t find_row(const adji_part *part, uint64_t first) {
+static uint64_t find_row(const adji_mpi_part *part, uint64_t first) {
   if (!part->rows) return first < part->row_count ? first : part->row_count;
   uint64_t low = 0, high = part->row_count;
   while (low < high) {
@@ -73,7 +83,7 @@ static adj_status measure_slice(void *user, uint64_t slice, uint32_t lane) {
   uint64_t begin, end;
   adji_slice(j->queries->set->count, j->slices, slice, &begin, &end);
   for (uint32_t p = 0; p < j->count; p++) {
-    const adji_part *part = &j->parts[p];
+    const adji_mpi_part *part = &j->parts[p];
     if (!part->result) continue;
     const uint64_t *offsets = adj_result_offsets(part->result);
     const uint32_t *ids = adj_result_ids(part->result);
@@ -89,19 +99,31 @@ static adj_status measure_slice(void *user, uint64_t slice, uint32_t lane) {
   return ADJ_OK;
 }
 
+static int64_t entry_id(const adji_rows *rows, uint64_t at) {
+  return rows->narrow ? (int64_t)rows->narrow[at] : rows->ids[at];
+}
+
+static void put_id(const adji_rows *rows, uint64_t at, int64_t id) {
+  if (rows->narrow)
+    rows->narrow[at] = (uint32_t)id;
+  else
+    rows->ids[at] = id;
+}
+
 /* Whether entry a comes before b, by id or by (sum, id). */
 static bool is_before(const adj_mpi_plan *plan, const adji_rows *rows, uint64_t a, uint64_t b) {
   if (plan->spec.order == ADJ_ORDER_DISTANCE) {
     double x = key_at(plan, rows->values, a), y = key_at(plan, rows->values, b);
     if (x != y) return x < y;
   }
-  return rows->ids[a] < rows->ids[b];
+  return entry_id(rows, a) < entry_id(rows, b);
 }
 
-/* Entries from `middle` on, which ascend, go to their places among those before: few rows have two runs, and one of
- * them is short. */
-static void merge_runs(const adj_mpi_plan *plan, adji_rows *rows, uint64_t first, uint64_t middle, uint64_t end) {
-  uint64_t size = adji_value_size(plan);
+/* Few rows have two runs, and one of them is short. */
+void adji_rows_merge_runs(const adj_mpi_plan *plan, const adji_rows *rows, uint64_t first, uint64_t middle,
+                          uint64_t end) {
+  uint64_t size = adji_value_size(plan), width = rows->narrow ? 4 : 8;
+  char *ids = rows->narrow ? (char *)rows->narrow : (char *)rows->ids;
   if (middle == first || middle == end || is_before(plan, rows, middle - 1, middle)) return;
   for (uint64_t i = middle; i < end; i++) {
     uint64_t low = first, high = i;
@@ -112,10 +134,10 @@ static void merge_runs(const adj_mpi_plan *plan, adji_rows *rows, uint64_t first
       else
         high = at;
     }
-    int64_t id = rows->ids[i];
+    int64_t id = entry_id(rows, i);
     char value[8] = {0};
-    memmove(rows->ids + low + 1, rows->ids + low, (i - low) * sizeof id);
-    rows->ids[low] = id;
+    memmove(ids + (low + 1) * width, ids + low * width, (i - low) * width);
+    put_id(rows, low, id);
     if (size) {
       memcpy(value, rows->values + i * size, size);
       memmove(rows->values + (low + 1) * size, rows->values + low * size, (i - low) * size);
@@ -125,17 +147,36 @@ static void merge_runs(const adj_mpi_plan *plan, adji_rows *rows, uint64_t first
   }
 }
 
+/* A row of which nothing is left out: the usual one. */
+static uint64_t copy_row(const joining *j, const adji_mpi_part *part, uint64_t first, uint64_t end, uint64_t at) {
+  const uint32_t *ids = adj_result_ids(part->result) + first;
+  const int64_t *map = part->right ? part->right->ids : NULL;
+  int64_t base = part->right ? part->right->first : part->first;
+  uint64_t size = adji_value_size(j->plan), many = end - first;
+  if (j->out->narrow) {
+    for (uint64_t i = 0; i < many; i++)
+      j->out->narrow[at + i] = (uint32_t)(map ? map[ids[i]] : base + (int64_t)ids[i]);
+  } else {
+    for (uint64_t i = 0; i < many; i++)
+      j->out->ids[at + i] = map ? map[ids[i]] : base + (int64_t)ids[i];
+  }
+  if (size)
+    memcpy(j->out->values + at * size, (const char *)adj_result_distances(part->result) + first * size, many * size);
+  return at + many;
+}
+
 /* Adds a part's row to the entries of a query that are there, and returns their new end. */
-static uint64_t add_row(const joining *j, const adji_part *part, uint64_t i, uint64_t row, uint64_t at) {
+static uint64_t add_row(const joining *j, const adji_mpi_part *part, uint64_t i, uint64_t row, uint64_t at) {
   const uint64_t *offsets = adj_result_offsets(part->result);
+  if (part->whole) return copy_row(j, part, offsets[i], offsets[i + 1], at);
   const uint32_t *ids = adj_result_ids(part->result);
   const char *values = adj_result_distances(part->result);
   uint64_t size = adji_value_size(j->plan);
   int64_t query = adji_point_id(j->queries, row);
   for (uint64_t e = offsets[i]; e < offsets[i + 1]; e++) {
     int64_t id = id_of(part, ids[e]);
-    if (!part->whole && is_left_out(j->plan, query, id)) continue;
-    j->out->ids[at] = id;
+    if (is_left_out(j->plan, query, id)) continue;
+    put_id(j->out, at, id);
     if (size) memcpy(j->out->values + at * size, values + e * size, size);
     at++;
   }
@@ -154,19 +195,34 @@ static adj_status fill_slice(void *user, uint64_t slice, uint32_t lane) {
   for (uint64_t row = begin; row < end; row++) {
     uint64_t at = out->offsets[row];
     for (uint32_t p = 0; p < j->count; p++) {
-      const adji_part *part = &j->parts[p];
+      const adji_mpi_part *part = &j->parts[p];
       if (!part->result || next[p] >= part->row_count) continue;
       if ((part->rows ? part->rows[next[p]] : next[p]) != row) continue;
       uint64_t middle = at;
       at = add_row(j, part, next[p]++, row, at);
-      merge_runs(j->plan, out, out->offsets[row], middle, at);
+      adji_rows_merge_runs(j->plan, out, out->offsets[row], middle, at);
     }
   }
   adji_free(&j->plan->ctx->memory, next);
   return ADJ_OK;
 }
 
-adj_status adji_rows_join(adj_mpi_plan *plan, const adji_points *queries, adji_part *parts, uint32_t count,
+bool adji_rows_adopt(const adj_mpi_plan *plan, adji_mpi_part *part, adji_rows *out) {
+  if (!part->result || !part->whole || plan->right_starts[plan->group.ranks] >= UINT32_MAX) return false;
+  *out = (adji_rows){.count = adj_result_rows(part->result), .from = part->result, .filled = true};
+  out->offsets = (uint64_t *)adj_result_offsets(part->result);
+  out->narrow = (uint32_t *)adj_result_ids(part->result);
+  out->values = (char *)adj_result_distances(part->result);
+  const int64_t *map = part->right->ids;
+  uint64_t entries = out->offsets[out->count];
+  for (uint64_t i = 0; i < entries; i++)
+    if (out->narrow[i] != ADJ_NO_ID)
+      out->narrow[i] = (uint32_t)(map ? map[out->narrow[i]] : part->right->first + (int64_t)out->narrow[i]);
+  part->result = NULL;
+  return true;
+}
+
+adj_status adji_rows_join(adj_mpi_plan *plan, const adji_points *queries, adji_mpi_part *parts, uint32_t count,
                           adji_rows *out) {
   adji_memory *memory = &plan->ctx->memory;
   uint64_t rows = queries->set->count, size = adji_value_size(plan);
@@ -177,12 +233,17 @@ adj_status adji_rows_join(adj_mpi_plan *plan, const adji_points *queries, adji_p
   for (uint64_t i = 0; i < rows && !status; i++)
     out->offsets[i + 1] += out->offsets[i];
   if (!status) {
-    out->ids = adji_alloc(memory, out->offsets[rows] + 1, sizeof *out->ids, "ids of the result");
+    bool narrow = plan->distribution == ADJ_MPI_HALO && plan->right_starts[plan->group.ranks] < UINT32_MAX;
+    void *ids = adji_alloc(memory, out->offsets[rows] + 1, narrow ? 4 : 8, "ids of the result");
+    if (narrow)
+      out->narrow = ids;
+    else
+      out->ids = ids;
     if (size) out->values = adji_alloc(memory, out->offsets[rows] + 1, size, "distances of the result");
-    status = out->ids && (!size || out->values) ? adji_loop(plan->ctx, j.slices, fill_slice, &j) : ADJ_E_MEMORY;
+    status = ids && (!size || out->values) ? adji_loop(plan->ctx, j.slices, fill_slice, &j) : ADJ_E_MEMORY;
   }
   for (uint32_t p = 0; p < count; p++)
-    adji_part_clear(plan, &parts[p]);
+    adji_mpi_part_clear(plan, &parts[p]);
   if (status) adji_rows_clear(plan, out);
   return status;
 }
@@ -203,24 +264,30 @@ adj_status adji_rows_open_lists(adj_mpi_plan *plan, uint64_t count, adji_rows *o
   }
   for (uint64_t i = 0; i <= count; i++)
     out->offsets[i] = i * plan->spec.k;
-  for (uint64_t i = 0; i < entries; i++) {
-    out->ids[i] = -1;
-    if (plan->type == ADJ_F64)
-      ((double *)(void *)out->values)[i] = INFINITY;
-    else
-      ((float *)(void *)out->values)[i] = INFINITY;
-  }
   return ADJ_OK;
 }
 
+void adji_rows_pad(const adj_mpi_plan *plan, adji_rows *lists) {
+  if (lists->filled) return;
+  for (uint64_t i = 0; i < lists->count * plan->spec.k; i++) {
+    lists->ids[i] = -1;
+    if (plan->type == ADJ_F64)
+      ((double *)(void *)lists->values)[i] = INFINITY;
+    else
+      ((float *)(void *)lists->values)[i] = INFINITY;
+  }
+  lists->filled = true;
+}
+
 /* A part's list with global ids, without the query itself. */
-static void take_list(const adj_mpi_plan *plan, const adji_part *part, uint64_t i, int64_t query, adj_lists *to) {
+static void take_list(const adj_mpi_plan *plan, const adji_mpi_part *part, uint64_t i, int64_t query, adj_lists *to) {
+  uint32_t room = to->k;
   uint64_t size = adji_type_size(plan->type), first = adj_result_offsets(part->result)[i];
   uint64_t many = adj_result_offsets(part->result)[i + 1] - first;
   const uint32_t *ids = adj_result_ids(part->result) + first;
   const char *sums = (const char *)adj_result_distances(part->result) + first * size;
   to->k = 0;
-  for (uint64_t e = 0; e < many && ids[e] != ADJ_NO_ID; e++) {
+  for (uint64_t e = 0; e < many && to->k < room && ids[e] != ADJ_NO_ID; e++) {
     int64_t id = id_of(part, ids[e]);
     if (!part->whole && is_left_out(plan, query, id)) continue;
     to->ids[to->k] = id;
@@ -229,10 +296,27 @@ static void take_list(const adj_mpi_plan *plan, const adji_part *part, uint64_t 
   }
 }
 
-adj_status adji_rows_merge(adj_mpi_plan *plan, const adji_points *queries, const adji_part *part, adji_rows *to) {
+/* The lists of a part into rows that have none yet, and all of it belongs: the usual first part. */
+static void copy_lists(const adj_mpi_plan *plan, const adji_mpi_part *part, adji_rows *to) {
+  uint64_t size = adji_type_size(plan->type), k = plan->spec.k;
+  const uint32_t *ids = adj_result_ids(part->result);
+  const int64_t *map = part->right ? part->right->ids : NULL;
+  int64_t base = part->right ? part->right->first : part->first;
+  for (uint64_t i = 0; i < part->row_count * k; i++)
+    to->ids[i] = ids[i] == ADJ_NO_ID ? -1 : map ? map[ids[i]] : base + (int64_t)ids[i];
+  memcpy(to->values, adj_result_distances(part->result), part->row_count * k * size);
+  to->filled = true;
+}
+
+adj_status adji_rows_merge(adj_mpi_plan *plan, const adji_points *queries, const adji_mpi_part *part, adji_rows *to) {
   adji_memory *memory = &plan->ctx->memory;
   if (!part->result || !part->row_count) return ADJ_OK;
   uint64_t size = adji_type_size(plan->type), k = plan->spec.k, asked = adj_result_offsets(part->result)[1];
+  if (!to->filled && part->whole && asked == k && part->row_count == to->count && !part->rows) {
+    copy_lists(plan, part, to);
+    return ADJ_OK;
+  }
+  adji_rows_pad(plan, to);
   adj_lists list, all;
   adj_lists_init(&list, sizeof list);
   list.type = plan->type;
@@ -241,13 +325,15 @@ adj_status adji_rows_merge(adj_mpi_plan *plan, const adji_points *queries, const
   list.sums = adji_alloc(memory, asked + 1, size, "a list");
   adj_status status = list.ids && list.sums ? ADJ_OK : ADJ_E_MEMORY;
   all = list;
-  all.k = (uint32_t)k;
   for (uint64_t i = 0; i < part->row_count && !status; i++) {
     uint64_t row = part->rows ? part->rows[i] : i;
-    take_list(plan, part, i, adji_point_id(queries, row), &list);
+    bool empty = to->ids[row * k] < 0;
     all.ids = to->ids + row * k;
     all.sums = to->values + row * k * size;
-    if (list.k) status = adj_lists_merge(&all, &list, NULL);
+    all.k = (uint32_t)k;
+    list.k = (uint32_t)asked;
+    take_list(plan, part, i, adji_point_id(queries, row), empty ? &all : &list);
+    if (!empty && list.k) status = adj_lists_merge(&all, &list, NULL);
   }
   adji_free(memory, list.ids);
   adji_free(memory, list.sums);
@@ -258,7 +344,7 @@ adj_status adji_rows_merge(adj_mpi_plan *plan, const adji_points *queries, const
 static void pad_values(const adj_mpi_plan *plan, adji_rows *rows) {
   float far = plan->spec.metric == ADJ_DOT ? -INFINITY : INFINITY;
   for (uint64_t i = 0; i < rows->offsets[rows->count]; i++)
-    if (rows->ids[i] < 0) {
+    if (rows->narrow ? rows->narrow[i] == ADJ_NO_ID : rows->ids[i] < 0) {
       if (plan->type == ADJ_F64)
         ((double *)(void *)rows->values)[i] = (double)far;
       else
@@ -269,7 +355,7 @@ static void pad_values(const adj_mpi_plan *plan, adji_rows *rows) {
 adj_status adji_rows_report(adj_mpi_plan *plan, adji_rows *rows) {
   if (!adji_needs_sums(plan) || !rows->values || (plan->spec.flags & ADJ_WITH_SUM)) return ADJ_OK;
   if (!(plan->spec.flags & ADJ_WITH_DISTANCE)) {
-    adji_free(&plan->ctx->memory, rows->values);
+    if (!rows->from) adji_free(&plan->ctx->memory, rows->values);
     rows->values = NULL;
     return ADJ_OK;
   }

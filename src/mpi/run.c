@@ -59,14 +59,14 @@ typedef struct parts {
   adj_mpi_plan *plan;
   const adji_points *queries;
   adji_mode mode;
-  adji_part *items; /* by the rank that the right points are from; halo: two */
+  adji_mpi_part *items; /* by the rank that the right points are from; halo: two */
   uint32_t count;
   adji_points border; /* queries of a part that has not all of them */
   uint32_t *border_rows;
   adji_rows *lists; /* kNN: parts are merged at once */
 } parts;
 
-static adj_status ask_part(parts *p, const adji_points *left, const adji_points *right, adji_part *part,
+static adj_status ask_part(parts *p, const adji_points *left, const adji_points *right, adji_mpi_part *part,
                            adji_requests *requests, double share) {
   adj_mpi_plan *plan = p->plan;
   adji_ask ask = {.plan = plan, .mode = p->mode, .left = left, .right = right, .requests = requests, .share = share};
@@ -75,7 +75,7 @@ static adj_status ask_part(parts *p, const adji_points *left, const adji_points 
   bool window = plan->self_join && left != right && right == &plan->queries;
   if (window && plan->spec.kind == ADJ_KNN && !(plan->spec.flags & ADJ_WITH_SELF)) ask.k++; /* the query itself */
   if (right == (plan->self_join ? &plan->queries : &plan->region)) ask.index = plan->index;
-  return adji_part_join(&ask);
+  return adji_mpi_part_join(&ask);
 }
 
 /* Queries of the round that are at the border of the region, and their places in the round. */
@@ -119,12 +119,12 @@ static adj_status join_block(void *user, const adji_points *block, int rank, adj
   parts *p = user;
   adj_mpi_plan *plan = p->plan;
   bool own = plan->self_join && rank == plan->group.rank;
-  adji_part *part = &p->items[rank];
+  adji_mpi_part *part = &p->items[rank];
   if (plan->self_join && (plan->spec.flags & ADJ_ONE_WAY) && rank < plan->group.rank) return ADJ_OK;
   part->whole = !own;
   adj_status status = ask_part(p, p->queries, own ? &plan->queries : block, part, requests, 1.0 / plan->group.ranks);
   if (!status && p->lists) status = adji_rows_merge(plan, p->queries, part, p->lists);
-  if (p->lists) adji_part_clear(plan, part);
+  if (p->lists) adji_mpi_part_clear(plan, part);
   part->right = NULL;
   part->first = block->first;
   return status;
@@ -138,7 +138,7 @@ static adj_status open_parts(parts *p, adj_mpi_plan *plan, const adji_points *qu
 
 static void clear_parts(parts *p) {
   for (int i = 0; p->items && i <= p->plan->group.ranks; i++)
-    adji_part_clear(p->plan, &p->items[i]);
+    adji_mpi_part_clear(p->plan, &p->items[i]);
   adji_points_clear(p->plan, &p->border);
   adji_free(&p->plan->ctx->memory, p->border_rows);
   adji_free(&p->plan->ctx->memory, p->items);
@@ -193,23 +193,33 @@ static adj_status search_here(parts *p) {
   const adji_points *first = plan->self_join ? &plan->queries : halo ? &plan->region : NULL;
   if (!status && !plan->group.stopped && first) {
     status = ask_part(p, p->queries, first, &p->items[0], NULL, 0.8);
+    bool all = halo && p->items[0].row_count == p->queries->set->count;
+    if (!status && all && adji_rows_adopt(plan, &p->items[0], p->lists)) return ADJ_OK;
+    if (!status) status = adji_rows_open_lists(plan, p->queries->set->count, p->lists);
     if (!status) status = adji_rows_merge(plan, p->queries, &p->items[0], p->lists);
-    adji_part_clear(plan, &p->items[0]);
+    adji_mpi_part_clear(plan, &p->items[0]);
   }
   if (status || halo || plan->group.stopped) return status;
   p->items[1].whole = true;
   status = ask_part(p, p->queries, &plan->others, &p->items[1], NULL, 0.2);
+  if (!status && !p->lists->offsets) status = adji_rows_open_lists(plan, p->queries->set->count, p->lists);
   return status ? status : adji_rows_merge(plan, p->queries, &p->items[1], p->lists);
 }
 
 static adj_status find_lists(parts *p, adj_status status, adji_rows *out) {
   adj_mpi_plan *plan = p->plan;
-  if (!status) status = adji_rows_open_lists(plan, p->queries->set->count, out);
+  bool ring = plan->distribution == ADJ_MPI_RING;
+  if (!status && ring) status = adji_rows_open_lists(plan, p->queries->set->count, out);
   p->lists = out;
   status = adji_agree(&plan->group, status);
   if (status) return status;
-  if (plan->distribution == ADJ_MPI_RING) return adji_ring_pass(plan, join_block, p);
+  if (ring) {
+    status = adji_ring_pass(plan, join_block, p);
+    if (!status) adji_rows_pad(plan, out);
+    return status;
+  }
   status = adji_agree(&plan->group, search_here(p));
+  if (!status) adji_rows_pad(plan, out);
   if (!status && plan->distribution == ADJ_MPI_HALO) status = adji_halo_visit(plan, status, p->queries, out);
   return status;
 }
@@ -232,20 +242,67 @@ static adj_status find_rows(adj_mpi_plan *plan, const adji_points *queries, adj_
   return status;
 }
 
+/* Rows of all queries, from a part that may have some of them: its result is taken over. */
+static adj_status spread_part(const parts *p, adji_mpi_part *part, adji_rows *out) {
+  adji_memory *memory = &p->plan->ctx->memory;
+  uint64_t count = p->queries->set->count;
+  bool some = adji_rows_adopt(p->plan, part, out);
+  if (some && out->count == count && !part->rows) return ADJ_OK;
+  const uint64_t *ends = out->offsets;
+  if (!some) out->narrow = adji_alloc(memory, 1, sizeof *out->narrow, "ids of the result");
+  out->offsets = adji_alloc_zero(memory, count + 1, sizeof *out->offsets, "offsets of rows");
+  if (!out->narrow || !out->offsets) return ADJ_E_MEMORY;
+  for (uint64_t i = 0; some && i < out->count; i++)
+    out->offsets[(part->rows ? part->rows[i] : i) + 1] = ends[i + 1] - ends[i];
+  for (uint64_t i = 0; i < count; i++)
+    out->offsets[i + 1] += out->offsets[i];
+  out->count = count;
+  return ADJ_OK;
+}
+
+/* Range joins of a region, all queries at once: the results of the two parts go to the owners as they are, and are
+ * merged there. Agreed on. */
+static adj_status send_parts(adj_mpi_plan *plan, adji_rows *out) {
+  parts p = {.plan = plan};
+  adji_rows in = {0}, extra = {0};
+  bool two = plan->self_join; /* parts: of the region, and of others */
+  adj_status status = find_parts(&p, open_parts(&p, plan, &plan->queries, ADJI_ROWS));
+  if (!status) {
+    status = spread_part(&p, &p.items[two ? 0 : 1], &in);
+    if (!status && two) status = spread_part(&p, &p.items[1], &extra);
+    status = adji_owners_send(plan, status, &plan->queries, &in, two ? &extra : NULL, (adji_round){0, 1}, out);
+  }
+  clear_parts(&p);
+  return status;
+}
+
+/* Whether parts can be sent as they are: nothing is left out, and all ids are of 32 bits. */
+static bool sends_parts(const adj_mpi_plan *plan, adji_round round) {
+  return plan->distribution == ADJ_MPI_HALO && plan->spec.kind == ADJ_RANGE && round.of == 1 &&
+         !(plan->spec.flags & ADJ_ONE_WAY) && plan->right_starts[plan->group.ranks] < UINT32_MAX;
+}
+
 adj_status adji_run_rows(adj_mpi_plan *plan, adji_round round, adji_rows *out) {
   adji_points some = {0};
   const adji_points *queries = NULL;
   adji_rows found = {0};
   *out = (adji_rows){0};
-  adj_status status = pick_queries(plan, round, &some, &queries);
-  status = find_rows(plan, queries, status, &found);
-  if (!status && plan->distribution == ADJ_MPI_HALO) {
-    status = adji_owners_send(plan, status, queries, &found, round, out);
-  } else if (!status) {
-    *out = found;
-    found = (adji_rows){0};
+  bool knn = plan->spec.kind == ADJ_KNN, halo = plan->distribution == ADJ_MPI_HALO;
+  adj_status status;
+  if (sends_parts(plan, round)) {
+    status = send_parts(plan, out);
+  } else {
+    status = pick_queries(plan, round, &some, &queries);
+    status = find_rows(plan, queries, status, &found);
+    if (!status && knn) status = adji_agree(&plan->group, adji_rows_report(plan, &found));
+    if (!status && halo) {
+      status = adji_owners_send(plan, status, queries, &found, NULL, round, out);
+    } else if (!status) {
+      *out = found;
+      found = (adji_rows){0};
+    }
   }
-  if (!status) status = adji_agree(&plan->group, adji_rows_report(plan, out));
+  if (!status && !knn) status = adji_agree(&plan->group, adji_rows_report(plan, out));
   adji_points_clear(plan, &some);
   adji_rows_clear(plan, &found);
   if (status) adji_rows_clear(plan, out);
@@ -311,7 +368,7 @@ adj_status adji_run_lengths(adj_mpi_plan *plan, adji_rows *out) {
   if (plan->spec.kind == ADJ_KNN || (halo && (plan->spec.flags & ADJ_ONE_WAY))) return measure_rows(plan, out);
   adji_rows here = {0};
   adj_status status = count_parts(plan, &here);
-  if (halo) return adji_owners_send(plan, status, &plan->queries, &here, (adji_round){0, 1}, out);
+  if (halo) return adji_owners_send(plan, status, &plan->queries, &here, NULL, (adji_round){0, 1}, out);
   *out = here;
   return adji_agree(&plan->group, status);
 }

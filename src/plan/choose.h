@@ -209,5 +209,9 @@ typedef struct adji_share_times {
 /* How long cores and device take together, and whether that is clearly less than the device alone takes. */
 double adji_shared_seconds(const adji_share_times *t);
 bool adji_sharing_pays(const adji_share_times *t);
+/* What `devices` of them, which share the queries by lists, would take; whether that is better than one of them alone.
+ * begin: seconds until the others are open. Of the times only device, place, alone and extra count. */
+double adji_several_seconds(const adji_share_times *t, uint32_t devices, double begin);
+bool adji_several_pay(const adji_share_times *t, uint32_t devices, double begin);
 
 #endif

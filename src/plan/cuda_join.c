@@ -38,6 +38,7 @@ static adj_status check_no_host(const adji_tuning *t, adj_join_kind kind) {
                      : t->device_rows  ? "device_rows"
                      : t->streams      ? "test.streams"
                      : t->slices       ? "test.slices"
+                     : t->share        ? "share" /* points on one device are joined there */
                                        : NULL;
   if (t->device_chunk && kind == ADJ_RANGE) name = "device_chunk";
   if (name) return adji_fail(ADJ_E_UNSUPPORTED, "tuning: %s= is for results in host memory", name);

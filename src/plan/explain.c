@@ -88,6 +88,7 @@ static void say_how(text *t, const adj_plan *plan) {
   say(t, "backend %s, algorithm %s, %u threads, %s\n", adji_backend_name(plan->choice.backend),
       adji_algorithm_name(plan->choice.algorithm), plan->ctx->threads, plan->ctx->isa);
   say(t, "  reason: %s\n", plan->choice.reason[0] ? plan->choice.reason : "no dimension is worth an index");
+  if (plan->choice.division[0]) say(t, "  GPUs: %s\n", plan->choice.division);
   if (plan->choice.structures[0]) say(t, "  kept index: %s\n", plan->choice.structures);
   const adji_range_index *index = index_of_cores(plan);
   const adji_grid *beside = &plan->device.grid.grid, *grid = index ? &index->grid : beside;
@@ -167,6 +168,7 @@ static void say_workers(text *t, const adj_plan *plan) {
   const adj_stats *s = &plan->last;
   for (uint32_t w = 0; w < s->worker_count; w++) {
     const adj_worker *it = &plan->last_workers[w];
+    if (!w && !it->queries && plan->choice.division[0]) continue; /* the cores only put rows into place */
     say(t, "  %s: %llu queries in %llu batches, busy %.4f s, %.4g queries/s", it->name, (unsigned long long)it->queries,
         (unsigned long long)it->batches, it->busy_s, it->rate);
     if (it->failed) say(t, "; %llu failed and went to other workers", (unsigned long long)it->failed);

@@ -17,13 +17,22 @@ static void *open_device(void *argument) {
   return NULL;
 }
 
-void adji_pending_open(adji_pending_devices *all, bool beside) {
-  for (uint32_t i = 0; i < all->count; i++) {
+static void open_from(adji_pending_devices *all, uint32_t first, bool beside) {
+  for (uint32_t i = first; i < all->count; i++) {
     adji_pending_device *d = &all->each[i];
     *d = (adji_pending_device){.all = all, .number = i};
     d->threaded = beside && !adji_inside_task() && !adji_thread_start(&d->thread, open_device, d);
     if (!d->threaded) open_device(d);
   }
+}
+
+void adji_pending_open(adji_pending_devices *all, bool beside) {
+  open_from(all, 0, beside);
+}
+
+void adji_pending_open_others(adji_pending_devices *all, const adji_worker *first) {
+  all->each[0] = (adji_pending_device){.all = all, .worker = *first};
+  open_from(all, 1, true);
 }
 
 static void join_thread(adji_pending_device *d) {
@@ -42,13 +51,14 @@ adj_status adji_pending_add(adji_pending_devices *all, adji_engine *engine, uint
   for (uint32_t i = 0; i < all->count; i++) {
     adji_pending_device *d = &all->each[i];
     adj_status opened = adji_pending_wait(d);
-    if (!opened) opened = all->follow(&d->worker, engine->order);
+    if (!opened) opened = all->follow(&d->worker, d == all->leader ? NULL : engine->order);
     if (!opened) {
       adji_engine_add(engine, &d->worker);
       d->worker = (adji_worker){0};
       (*added)++;
       continue;
     }
+    adji_pending_note(d, opened);
     if (opened != ADJ_E_DEVICE && opened != ADJ_E_DEVICE_MEMORY && all->count == 1) status = opened;
     if (!status) adji_log(engine->join.ctx, ADJ_LOG_WARN, "a GPU takes no part: %s", adj_last_error());
   }

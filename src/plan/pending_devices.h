@@ -25,10 +25,13 @@ typedef struct adji_pending_devices {
   const void *options;
   adji_pending_device each[ADJI_MOST_DEVICES];
   uint32_t count;
+  const adji_pending_device *leader; /* whose own order the others follow; NULL: they follow that of the cores */
 } adji_pending_devices;
 
 /* Begins to open all of them; beside: in threads. */
 void adji_pending_open(adji_pending_devices *all, bool beside);
+/* The first one is open already; the others are opened in threads. */
+void adji_pending_open_others(adji_pending_devices *all, const adji_worker *first);
 /* Waits for one of them. */
 adj_status adji_pending_wait(adji_pending_device *device);
 

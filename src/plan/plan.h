@@ -20,6 +20,7 @@ typedef struct adji_choice {
   bool staged;          /* collect, by cores alone, finds rows in one pass and stages them */
   bool alone;           /* runs use no other thread: the question is small */
   char structures[128]; /* of a kept index: what was built or reused */
+  char division[192];   /* among several GPUs, in words; empty: there is one */
 } adji_choice;
 
 /* Sampled rows whose distances come near the spacing of the type; the values are of one of them. */
@@ -156,6 +157,36 @@ uint64_t adji_device_sample(const adj_plan *plan);
 
 /* What cores take at least, without a look at the points: index and rows. */
 double adji_least_range_seconds(const adj_plan *plan);
+
+/* What a device would take, alone and by lists, with what the cores would: plan_hybrid_range.c, plan_hybrid.c. */
+adji_share_times adji_range_times(const adj_plan *plan, const adji_range_trial *trial);
+adji_share_times adji_knn_times(const adj_plan *plan, double device_s);
+/* The time of a device's kNN search at most, in times of building its tree. */
+double adji_most_searches(const adj_plan *plan);
+
+/* ---- Several GPUs without cores: plan_devices.c ----------------------------------------------------------- */
+
+/* How the devices of a kind of join are opened, and what shares it. */
+typedef struct adji_several {
+  adj_status (*open)(const void *options, uint32_t number, adji_worker *out);
+  adj_status (*follow)(adji_worker *worker, const uint32_t *rows);
+  adj_status (*order)(adji_worker *worker, uint32_t *rows);
+  const void *options;
+  bool by_rows; /* lists must be in the order of the rows */
+} adji_several;
+
+/* Whether the context has several GPUs, and they can share the join; can: what the kind of join says, with its message.
+ * *status: a failure if the settings ask for that, and it cannot be. */
+bool adji_may_share_devices(const adj_plan *plan, adj_status can, adj_status *status);
+/* For explain: of sets that do not fit one GPU, several share the regions, or the left chunks. */
+void adji_describe_chunks(adj_plan *plan, bool regions);
+/* A warning. */
+#define ADJI_FIRST_FAILED "the first GPU failed, and the others are asked: %s"
+/* Seconds until the other GPUs are open. */
+double adji_others_open_seconds(const adj_plan *plan);
+/* Has all GPUs share the join. first: the first one, if it is open already; then it is the engine's, or destroyed.
+ * Those that cannot take part are left out with a warning; if one remains, it does the join alone. */
+adj_status adji_share_devices(adj_plan *plan, const adji_several *how, const adji_worker *first);
 
 /* ---- plan_knn.c and plan_hybrid.c ---------------------------------------------------------------------- */
 

@@ -34,7 +34,7 @@ adj_status adji_choose_dual(adj_plan *plan) {
                      "tuning: paper.dual=on is for L2, L1 and Linf (and what is computed from these), without a "
                      "periodic box");
   uint32_t dim = plan->join.left->dim;
-  if (plan->tuning.indexed > dim)
+  if (plan->tuning.indexed > dim && plan->tuning.share != ADJI_SHARE_RESULTS)
     return adji_fail(ADJ_E_UNSUPPORTED, "tuning: indexed=%llu: of these %u dimensions only %u can be indexed",
                      (unsigned long long)plan->tuning.indexed, dim, dim);
   plan->choice.algorithm = ADJI_ALGORITHM_EGO;
@@ -47,12 +47,15 @@ adj_status adji_choose_dual(adj_plan *plan) {
 
 adj_status adji_prepare_dual(adj_plan *plan) {
   const adji_tuning *t = &plan->tuning;
-  adji_ego_range_options options = {
-      .order = {.reorder = t->reorder != ADJI_OFF, .indexed = (uint32_t)t->indexed, .cell = t->cell},
-      .by_qsort = t->ego_sort == ADJI_EGO_QSORT,
-      .producers = t->ego_threads == ADJI_EGO_PRODUCER,
-      .leaf = (uint32_t)t->ego_leaf,
-      .batch = t->batch};
+  bool queued = t->share == ADJI_SHARE_RESULTS; /* then other settings are for the device's grid */
+  adji_ego_range_options options = {.order = {.reorder = t->reorder != ADJI_OFF,
+                                              .indexed = queued ? 0 : (uint32_t)t->indexed,
+                                              .cell = queued ? 0 : t->cell},
+                                    .unsorted = queued,
+                                    .by_qsort = t->ego_sort == ADJI_EGO_QSORT,
+                                    .producers = t->ego_threads == ADJI_EGO_PRODUCER,
+                                    .leaf = (uint32_t)t->ego_leaf,
+                                    .batch = t->batch};
   uint64_t begin = adji_now_ns();
   adj_status status = adji_ego_range_create(&plan->join, &options, &plan->engine);
   if (status) return status;

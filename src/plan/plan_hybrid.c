@@ -24,14 +24,13 @@ static adj_status open_worker(const void *options, uint32_t number, adji_worker 
   return adji_gpu_knn_worker_create(options, number, out);
 }
 
-/* The time of a device's search at most, in times of building its tree. */
-static double most_searches(const adj_plan *plan) {
+double adji_most_searches(const adj_plan *plan) {
   const adji_costs *costs = &plan->ctx->costs;
   return costs->device_search * pow(costs->device_search_dim, plan->left->dim) *
          pow(fmax(plan->join.k, 2) / 8, costs->device_search_k_power);
 }
 
-static adji_share_times times_of(const adj_plan *plan, double device_s) {
+adji_share_times adji_knn_times(const adj_plan *plan, double device_s) {
   double bytes = (double)plan->left->count * plan->join.k * (double)adji_plan_entry_bytes(plan);
   return (adji_share_times){.index = adji_tree_seconds(&plan->join),
                             .cores = adji_search_seconds(&plan->join),
@@ -49,14 +48,14 @@ static adj_status choose_alone(adj_plan *plan, adji_pending_device *device) {
   bool held = plan->tuning.device_blocks;       /* when it searches, not when it builds */
   adj_status status = ADJ_OK;
   uint64_t some = plan->left->count / PART_OF_QUERIES;
-  if (!held) device_s = adji_gpu_knn_worker_guess(&device->worker, most_searches(plan));
-  adji_share_times t = times_of(plan, device_s);
+  if (!held) device_s = adji_gpu_knn_worker_guess(&device->worker, adji_most_searches(plan));
+  adji_share_times t = adji_knn_times(plan, device_s);
   bool tried = held || (adji_sharing_pays(&t) && plan->left->count > FEW_QUERIES);
   if (tried)
     status = adji_gpu_knn_worker_try(&device->worker, some < FEW_QUERIES ? FEW_QUERIES : some, &device_s);
   else
     device_s *= plan->ctx->costs.device_search_usual;
-  t = times_of(plan, device_s);
+  t = adji_knn_times(plan, device_s);
   if (status || adji_sharing_pays(&t)) return ADJ_OK; /* a device that fails will do so again */
   adji_pending_give(device, &plan->engine, &plan->join);
   plan->choice.algorithm = ADJI_ALGORITHM_KDTREE;

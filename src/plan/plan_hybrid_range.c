@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cpu/ego_range.h"
 #include "cpu/range.h"
 #include "gpu/worker/devices.h"
 #include "gpu/worker/range.h"
@@ -87,6 +88,10 @@ static adji_share_times times_counted(const adj_plan *plan, const adji_gpu_worke
   t.cores = indexed ? adji_counted_seconds(&plan->question, plan->estimated_pairs, plan->estimated_candidates)
                     : adji_counted_seconds(&plan->question, trial->pairs, trial->candidates);
   return t;
+}
+
+adji_share_times adji_range_times(const adj_plan *plan, const adji_range_trial *trial) {
+  return times_counted(plan, &plan->device.options, trial);
 }
 
 /* Or, where that is quicker, evaluated once. */
@@ -186,8 +191,14 @@ static double batch_results(const adj_plan *plan, uint32_t streams, double resul
   return fmin((double)room, results / (2 * streams));
 }
 
+/* Of the cores, which search as planned for them: by EGO-Join as published, or with `grid`. */
+static adj_status set_queue(adj_plan *plan, adji_range_queue *queue, double *results) {
+  return adji_plan_is_dual(plan) ? adji_ego_range_set_queue(&plan->engine, queue, results)
+                                 : adji_range_set_queue(&plan->engine, queue, results);
+}
+
 /* The device makes a queue from its grid, in which the cores have their queries too. If it cannot, the join is shared
- * by rates. The cores search as planned for them: with `grid`, or with another algorithm that is asked for there. */
+ * by rates. */
 static adj_status share_results(adj_plan *plan, adji_pending_devices *all) {
   const adji_tuning *t = &plan->tuning;
   adji_memory *memory = &plan->ctx->memory;
@@ -198,14 +209,13 @@ static adj_status share_results(adj_plan *plan, adji_pending_devices *all) {
   if (!status) status = adji_gpu_range_worker_queue(&all->each[0].worker, part, streams, &queue);
   for (uint32_t i = 1; i < all->count && !status; i++) /* the others follow */
     if (!adji_pending_wait(&all->each[i])) adji_gpu_range_worker_streams(&all->each[i].worker, streams);
-  if (!status) status = adji_range_set_queue(&plan->engine, &queue, &results);
+  if (!status) status = set_queue(plan, &queue, &results);
   adji_range_queue_clear(memory, &queue);
   if (status == ADJ_E_MEMORY) return status;
   if (status && all->each[0].worker.destroy) adji_pending_note(&all->each[0], status);
   bool made = !status;
   status = share(plan, all, false);
-  if (plan->choice.backend != ADJ_BACKEND_HYBRID)
-    return status ? status : adji_range_set_queue(&plan->engine, NULL, NULL);
+  if (plan->choice.backend != ADJ_BACKEND_HYBRID) return status ? status : set_queue(plan, NULL, NULL);
   if (made) plan->engine.share.equal = batch_results(plan, streams, results);
   if (made)
     snprintf(plan->choice.reason, sizeof plan->choice.reason,

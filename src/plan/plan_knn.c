@@ -16,6 +16,7 @@
 #include "gpu/brute/prefilter_gemm.h"
 #include "gpu/brute/prefilter_tensor.h"
 #include "gpu/papers/knn_order.h"
+#include "gpu/worker/devices.h"
 #include "plan/plan.h"
 
 enum { TRIAL_LEAVES = 16, FEW_SAMPLED = 1 << 14 };
@@ -243,6 +244,64 @@ adj_status adji_check_knn_kernels(const adj_plan *plan) {
   return ADJ_OK;
 }
 
+/* ---- Several GPUs --------------------------------------------------------------------------------------- */
+
+static adj_status open_worker(const void *options, uint32_t number, adji_worker *out) {
+  return adji_gpu_knn_worker_create(options, number, out);
+}
+
+static bool may_share(const adj_plan *plan, const adji_gpu_knn_options *options, adj_status *status) {
+  adj_status can = plan->tuning.device_chunk
+                       ? adji_fail(ADJ_E_UNSUPPORTED, "device_chunk= is for one that does a join alone")
+                       : adji_gpu_knn_can_divide(options);
+  return adji_may_share_devices(plan, can, status);
+}
+
+static adj_status share_devices(adj_plan *plan, const adji_gpu_knn_options *options, const adji_worker *first) {
+  adji_several how = {open_worker, adji_gpu_knn_worker_follow, adji_gpu_knn_worker_order, options, options->brute};
+  return adji_share_devices(plan, &how, first);
+}
+
+/* The first device has the join. Several share it where that is quicker. */
+static adj_status share_if_quicker(adj_plan *plan, const adji_gpu_knn_options *options) {
+  adj_status status = ADJ_OK;
+  if (plan->device_chunk || !may_share(plan, options, &status)) return status;
+  double one_s = options->brute ? plan->estimated_seconds
+                                : plan->ctx->costs.device_search_usual *
+                                      adji_gpu_knn_worker_guess(&plan->engine.workers[0], adji_most_searches(plan));
+  adji_share_times t = adji_knn_times(plan, one_s);
+  double open_s = adji_others_open_seconds(plan);
+  uint32_t devices = adji_gpu_worker_count(plan->ctx);
+  plan->estimated_seconds = one_s;
+  if (!adji_several_pay(&t, devices, open_s)) return ADJ_OK;
+  adji_worker first = adji_engine_take(&plan->engine);
+  plan->estimated_seconds = adji_several_seconds(&t, devices, open_s);
+  return share_devices(plan, options, &first);
+}
+
+/* One device alone, or in chunks; or several, if that is asked for, is quicker, or the first one fails. */
+static adj_status open_on_gpu(adj_plan *plan, const adji_gpu_knn_options *options) {
+  adji_worker worker;
+  char why[512];
+  adj_status status = ADJ_OK, can;
+  bool shared = plan->tuning.share && may_share(plan, options, &status);
+  if (status) return status;
+  if (shared) status = share_devices(plan, options, NULL);
+  if (shared && status != ADJ_E_DEVICE_MEMORY) return status; /* devices share what does not fit them, too */
+  status = adji_gpu_knn_create(options, plan->tuning.device_chunk, &worker);
+  if (status == ADJ_E_DEVICE) {
+    snprintf(why, sizeof why, "%s", adj_last_error());
+    if (!may_share(plan, options, &can)) return adji_fail(status, "%s", why);
+    adji_log(plan->ctx, ADJ_LOG_WARN, ADJI_FIRST_FAILED, why);
+    return share_devices(plan, options, NULL);
+  }
+  if (status) return status;
+  adji_engine_init(&plan->engine, &plan->join, &worker);
+  plan->device_chunk = adji_gpu_knn_worker_chunk(&worker);
+  if (plan->device_chunk && !options->brute) adji_describe_chunks(plan, true);
+  return share_if_quicker(plan, options);
+}
+
 adj_status adji_plan_knn_on_gpu(adj_plan *plan, adji_algorithm algorithm) {
   uint64_t begin = adji_now_ns();
   const char *reason;
@@ -263,12 +322,7 @@ adj_status adji_plan_knn_on_gpu(adj_plan *plan, adji_algorithm algorithm) {
     plan->estimated_seconds = adji_device_brute_seconds(&plan->join, tensor && !avoided);
   }
   because(plan, "%s", reason);
-  adji_worker worker;
-  status = adji_gpu_knn_create(options, plan->tuning.device_chunk, &worker);
-  if (!status) {
-    adji_engine_init(&plan->engine, &plan->join, &worker);
-    plan->device_chunk = adji_gpu_knn_worker_chunk(&worker);
-  }
+  status = open_on_gpu(plan, options);
   adji_note_device(plan);
   plan->index_s = (double)(adji_now_ns() - begin) * 1e-9;
   return status;

@@ -8,6 +8,7 @@
 
 #include "cpu/range.h"
 #include "cpu/tree_range.h"
+#include "gpu/worker/devices.h"
 #include "plan/plan.h"
 
 /* ---- Choices and index ------------------------------------------------------------------------------------ */
@@ -406,23 +407,102 @@ static void choose_tree_on_device(adj_plan *plan, adji_algorithm algorithm) {
 /* Few queries of a kept index are counted sooner than sampled. */
 enum { FEW_ON_DEVICE = 1 << 14 };
 
+/* ---- Several GPUs ------------------------------------------------------------------------------------------------ */
+
+static adj_status open_worker(const void *options, uint32_t number, adji_worker *out) {
+  return adji_gpu_range_worker_create(options, number, out);
+}
+
+/* Whether several devices may share the join; if not, it fails where the settings ask for that. */
+static bool may_share(const adj_plan *plan, bool tree, adj_status *status) {
+  const adji_gpu_worker_options *options = &plan->device.options;
+  adj_status can =
+      tree ? adji_fail(ADJ_E_UNSUPPORTED, "a tree on a GPU is not shared") : adji_gpu_range_can_share(options);
+  return adji_may_share_devices(plan, can, status);
+}
+
+/* One of the devices counts some queries. One that fails at that will be asked again when it has its own to do. */
+static adj_status estimate_on_devices(adj_plan *plan) {
+  adji_engine *engine = &plan->engine;
+  adj_status status = ADJ_OK;
+  plan->sampled = adji_device_sample(plan);
+  for (uint32_t i = engine->worker_count > 1; i < engine->worker_count; i++) {
+    adji_worker *device = &engine->workers[i];
+    status = adji_gpu_range_worker_estimate(device, plan->sampled, &plan->estimated_pairs, &plan->estimated_candidates);
+    plan->cells = adji_gpu_range_worker_cells(device);
+    if (!status || i + 1 == engine->worker_count) break;
+    adji_log(plan->ctx, ADJ_LOG_WARN, "%s makes no estimate: %s", device->name, adj_last_error());
+  }
+  return status;
+}
+
+static adj_status share_devices(adj_plan *plan, const adji_worker *first) {
+  adji_several how = {open_worker, adji_gpu_range_worker_follow, adji_gpu_range_worker_order, &plan->device.options,
+                      false};
+  adj_status status = adji_share_devices(plan, &how, first);
+  return status ? status : estimate_on_devices(plan);
+}
+
+/* The first device has failed: whether there are others, which is reported. Otherwise the message stays. */
+static bool try_others(const adj_plan *plan, bool tree) {
+  char why[512];
+  adj_status status;
+  snprintf(why, sizeof why, "%s", adj_last_error());
+  bool others = may_share(plan, tree, &status);
+  if (others) adji_log(plan->ctx, ADJ_LOG_WARN, ADJI_FIRST_FAILED, why);
+  adji_fail(ADJ_E_DEVICE, "%s", why);
+  return others;
+}
+
+/* The first device has the join. Several share it where that is quicker, as a sample of the queries says. */
+static adj_status share_if_quicker(adj_plan *plan, bool tree) {
+  adji_range_trial trial;
+  adj_status status = ADJ_OK;
+  if (plan->device_chunk || plan->spec.backend != ADJ_BACKEND_GPU || !may_share(plan, tree, &status)) return status;
+  status = adji_gpu_range_worker_guess(&plan->engine.workers[0], plan->sampled, &trial);
+  if (status) return status;
+  adji_share_times t = adji_range_times(plan, &trial);
+  double open_s = adji_others_open_seconds(plan);
+  uint32_t devices = adji_gpu_worker_count(plan->ctx);
+  plan->estimated_seconds = t.alone;
+  if (!adji_several_pay(&t, devices, open_s)) return ADJ_OK;
+  adji_worker first = adji_engine_take(&plan->engine);
+  plan->estimated_seconds = adji_several_seconds(&t, devices, open_s);
+  return share_devices(plan, &first);
+}
+
 /* The device builds the index. begin: when the plan was begun. */
 static adj_status open_on_gpu(adj_plan *plan, adji_algorithm algorithm, bool tree, uint64_t begin) {
   plan->choice.backend = ADJ_BACKEND_GPU;
   uint64_t planned = adji_now_ns();
-  adj_status status = adji_gpu_range_create(&plan->device.options, &plan->engine);
+  adj_status status = ADJ_OK;
+  bool shared = plan->tuning.share && may_share(plan, tree, &status);
+  if (status) return status;
+  if (!shared) status = adji_gpu_range_create(&plan->device.options, &plan->engine);
   if (status == ADJ_E_DEVICE_MEMORY && tree && !plan->join.limits && !algorithm) { /* a grid may go in chunks */
     tree = false;
     status = adji_choose_for_device(&plan->question, algorithm, &plan->device);
     if (!status) status = adji_gpu_range_create(&plan->device.options, &plan->engine);
+  }
+  if (status == ADJ_E_DEVICE) shared = try_others(plan, tree);
+  if (shared) status = share_devices(plan, NULL);
+  if (shared && status == ADJ_E_DEVICE_MEMORY) { /* devices share what does not fit them, too */
+    shared = false;
+    status = adji_gpu_range_create(&plan->device.options, &plan->engine);
   }
   plan->choice.algorithm = plan->device.algorithm;
   snprintf(plan->choice.reason, sizeof plan->choice.reason, "%s", plan->device.grid.reason);
   uint64_t indexed = adji_now_ns();
   if (status) return status;
   adji_note_device(plan);
-  if (!tree || plan->left->count >= FEW_ON_DEVICE) status = estimate_on_device(plan);
-  plan->device_chunk = adji_gpu_range_engine_chunk(&plan->engine);
+  if (!shared && (!tree || plan->left->count >= FEW_ON_DEVICE)) status = estimate_on_device(plan);
+  if (!shared) plan->device_chunk = adji_gpu_range_engine_chunk(&plan->engine);
+  if (plan->device_chunk) adji_describe_chunks(plan, adji_gpu_range_engine_has_regions(&plan->engine));
+  if (!shared && !status) status = share_if_quicker(plan, tree);
+  if (!shared && status == ADJ_E_DEVICE && try_others(plan, tree)) {
+    adji_engine_clear(&plan->engine);
+    status = share_devices(plan, NULL);
+  }
   plan->index_s = seconds(planned, indexed);
   plan->plan_s = seconds(begin, planned) + seconds(indexed, adji_now_ns());
   adji_trace(plan->ctx, "plan", 0, begin, 0);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
  * The passes of a run. Where the planner was free to use the cores and gave the join to a GPU alone, a GPU that fails
- * does not end the run: the plan becomes one for the cores, which make the pass again. Results have the same bits, so a
- * run may go on with rows of the one and the other.
+ * does not end the run: the plan becomes one for the cores, which make the pass again. Where there are other GPUs, it
+ * becomes one for these. Results have the same bits, so a run may go on with rows of the one and the other.
  */
 #ifndef ADJI_PLAN_RECOVER_H
 #define ADJI_PLAN_RECOVER_H
 
 #include "plan/plan.h"
 
-/* After a pass that ended with status: whether cores can make it again, and have taken over, with a warning. If not,
+/* After a pass that ended with status: whether others can make it again, and have taken over, with a warning. If not,
  * *status says why the run ends. */
 bool adji_recover(adj_plan *plan, adj_status *status);
 

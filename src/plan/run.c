@@ -65,6 +65,19 @@ static void report_workers(const adji_run *run, adj_stats *stats, adj_worker *wo
   }
 }
 
+/* GPU-Join's choice of the number of indexed dimensions, and ours. */
+static void report_indexed(const adj_plan *plan, adj_stats *stats) {
+  const adji_grid_choice *grid = &plan->device.grid;
+  if (plan->choice.backend == ADJ_BACKEND_CPU || !grid->memory_count) return;
+  stats->indexed_count = grid->memory_count;
+  stats->indexed_fewest = adji_fewest_memory_operations(grid);
+  for (uint32_t k = 1; k <= grid->memory_count; k++) {
+    stats->indexed_search[k - 1] = grid->memory[k].search;
+    stats->indexed_compare[k - 1] = grid->memory[k].compare;
+    stats->indexed_s[k - 1] = grid->memory[k].cost_s;
+  }
+}
+
 adj_status adji_finish_run(adj_plan *plan, adji_run *run, uint64_t begin_ns, double sink_s, uint64_t pairs,
                            adj_stats *stats) {
   adj_stats mine = {.struct_size = sizeof mine};
@@ -92,6 +105,7 @@ adj_status adji_finish_run(adj_plan *plan, adji_run *run, uint64_t begin_ns, dou
   mine.ego_workload_s = plan->ego.workload;
   report_device(plan, run, &mine);
   report_order(plan, &mine);
+  report_indexed(plan, &mine);
   report_workers(run, &mine, plan->last_workers);
   plan->last = mine;
   plan->ran = true;

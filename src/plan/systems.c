@@ -102,10 +102,8 @@ static const adji_system systems[] = {
                .summary = "range join on cores and a GPU: one queue by candidates, heaviest points to the GPU",
                .backends = ON(HYBRID),
                .tuning = "share=results,paper.access=full,paper.order=workqueue,paper.point_threads=1,"
-                         "paper.batch_size=50000000,batch=1024",
-               .differences =
-                   "pairs are counted, then written; batches of the GPU follow each other on one stream; cores "
-                   "join through the grid, not by EGO-Join"},
+                         "paper.batch_size=50000000,paper.dual=on,batch=1024",
+               .differences = "pairs are counted, then written"},
      .algorithm = ADJI_ALGORITHM_GRID,
      .metrics = BY(L2) | BY(L1) | BY(LINF),
      .indexed = 8},

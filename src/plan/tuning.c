@@ -43,7 +43,7 @@ enum {
 /* A name's value is its place in the list, counted from 1. */
 static const char *const switches[] = {"on", "off", NULL};
 static const char *const prefilters[] = {"off", "codes", "tensor", "gemm", "vnni", "amx", NULL};
-static const char *const shares[] = {"rates", "fixed", "results", NULL};
+static const char *const shares[] = {"rates", "fixed", "results", "entities", NULL};
 static const char *const accesses[] = {"tiles", "full", "unicomp", "lid-unicomp", NULL};
 static const char *const orders[] = {"none", "sortbywl", "workqueue", NULL};
 static const char *const indexings[] = {"memory", NULL};
@@ -188,6 +188,8 @@ static adj_status check_sizes(const adji_tuning *t) {
                                                       : NULL;
   if (size && t->share != ADJI_SHARE_FIXED)
     return adji_fail(ADJ_E_ARGUMENT, "tuning: paper.%s= is for share=fixed only", size);
+  if (t->query_sets && t->share != ADJI_SHARE_ENTITIES)
+    return adji_fail(ADJ_E_ARGUMENT, "tuning: paper.query_sets= is for share=entities only");
   return ADJ_OK;
 }
 
@@ -316,32 +318,46 @@ static bool is_without_queue(const adji_tuning *t) {
   return t->queue == 2 || t->queue == 3;
 }
 
-static scope scope_of(const struct setting *s, const adji_tuning *t, adj_join_kind kind) {
+/* Several GPUs share joins of every kind; without the word of a backend cores take part, unless that is no way of
+ * theirs. */
+static scope share_scope(const adji_tuning *t, adj_join_kind kind, adj_backend backend) {
+  bool gpus = t->share == ADJI_SHARE_RATES || t->share == ADJI_SHARE_ENTITIES;
+  if (t->share == ADJI_SHARE_ENTITIES || (gpus && backend == ADJ_BACKEND_GPU)) return (scope){GPU, ANY};
+  return (scope){HYBRID, kind == ADJ_KNN ? TREES : ANY};
+}
+
+static scope scope_of(const struct setting *s, const adji_tuning *t, adj_join_kind kind, adj_backend backend) {
   bool knn = kind == ADJ_KNN;
+  if (s->offset == offsetof(adji_tuning, share)) return share_scope(t, kind, backend);
   if (s->offset == offsetof(adji_tuning, queue) && knn && is_without_queue(t)) return (scope){CPU, KDTREE};
   if (s->offset == offsetof(adji_tuning, prefilter))
     return knn ? prefilter_scopes[t->prefilter].knn : prefilter_scopes[t->prefilter].range;
+  /* HEGJoin: EGO-Join on the cores, beside a device with a grid. */
+  if (!knn && t->share == ADJI_SHARE_RESULTS && s->range.algorithms == EGO) return (scope){HYBRID, GRID};
   return knn ? s->knn : s->range;
 }
 
 const char *adji_tuning_not_for(const adji_tuning *t, adj_join_kind kind, adj_backend backend) {
   for (int i = 0; i < SETTINGS; i++)
-    if (adji_tuning_is_given(t, i) && !(scope_of(&settings[i], t, kind).backends & ADJI_BIT(backend)))
+    if (adji_tuning_is_given(t, i) && !(scope_of(&settings[i], t, kind, backend).backends & ADJI_BIT(backend)))
       return settings[i].name;
   return NULL;
 }
 
-/* "batch=", and "prefilter=codes", which is for other joins than other prefilters. */
+/* "batch=", and "prefilter=codes" or "share=fixed", which are for other joins than other values. */
 static const char *label(const struct setting *s, const adji_tuning *t, char *text, size_t capacity) {
-  bool prefilter = s->offset == offsetof(adji_tuning, prefilter);
-  snprintf(text, capacity, "%s=%s", s->name, prefilter ? prefilters[t->prefilter - 1] : "");
+  bool prefilter = s->offset == offsetof(adji_tuning, prefilter), share = s->offset == offsetof(adji_tuning, share);
+  snprintf(text, capacity, "%s=%s", s->name,
+           prefilter ? prefilters[t->prefilter - 1]
+           : share   ? shares[t->share - 1]
+                     : "");
   return text;
 }
 
 /* A setting must be for the join. It narrows what is still to be chosen. */
 static adj_status fit_one(const struct setting *s, const adji_tuning *t, adji_tuning_scope *to, scope *left) {
   char name[64], wanted[64];
-  scope its = scope_of(s, t, to->kind);
+  scope its = scope_of(s, t, to->kind, to->backend);
   label(s, t, name, sizeof name);
   if (!its.backends)
     return adji_fail(ADJ_E_ARGUMENT, "tuning: %s is for %s joins only", name, to->kind == ADJ_KNN ? "range" : "kNN");

@@ -10,8 +10,13 @@
 
 typedef enum adji_switch { ADJI_AUTO = 0, ADJI_ON = 1, ADJI_OFF = 2 } adji_switch;
 
-/* How cores and a GPU share a join. */
-typedef enum adji_share_by { ADJI_SHARE_RATES = 1, ADJI_SHARE_FIXED, ADJI_SHARE_RESULTS } adji_share_by;
+/* How cores and GPUs, or several GPUs, share a join. */
+typedef enum adji_share_by {
+  ADJI_SHARE_RATES = 1,
+  ADJI_SHARE_FIXED,   /* with cores only */
+  ADJI_SHARE_RESULTS, /* with cores only */
+  ADJI_SHARE_ENTITIES /* GPUs only       */
+} adji_share_by;
 
 /* The recursion over pairs of sequences: who sorts, and how threads share the join. */
 typedef enum adji_ego_sorter { ADJI_EGO_QSORT = 1, ADJI_EGO_PARALLEL = 2 } adji_ego_sorter;
@@ -34,7 +39,7 @@ typedef enum adji_ego_threading { ADJI_EGO_PRODUCER = 1, ADJI_EGO_QUEUE = 2 } ad
   X(uint64_t, NAME, single, "single", 0, 0, switches, PLANNED, GRID | EGO | BRUTE, 0, 0)             \
   X(uint64_t, NAME, staged, "staged", 0, 0, switches, CPU, GRID | EGO | BRUTE, 0, 0)                 \
   X(uint64_t, NAME, prefilter, "prefilter", 0, 0, prefilters, PLANNED, ANY, PLANNED, ANY)            \
-  X(uint64_t, NAME, share, "share", 0, 0, shares, HYBRID, ANY, HYBRID, TREES)                        \
+  X(uint64_t, NAME, share, "share", 0, 0, shares, DEVICE, ANY, DEVICE, ANY)                          \
   X(uint64_t, NUMBER, device_batch, "device_batch", 1, 1e12, NULL, DEVICE, ANY, 0, 0)                \
   X(uint64_t, NUMBER, device_chunk, "device_chunk", 1, 1e12, NULL, GPU, ANY, GPU, KDTREE | BRUTE)    \
   X(uint64_t, NUMBER, device_rows, "device_rows", 1, 1e12, NULL, 0, 0, DEVICE, ANY)                  \
@@ -52,6 +57,7 @@ typedef enum adji_ego_threading { ADJI_EGO_PRODUCER = 1, ADJI_EGO_QUEUE = 2 } ad
   X(double, FACTOR, n_cwin, "paper.n_cwin", 0, 1, NULL, HYBRID, ANY, HYBRID, TREES)                  \
   X(double, FACTOR, n_small, "paper.n_small", 1e-9, 1, NULL, HYBRID, ANY, HYBRID, TREES)             \
   X(double, FACTOR, n_cpu, "paper.n_cpu", 1e-9, 1, NULL, HYBRID, ANY, HYBRID, TREES)                 \
+  X(uint64_t, NUMBER, query_sets, "paper.query_sets", 1, 1e9, NULL, GPU, ANY, GPU, ANY)              \
   X(uint64_t, NAME, queue, "paper.queue", 0, 0, queues, 0, 0, CORES, TREES)                          \
   X(uint64_t, NUMBER, grid_sample, "paper.sample", 1, 1e9, NULL, 0, 0, DEVICE, GRID)                 \
   X(uint64_t, NUMBER, bins, "paper.bins", 1, 10000, NULL, 0, 0, DEVICE, GRID)                        \

@@ -21,6 +21,13 @@ void adji_engine_clear(adji_engine *e) {
   adji_queue_clear(&e->queue);
 }
 
+adji_worker adji_engine_take(adji_engine *e) {
+  adji_worker worker = e->workers[0];
+  e->worker_count = 0;
+  adji_engine_clear(e);
+  return worker;
+}
+
 void adji_engine_add(adji_engine *e, const adji_worker *worker) {
   e->workers[e->worker_count++] = *worker;
   adji_queue_clear(&e->queue);

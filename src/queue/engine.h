@@ -27,6 +27,8 @@ void adji_engine_init(adji_engine *engine, const adji_join *join, const adji_wor
 /* One more worker. Empties the queue. */
 void adji_engine_add(adji_engine *engine, const adji_worker *worker);
 void adji_engine_clear(adji_engine *engine);
+/* Takes the only worker out of it; the engine is then cleared. */
+adji_worker adji_engine_take(adji_engine *engine);
 
 /* The cores fill the queue, if it is empty. Otherwise the first pass does that. */
 adj_status adji_engine_prepare(adji_engine *engine);

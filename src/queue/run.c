@@ -33,6 +33,24 @@ uint32_t adji_run_worker(const adji_run *run, const void *who) {
   return 0;
 }
 
+void adji_run_add_workers(adji_run *run, const adji_run *inner) {
+  for (uint32_t w = 0; w < inner->worker_count; w++) {
+    const adji_worker_stats *more = &inner->workers[w];
+    uint32_t at = 0;
+    while (at < run->worker_count && run->workers[at].name != more->name)
+      at++;
+    adji_worker_stats *to = &run->workers[at];
+    if (at == run->worker_count) *to = (adji_worker_stats){.name = more->name, .who = more->name};
+    if (at == run->worker_count) run->worker_count++;
+    to->queries += more->queries;
+    to->batches += more->batches;
+    to->failed += more->failed;
+    to->busy_s += more->busy_s;
+  }
+  run->apart_s += inner->apart_s;
+  run->shared_s += inner->shared_s;
+}
+
 adj_status adji_run_report(adji_run *run, const char *phase, double fraction, uint64_t pairs, bool always) {
   if (!run->control.progress) return ADJ_OK;
   if (pthread_mutex_trylock(&run->report_lock)) return ADJ_OK; /* another lane is reporting */

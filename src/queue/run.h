@@ -47,6 +47,9 @@ void adji_run_clear(adji_run *run);
 /* Which of the run's workers a device is, in whichever pass it took part; 0: none yet. */
 uint32_t adji_run_worker(const adji_run *run, const void *who);
 
+/* What workers did in a run inside this one; they are the same if they have the same name. */
+void adji_run_add_workers(adji_run *run, const adji_run *inner);
+
 /* Calls the caller's progress function, at most every interval_ms. */
 adj_status adji_run_report(adji_run *run, const char *phase, double fraction, uint64_t pairs, bool always);
 

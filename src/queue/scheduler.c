@@ -10,13 +10,14 @@
 
 /* ---- Begin and end ---------------------------------------------------------------------------------- */
 
-static adj_status begin_worker(adji_run *run, const adji_worker *worker, const adji_pass *pass, adji_active *out) {
+static adj_status begin_worker(adji_run *run, const adji_worker *worker, adji_pass *pass, adji_active *out) {
   adj_status status = worker->begin(worker->state, run, pass);
   if (!status) {
     out->workers[out->count++] = worker;
     return ADJ_OK;
   }
   if (!worker->is_device || pass->alone) return status;
+  pass->refused = status;
   adji_log(run->ctx, ADJ_LOG_WARN, "%s takes no part: %s", worker->name, adj_last_error());
   return ADJ_OK;
 }
@@ -91,7 +92,10 @@ double adji_drain_work_of(const adji_drain *d, adji_batch_run batches) {
 /* Where the figures of a worker of this pass go: passes need not have the same devices. */
 static uint32_t place_of(adji_run *run, const adji_worker_stats *worker) {
   uint32_t at = worker->who ? adji_run_worker(run, worker->who) : 0;
-  if (!run->worker_count) run->worker_count = 1; /* the cores are the first */
+  if (!run->worker_count) { /* the cores are the first */
+    run->workers[0].name = "cpu";
+    run->worker_count = 1;
+  }
   if (worker->who && !at) at = run->worker_count++;
   run->workers[at].name = worker->name;
   run->workers[at].who = worker->who;
@@ -100,8 +104,9 @@ static uint32_t place_of(adji_run *run, const adji_worker_stats *worker) {
 
 static void report_workers(const adji_drain *d) {
   adji_run *run = d->run;
-  double first = d->last_end[0], last = first;
-  for (uint32_t w = 0; w <= d->share.devices; w++) {
+  uint32_t from = adji_active_computes(d->active) ? 0 : 1;
+  double first = d->last_end[from], last = first;
+  for (uint32_t w = from; w <= d->share.devices; w++) {
     const adji_worker_stats *more = &d->workers[w];
     uint32_t at = place_of(run, more);
     adji_worker_stats *to = &run->workers[at];
@@ -147,24 +152,35 @@ static const adji_worker *device_of(const adji_drain *d, uint32_t number) {
 static void *device_main(void *argument) {
   adji_feed *feed = argument;
   const adji_worker *worker = device_of(feed->drain, feed->device);
+  adji_trace_as(feed->drain->run->ctx->threads + feed->device);
   adji_feed_close(feed, worker->drain(worker->state, feed));
   return NULL;
 }
 
-/* A device has its first batches before the cores begin, however long its thread takes to start. The lock is held. */
+/* A device has its first batches before the cores begin, however long its thread takes to start. Without cores, one
+ * that has none waits for those of a device that fails. The lock is held. */
 static bool start_device(adji_drain *d, uint32_t number, pthread_t *thread) {
   adji_feed *feed = &d->feeds[number];
   bool some = adji_feed_open(feed, d, number);
-  if (some && !adji_thread_start(thread, device_main, feed)) {
+  if ((some || !adji_active_computes(d->active)) && !adji_thread_start(thread, device_main, feed)) {
     d->running++;
     return true;
   }
   adji_share_gone(&d->share, number);
   if (!some) return false;
   adji_queue_return(d->queue, feed->held[0]);
+  feed->held_count = 0;
   adji_log(d->run->ctx, ADJ_LOG_WARN, "%s takes no part: the system does not start a thread for it",
            d->workers[1 + number].name);
   return false;
+}
+
+/* Where no cores compute, queries remain if every device has failed. */
+static adj_status check_done(adji_drain *d) {
+  double remaining, next;
+  if (adji_active_computes(d->active) || !adji_queue_look(d->queue, true, &remaining, &next)) return ADJ_OK;
+  if (!d->device_failed) return adji_fail(ADJ_E_DEVICE, "no GPU could be used: the system does not start a thread");
+  return adji_fail(d->device_failed, "%s", d->device_message);
 }
 
 static adj_status drain_shared(adji_drain *d) {
@@ -174,7 +190,8 @@ static adj_status drain_shared(adji_drain *d) {
   for (uint32_t i = 0; i < d->share.devices; i++)
     started[i] = start_device(d, i, &threads[i]);
   pthread_mutex_unlock(&d->lock);
-  adj_status status = adji_lanes_drain(d);
+  bool idle = d->active->workers[0]->idle;
+  adj_status status = idle ? ADJ_OK : adji_lanes_drain(d);
   if (status) { /* of a lane, or no lane was begun: devices must not go on */
     pthread_mutex_lock(&d->lock);
     adji_drain_give_up(d, status);
@@ -183,6 +200,7 @@ static adj_status drain_shared(adji_drain *d) {
   for (uint32_t i = 0; i < d->share.devices; i++)
     if (started[i]) pthread_join(threads[i], NULL);
   if (d->failed) status = adji_fail(d->failed, "%s", d->message);
+  if (!status) status = check_done(d);
   report_workers(d);
   adji_free(&d->run->ctx->memory, d->returned);
   return status;
@@ -196,7 +214,8 @@ adj_status adji_pass_run(adji_run *run, const adji_pass *pass, const adji_active
   d.total_work = pass->queue->remaining;
   d.full = ctx->threads >= ctx->cores;
   d.workers[0].name = "cpu";
-  adji_share_init(&d.share, share, d.total_work, ctx->threads, adji_active_devices(active));
+  adji_share_init(&d.share, share, d.total_work, adji_active_computes(active) ? ctx->threads : 0,
+                  adji_active_devices(active));
   for (uint32_t i = 0; i < d.share.devices; i++) {
     d.workers[1 + i].name = device_of(&d, i)->name;
     d.workers[1 + i].who = device_of(&d, i)->state;

@@ -127,10 +127,24 @@ static bool take_more(adji_feed *feed) {
   return true;
 }
 
+/* Without cores, a device that has nothing to do stays until the others are done: one that fails returns its batches.
+ * The lock is held. */
+static bool may_get_more(const adji_feed *feed) {
+  const adji_drain *d = feed->drain;
+  bool others = false;
+  for (uint32_t i = 0; i < d->share.devices; i++)
+    others = others || (i != feed->device && d->feeds[i].held_count);
+  return others && !feed->held_count && !d->failed && !adji_active_computes(d->active);
+}
+
 bool adji_feed_take(adji_feed *feed, const adji_batch **batches, uint64_t *count) {
   adji_drain *d = feed->drain;
   pthread_mutex_lock(&d->lock);
   bool some = feed->handed < feed->held_count || take_more(feed);
+  while (!some && may_get_more(feed)) {
+    pthread_cond_wait(&d->changed, &d->lock);
+    some = take_more(feed);
+  }
   if (some) {
     adji_batch_run run = feed->held[feed->handed++];
     *batches = is_empty(run) ? feed->again : d->queue->batches + run.begin;
@@ -184,6 +198,7 @@ adj_status adji_feed_done(adji_feed *feed, const adji_tally *tally) {
   memmove(feed->held, feed->held + 1, feed->held_count * sizeof *feed->held);
   for (uint64_t i = batches.begin; d->active->done_by && i < batches.end; i++)
     d->active->done_by[i] = (uint8_t)(1 + feed->device);
+  if (!feed->held_count) pthread_cond_broadcast(&d->changed); /* devices may wait for what becomes of this one */
   if (status) adji_drain_give_up(d, status);
   pthread_mutex_unlock(&d->lock);
   return status;
@@ -248,13 +263,17 @@ static void device_failed(adji_feed *feed, adj_status status) {
     if (!again) adji_queue_return(d->queue, feed->held[i]);
     if (again && add_returned(feed, feed->again, feed->again_count)) adji_drain_give_up(d, ADJ_E_MEMORY);
   }
+  feed->held_count = 0;
   stats->failed += queries;
   d->last_end[1 + feed->device] = adji_drain_now(d);
+  d->device_failed = status;
+  snprintf(d->device_message, sizeof d->device_message, "%s", adj_last_error());
   if (d->failed) return; /* which is why */
   if (status == ADJ_CANCELLED || adji_check_cancel(d->run->ctx)) {
     adji_drain_give_up(d, ADJ_CANCELLED);
     return;
   }
+  if (queries && d->running == 1 && !adji_active_computes(d->active)) return; /* there are no others */
   adji_log(d->run->ctx, ADJ_LOG_WARN, "%s failed, and its %llu queries go back to the queue: %s", stats->name,
            (unsigned long long)queries, adj_last_error());
 }

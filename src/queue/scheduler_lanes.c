@@ -66,6 +66,7 @@ static bool mostly_awake(const adji_drain *d, const adji_feed *feed) {
 
 static bool gives_way(const adji_drain *d, uint32_t lane) {
   uint32_t count = d->share.lanes, away = 0;
+  if (!count) return false; /* lanes that only place rows sleep while there are none */
   for (uint32_t i = 0; i < d->share.devices; i++)
     away += mostly_awake(d, &d->feeds[i]);
   if (away > count / GIVE_WAY) away = count / GIVE_WAY;
@@ -144,7 +145,7 @@ static bool do_returned(adji_drain *d, uint32_t lane) {
 static adj_status drain_beside_devices(void *user, uint64_t task, uint32_t lane) {
   (void)task;
   adji_drain *d = user;
-  bool devices_only = d->active->workers[0]->is_device;
+  bool devices_only = !adji_active_computes(d->active);
   double idle = 0, begin = adji_drain_now(d);
   pthread_mutex_lock(&d->lock);
   while (!d->failed) {

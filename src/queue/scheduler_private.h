@@ -62,6 +62,8 @@ struct adji_drain {
   uint64_t returned_count, returned_taken, returned_room;
   adj_status failed; /* why the pass was given up */
   char message[512];
+  adj_status device_failed; /* why a device failed last, and took no more part */
+  char device_message[512];
   adji_worker_stats workers[1 + ADJI_MOST_DEVICES];
   double last_end[1 + ADJI_MOST_DEVICES]; /* when each last finished batches, from the start */
   double work[1 + ADJI_MOST_DEVICES];     /* that each has done                              */

@@ -43,9 +43,9 @@ void adji_share_init(adji_share *share, const adji_share_options *options, doubl
 }
 
 void adji_share_expect(adji_share *share, const double *rates) {
-  if (share->options.fixed || share->options.equal > 0 || !(rates[0] > 0)) return;
+  if (share->options.fixed || share->options.equal > 0 || (share->lanes && !(rates[0] > 0))) return;
   share->cpu.work = rates[0] * EXPECTED_S;
-  share->cpu.seconds = EXPECTED_S;
+  share->cpu.seconds = share->lanes ? EXPECTED_S : 0;
   for (uint32_t d = 0; d < share->devices; d++) {
     if (!(rates[1 + d] > 0)) continue;
     share->device[d].work = rates[1 + d] * EXPECTED_S;

@@ -55,6 +55,7 @@ typedef struct adji_share {
   adji_pace device[ADJI_MOST_DEVICES];
 } adji_share;
 
+/* lanes 0: devices share the queue among themselves. */
 void adji_share_init(adji_share *share, const adji_share_options *options, double total, uint32_t lanes,
                      uint32_t devices);
 

@@ -28,6 +28,7 @@ typedef struct adji_pass {
   const uint32_t *order; /* the i-th query is row order[i]; NULL: row i */
   uint32_t group;        /* kNN: returned queries go back in groups of so many, which begin at multiples of it */
   bool alone;            /* one worker does all queries */
+  adj_status refused;    /* why a device takes no part, the last one that does not; ADJ_OK: all do */
   bool fills;            /* counting: the rows will be filled afterwards */
   uint32_t *degrees;     /* counting: by row; NULL: only the total is wanted */
   bool halves;           /* counting without degrees, alone: each unordered pair of a self-join may be evaluated once */
@@ -61,11 +62,13 @@ typedef struct adji_worker {
   bool is_device;
   bool large_windows; /* a fill costs much whatever the window */
   bool collects;      /* the cores: can do, and gather, a single evaluation */
+  bool idle;          /* the cores: compute nothing and leave their lanes to loops of the devices */
   /* The cores: makes the queue of the join's batches. shared: devices will take from it. NULL: begin makes it. */
   adj_status (*fill_queue)(void *state, bool shared, adji_queue *queue);
   /* A pass begins. A device that fails here takes no part in the pass. The pass stays valid until end. */
   adj_status (*begin)(void *state, adji_run *run, const adji_pass *pass);
-  /* The cores: does a batch. lane < threads of the context: for buffers a lane. Adds to tally, which is the lane's. */
+  /* The cores: does a batch. lane < threads of the context: for buffers a lane. Adds to tally, which is the lane's.
+   * NULL: these cores compute nothing, and their lanes only help devices. */
   adj_status (*process)(void *state, const adji_batch *batch, uint32_t lane, adji_tally *tally);
   /* A device: takes batches and does them until there are none. When it fails, others do those that are not done. */
   adj_status (*drain)(void *state, adji_feed *feed);
@@ -101,6 +104,10 @@ typedef struct adji_active {
 /* The number of the first device among them. */
 static inline uint32_t adji_active_devices_from(const adji_active *active) {
   return active->count && !active->workers[0]->is_device;
+}
+/* Whether cores compute, and not only devices. */
+static inline bool adji_active_computes(const adji_active *active) {
+  return active->count && active->workers[0]->process;
 }
 static inline uint32_t adji_active_devices(const adji_active *active) {
   return active->count - adji_active_devices_from(active);

@@ -7,6 +7,7 @@
 
 #include "core/context.h"
 #include "distance/kernels.h"
+#include "distance/measure.h"
 
 /* What the caller wants of a row. */
 typedef struct adji_row_style {

@@ -9,7 +9,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
 sys.dont_write_bytecode = True
 
 import papers  # noqa: E402
-from papers import claims, driver, model, run  # noqa: E402
+from papers import claims, driver, model, run, schedule, store  # noqa: E402
 from papers.contenders import CONTENDERS  # noqa: E402
 from papers.metrics import METRICS, measure  # noqa: E402
 
@@ -173,7 +173,8 @@ class FakeDriver:
         self.digests = digests
 
     def run(self, request, limit):
-        return {"status": "ok", "seconds": 1.0, "digest": self.digests.get(dict(request).get("system"), "right")}
+        found = self.digests.get(dict(request).get("system"), "right")
+        return found.copy() if isinstance(found, dict) else {"status": "ok", "seconds": 1.0, "digest": found}
 
 
 class Answers(unittest.TestCase):
@@ -185,67 +186,120 @@ class Answers(unittest.TestCase):
 
     def measure(self, digests, keys):
         e = model.Experiment("F1", "", [], axis="S", panels=(model.Panel("p", "Expo2D2M", 1000, (1.0,)),), contenders=keys)
-        runs = model.runs_of(e, model.SIZES["small"], CONTENDERS)
-        return run.measure_experiment("x:F1", runs, FakeDriver(digests), driver.Clock(100, 10))
+        places = schedule.places_of("x:F1", e, model.runs_of(e, model.SIZES["small"], CONTENDERS))
+        session = run.Session(FakeDriver(digests), store.Store("/nowhere", "m"))
+        return {r["contender"]: r for place in places for r in session.measure_place(place, 1)}, session.faults
 
     def test_wrong_answers_have_no_time(self):
-        records, faults = self.measure({"lbjoin": "wrong"}, ("auto", "lbjoin"))
+        records, faults = self.measure({"lbjoin": "wrong"}, ("lbjoin", "auto", "super-ego"))
         self.assertEqual(len(faults), 1)
-        self.assertEqual(records["p", 1.0, "lbjoin"]["status"], "not available")
-        self.assertEqual(records["p", 1.0, "auto"]["status"], "ok")
+        self.assertEqual([records[who]["status"] for who in ("lbjoin", "auto", "super-ego")], ["not available", "ok", "ok"])
 
     def test_one_alone_is_checked_too(self):
-        records, faults = self.measure({"lbjoin": "wrong"}, ("lbjoin",))
-        self.assertEqual(len(faults), 1)
+        self.assertEqual(len(self.measure({"lbjoin": "wrong"}, ("lbjoin",))[1]), 1)
         self.assertEqual(self.measure({}, ("lbjoin",))[1], [])
 
+    def test_without_company_there_is_no_time(self):
+        records, faults = self.measure({None: driver.not_available("more than 1 s")}, ("lbjoin",))
+        self.assertEqual((records["lbjoin"]["status"], faults), ("not available", []))
+
+
+class Schedule(unittest.TestCase):
+    def places(self, *names):
+        work = [(f"{p.id}:{e.id}", e) for p, e in papers.find(names)]
+        size = model.SIZES["full"]
+        return [place for n, e in work for place in schedule.places_of(n, e, model.runs_of(e, size, CONTENDERS))]
+
+    def test_every_figure_has_its_ends_before_any_has_all(self):
+        ordered = schedule.in_order(self.places("002:F9", "004:F5.1", "003:F9"))
+        waves = [place.wave for place in ordered]
+        self.assertEqual(waves, sorted(waves))
+        first = [place for place in ordered if place.wave == 0]
+        self.assertEqual([g[0].name for g in schedule.groups(first)], ["004:F5.1", "003:F9", "002:F9"])
+        self.assertEqual({(p.panel, p.x) for p in first if p.name == "003:F9"},
+                         {(p.name, x) for p in papers.find(["003:F9"])[0][1].panels for x in (p.xs[0], p.xs[-1])})
+
+    def test_what_took_too_long_is_not_tried_with_more(self):
+        places = self.places("002:F9")
+        mine = store.Store("/nowhere", "m")
+        small, large = places[0], places[1]
+        key = small.runs[0].key
+        mine.runs["002:F9"] = {key: {**driver.not_available(store.too_long(2)), "request": dict(small.runs[0].request)}}
+        self.assertEqual(schedule.hopeless(mine, large, large.runs[0]), f"more than 2 s at {small.x:g}")
+        self.assertIsNone(schedule.hopeless(mine, large, large.runs[1]))
+        self.assertIsNone(schedule.hopeless(mine, small, small.runs[0]))
+
     def test_clock(self):
-        self.assertEqual(driver.Clock(-1, 3).limit(3, 1), 0)
-        clock = driver.Clock(100, 10)
+        self.assertEqual(schedule.Clock(-1, 3).limit(3, 1), 0)
+        clock = schedule.Clock(100, 10)
         clock.begin(2)
         self.assertGreater(clock.limit(2, 1), 10)
         self.assertGreater(clock.limit(2, 2), clock.limit(2, 1))
-        self.assertAlmostEqual(clock.until - driver.time.monotonic(), 50, delta=1)  # 2.5 times a fifth
+        self.assertAlmostEqual(clock.until - schedule.time.monotonic(), 50, delta=1)  # 2.5 times a fifth
         clock.begin(8)
         self.assertLessEqual(clock.until, clock.end)
-
-
-class Storage(unittest.TestCase):
-    def test_runs_come_back_and_are_replaced(self):
-        with tempfile.TemporaryDirectory() as folder:
-            e = papers.find(["002:F9"])[0][1]
-            runs = model.runs_of(e, model.SIZES["quick"], CONTENDERS)
-            store = run.Store(folder, "m")
-            store.runs["002:F9"], _ = run.measure_experiment("002:F9", runs, FakeDriver({}), driver.Clock(100, 10))
-            store.write()
-            again = run.Store(folder, "m")
-            without = {key: {n: v for n, v in r.items() if n != "commit"} for key, r in again.runs["002:F9"].items()}
-            self.assertEqual(without, store.runs["002:F9"])
-            self.assertEqual(again.lacking("002:F9", runs), [])
-            others = model.runs_of(e, model.SIZES["small"], CONTENDERS)
-            self.assertEqual(again.lacking("002:F9", others), others)
-            self.assertEqual(again.lacking("002:F10", runs), runs)
-            again.runs["002:F9"][runs[0].key].update(driver.not_available(driver.NO_TIME))
-            self.assertEqual(again.lacking("002:F9", runs), runs)  # another run has time
-
-    def test_only_places_that_lack_a_run_are_measured_again(self):
-        with tempfile.TemporaryDirectory() as folder:
-            e = papers.find(["002:F9"])[0][1]
-            runs = model.runs_of(e, model.SIZES["small"], CONTENDERS)
-            store = run.Store(folder, "m")
-            store.runs["002:F9"], _ = run.measure_experiment("002:F9", runs, FakeDriver({}), driver.Clock(100, 100))
-            store.runs["002:F9"][runs[0].key].update(driver.not_available(driver.NO_TIME))
-            lacking = store.lacking("002:F9", runs)
-            self.assertEqual({(r.panel, r.x) for r in lacking}, {(runs[0].panel, runs[0].x)})
-            store.put("002:F9", runs, {lacking[0].key: {"status": "new"}})
-            self.assertEqual(len(store.runs["002:F9"]), len(runs))
-            self.assertEqual(store.runs["002:F9"][lacking[0].key]["status"], "new")
 
     def test_time_is_kept_for_what_the_machine_can_do(self):
         e = papers.find(["002:F12"])[0][1]
         runs = model.runs_of(e, model.SIZES["quick"], CONTENDERS)
-        self.assertEqual({r.contender for r in runs if run.takes_time(r, device=False)}, {"super-ego", "auto"})
-        self.assertTrue(all(run.takes_time(r, device=True) for r in runs))
+        self.assertEqual({r.contender for r in runs if schedule.takes_time(r, device=False)}, {"super-ego", "auto"})
+        self.assertTrue(all(schedule.takes_time(r, device=True) for r in runs))
+
+
+class Storage(unittest.TestCase):
+    E = papers.find(["002:F9"])[0][1]
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def measured(self, runs):
+        mine = store.Store(self.folder.name, "m")
+        mine.begin({"machine": "m", "commit": "c"})
+        session = run.Session(FakeDriver({}), mine)
+        for place in schedule.places_of("002:F9", self.E, runs):
+            mine.append(session.measure_place(place, 1))
+        return mine
+
+    def lacking(self, mine, runs, size):
+        return run.lacking(mine, "002:F9", self.E, runs, model.SIZES[size], 16, 1)
+
+    def test_runs_come_back_and_are_replaced(self):
+        runs = model.runs_of(self.E, model.SIZES["quick"], CONTENDERS)
+        mine = self.measured(runs)
+        again = store.Store(self.folder.name, "m")  # never written as a whole: as after a kill
+        self.assertEqual(again.runs, mine.runs)
+        mine.write()
+        self.assertEqual(store.Store(self.folder.name, "m").runs, mine.runs)
+        self.assertEqual(self.lacking(again, runs, "quick"), [])
+        others = model.runs_of(self.E, model.SIZES["small"], CONTENDERS)
+        self.assertEqual(self.lacking(again, others, "small"), others)
+        for reason, lacks in ((store.NO_TIME, runs), (store.too_long(0.3), runs), (store.too_long(2), []), ("refused", [])):
+            again.runs["002:F9"][runs[0].key].update(driver.not_available(reason))
+            self.assertEqual(self.lacking(again, runs, "quick"), lacks, reason)
+
+    def test_a_line_that_was_cut_off_is_left_out(self):
+        runs = model.runs_of(self.E, model.SIZES["small"], CONTENDERS)
+        mine = self.measured(runs)
+        mine.path.write_text(mine.path.read_text(encoding="utf-8")[:-9], encoding="utf-8")
+        self.assertEqual(len(store.Store(self.folder.name, "m").runs["002:F9"]), len(runs) - 1)
+
+    def test_only_places_that_lack_a_run_are_measured_again(self):
+        runs = model.runs_of(self.E, model.SIZES["small"], CONTENDERS)
+        mine = self.measured(runs)
+        mine.runs["002:F9"][runs[0].key].update(driver.not_available(store.NO_TIME))
+        self.assertEqual({(r.panel, r.x) for r in self.lacking(mine, runs, "small")}, {(runs[0].panel, runs[0].x)})
+
+    def test_panels_with_more_points_are_complete(self):
+        size = model.SIZES["small"]
+        mine = self.measured([r for _, _, more in schedule.larger_panels(self.E, size, 16)[:1] for r in more])
+        panel = next(iter(mine.runs["002:F9"]))[0]
+        lacks = self.lacking(mine, model.runs_of(self.E, size, CONTENDERS), "small")
+        self.assertEqual({r.panel for r in lacks}, {p.name for p in self.E.panels} - {panel})
+
+    def test_numbers_are_short(self):
+        self.assertEqual(store.compact({"seconds": 0.123456789, "pairs": 123456789, "same": True, "x": 1.0}),
+                         {"seconds": 0.1235, "pairs": 123456789, "x": 1})
 
 
 if __name__ == "__main__":

@@ -32,7 +32,8 @@ fi
 # Every function the headers declare is there, and nothing else can be seen from outside.
 if [ -e "$lib/libadjoin.so" ] && command -v nm >/dev/null; then
   step "exported symbols are those of the headers"
-  nm -D --defined-only "$lib/libadjoin.so" | awk '{ print $3 }' | sort >"$work/exported"
+  # adji_: what libadjoin_mpi uses, a library of the same version.
+  nm -D --defined-only "$lib/libadjoin.so" | awk '$3 !~ /^adji_/ { print $3 }' | sort >"$work/exported"
   cat "$prefix/include/adjoin.h" "$prefix/include/adjoin_cuda.h" | tr '\n' ' ' | grep -o 'ADJ_API [^(;]*(' | grep -o 'adj_[a-z0-9_]*($' | tr -d '(' |
     sort -u >"$work/declared"
   diff "$work/declared" "$work/exported" || { echo "< declared, > exported"; exit 1; }
@@ -74,6 +75,25 @@ if ! { CC=$cc cmake -S "$source/examples" -B "$work/cmake" -DCMAKE_PREFIX_PATH="
   exit 1
 fi
 run_all "$work/cmake"
+
+# run_ranks PROGRAM: the example for MPI, with known answers.
+run_ranks() {
+  OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 \
+    OMPI_MCA_hwloc_base_binding_policy=none mpiexec -n 3 "$1" >"$work/ranks.out" || { echo "$1 failed"; exit 1; }
+  grep -x '3000 points on 3 ranks have 14736 pairs' "$work/ranks.out"
+}
+if [ -e "$lib/pkgconfig/adjoin_mpi.pc" ] && command -v mpiexec >/dev/null; then
+  step "the example for MPI, through find_package and pkg-config"
+  run_ranks "$work/cmake/distributed"
+  if command -v pkg-config >/dev/null && command -v mpicc >/dev/null; then
+    # shellcheck disable=SC2046
+    mpicc -std=c11 "$source/examples/mpi/distributed.c" $(pkg-config --cflags --libs adjoin_mpi) -Wl,-rpath,"$lib" \
+      -o "$work/distributed"
+    run_ranks "$work/distributed"
+  fi
+else
+  echo "no libadjoin_mpi: its example is left out"
+fi
 
 if command -v pkg-config >/dev/null; then
   step "examples through pkg-config, shared"

@@ -140,14 +140,15 @@ static inline uint64_t device_bytes(const scene *s) {
 /* Whole results: offsets, ids, and every bit of the distances. */
 static inline void must_be_same(const scene *s, const adj_result *result) {
   const adj_result *expected = s->expected;
-  uint64_t pairs = adj_result_pairs(expected), rows = adj_result_rows(expected);
+  uint64_t pairs = adj_result_pairs(expected), rows = adj_result_rows(expected), k = s->problem->k;
   assert_int_equal(adj_result_rows(result), rows);
   assert_int_equal(adj_result_pairs(result), pairs);
   if (!s->problem->k)
     assert_memory_equal(adj_result_offsets(result), adj_result_offsets(expected), (rows + 1) * sizeof(uint64_t));
-  if (pairs) assert_memory_equal(adj_result_ids(result), adj_result_ids(expected), pairs * sizeof(uint32_t));
-  if (pairs && s->problem->flags & ADJ_WITH_DISTANCE)
-    assert_memory_equal(adj_result_distances(result), adj_result_distances(expected), pairs * sizeof(float));
+  uint64_t entries = k ? rows * k : pairs; /* with padding */
+  if (entries) assert_memory_equal(adj_result_ids(result), adj_result_ids(expected), entries * sizeof(uint32_t));
+  if (entries && s->problem->flags & ADJ_WITH_DISTANCE)
+    assert_memory_equal(adj_result_distances(result), adj_result_distances(expected), entries * sizeof(float));
 }
 
 #endif

@@ -188,11 +188,6 @@ uint64_t adji_gpu_last_candidates(const adji_gpu *gpu) {
   return ((const software *)gpu)->candidates;
 }
 
-uint64_t adji_gpu_last_slots(const adji_gpu *gpu) {
-  (void)gpu;
-  return 0;
-}
-
 /* Streams are the caller's: what was asked of them is done. */
 adj_status adji_gpu_after(adji_gpu *gpu, void *stream) {
   (void)stream;

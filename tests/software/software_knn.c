@@ -20,7 +20,7 @@ struct adji_gpu_knn {
   adji_gpu *gpu;
   adji_software_sets sets;
   uint64_t rows_at_once, chunk;
-  bool checks_left;
+  bool checks_left, brute;
   adji_knn_grid_options grid;         /* use: through a grid */
   uint32_t epoch;                     /* how often its epsilon grew */
   adji_software_block bounds, names;  /* of left rows; of right points */
@@ -52,6 +52,7 @@ adj_status adji_gpu_knn_open(adji_gpu *gpu, const adji_gpu_knn_options *options,
   n->pick = options->pick;
   n->rows_at_once = options->rows_at_once ? options->rows_at_once : join->left->count;
   n->chunk = options->brute && options->brute->chunk < join->right->count ? options->brute->chunk : 0;
+  n->brute = options->brute;
   n->grid = options->grid;
   if (n->grid.use) n->grid = adji_knn_grid_defaults(&n->grid);
   if (n->grid.use) n->work.grid.epsilon = 0.05;
@@ -242,6 +243,18 @@ adj_status adji_gpu_knn_follow(adji_gpu_knn *knn, const uint32_t *rows) {
   return status;
 }
 
+/* The row of a query in the device's own order. */
+static uint32_t own_row(const adji_gpu_knn *n, uint64_t query) {
+  return (uint32_t)(n->brute ? query : n->sets.left.count - 1 - query);
+}
+
+adj_status adji_gpu_knn_order(adji_gpu_knn *knn, uint32_t *rows) {
+  adj_status status = adji_software_turn(knn->gpu, "knn_order");
+  for (uint64_t i = 0; i < knn->sets.left.count && !status; i++)
+    rows[i] = own_row(knn, i);
+  return status;
+}
+
 static adj_status make_slots(adji_gpu_knn *n, uint64_t queries) {
   adji_gpu *gpu = n->gpu;
   uint64_t entries = adji_mul(queries, n->sets.join.k), size = adji_type_size(n->sets.left.type);
@@ -288,7 +301,7 @@ void adji_gpu_knn_end_lists(adji_gpu_knn *knn) {
 /* One query of a list: its row, unless that is missed. A row that is missed holds nonsense. */
 static void find_query(adji_gpu_knn *n, uint32_t query, list_slot *slot, adji_software_entry *entries) {
   const uint32_t *order = n->order.at;
-  uint32_t row = order ? order[query] : (uint32_t)(n->sets.left.count - 1 - query);
+  uint32_t row = order ? order[query] : own_row(n, query);
   if (row < n->list_first || row >= n->list_end) return;
   adji_window table = {0, n->queries, NULL, slot->ids.at, slot->distances.at, n->sets.join.k};
   ((uint32_t *)slot->rows.at)[slot->count] = row;

@@ -53,6 +53,12 @@ adj_status adji_gpu_lists_follow(adji_gpu_lists *lists, const uint32_t *rows) {
   return status;
 }
 
+adj_status adji_gpu_lists_order(adji_gpu_lists *lists, uint32_t *rows) {
+  const adji_software_range *r = lists->range;
+  if (!r->rows) return ADJ_OK;
+  return adji_download(lists->gpu, r->order.at, r->rows * sizeof *rows, rows, &lists->range->work);
+}
+
 /* ---- Room --------------------------------------------------------------------------------------------- */
 
 static adj_status make_slot(adji_gpu_lists *l, list_slot *slot) {

@@ -236,10 +236,6 @@ uint64_t adji_gpu_last_candidates(const adji_gpu *gpu) {
   return adji_answer_totals(gpu).candidates;
 }
 
-uint64_t adji_gpu_last_slots(const adji_gpu *gpu) {
-  return adji_answer_totals(gpu).slots;
-}
-
 adj_status adji_gpu_after(adji_gpu *gpu, void *stream) {
   ADJI_CUDA(gpu, cudaEventRecord(gpu->joint, static_cast<cudaStream_t>(stream)));
   ADJI_CUDA(gpu, cudaStreamWaitEvent(gpu->compute, gpu->joint, 0));
@@ -309,10 +305,14 @@ static uint64_t *kept_answers(const adji_gpu *gpu, uint32_t which) {
   return gpu->answers + (1 + which) * ADJI_ANSWERS;
 }
 
-adj_status adji_answers_keep(adji_gpu *gpu, cudaStream_t stream, uint32_t which) {
-  ADJI_CUDA(gpu, cudaMemcpyAsync(kept_answers(gpu, which), gpu->d_answers, ADJI_ANSWERS * sizeof(uint64_t),
+adj_status adji_answers_keep_from(adji_gpu *gpu, cudaStream_t stream, const void *from, uint32_t which) {
+  ADJI_CUDA(gpu, cudaMemcpyAsync(kept_answers(gpu, which), from, ADJI_ANSWERS * sizeof(uint64_t),
                                  cudaMemcpyDeviceToHost, stream));
   return ADJ_OK;
+}
+
+adj_status adji_answers_keep(adji_gpu *gpu, cudaStream_t stream, uint32_t which) {
+  return adji_answers_keep_from(gpu, stream, gpu->d_answers, which);
 }
 
 adji_totals adji_totals_kept(const adji_gpu *gpu, uint32_t which) {

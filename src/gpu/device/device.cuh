@@ -129,6 +129,8 @@ adji_totals adji_answer_totals(const adji_gpu *gpu);
 /* The same without waiting: saves the answers at this point of the stream. There is room for ADJI_KEPT_ANSWERS of
  * them; read them once that point is reached. */
 adj_status adji_answers_keep(adji_gpu *gpu, cudaStream_t stream, uint32_t which);
+/* The same of ADJI_ANSWERS numbers elsewhere in device memory. */
+adj_status adji_answers_keep_from(adji_gpu *gpu, cudaStream_t stream, const void *from, uint32_t which);
 adji_totals adji_totals_kept(const adji_gpu *gpu, uint32_t which);
 uint64_t adji_answer_kept(const adji_gpu *gpu, uint32_t which, int answer);
 

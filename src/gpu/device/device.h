@@ -132,8 +132,6 @@ ADJI_OP adj_status adji_gpu_mark(adji_gpu *gpu, adji_mark mark);
 ADJI_OP double adji_gpu_between(adji_gpu *gpu, adji_mark from, adji_mark to); /* 0 when a mark is missing */
 
 ADJI_OP uint64_t adji_gpu_last_candidates(const adji_gpu *gpu); /* of the last count */
-/* Comparisons that the lanes of that count had time for; 0 where the kernels do not count them. */
-ADJI_OP uint64_t adji_gpu_last_slots(const adji_gpu *gpu);
 
 /* after: work that comes next on the device waits for what was put on stream so far. before: the reverse. */
 ADJI_OP adj_status adji_gpu_after(adji_gpu *gpu, void *stream);

@@ -94,9 +94,11 @@ ADJI_OP void adji_gpu_knn_keep_table(adji_gpu_knn *knn);
 /* Hands over the table, which must hold all rows: ids and distances are device blocks of the given sizes. */
 ADJI_OP adj_status adji_gpu_knn_take(adji_gpu_knn *knn, adji_gpu_csr *out);
 
-/* Queries by lists, through trees: for a device that gets only some of the queries. The host has its own order:
- * rows[i] is the row of its i-th query. NULL: the order of the device. */
+/* Queries by lists: for a device that gets only some of the queries. The host has its own order: rows[i] is the row of
+ * its i-th query. NULL: the order of the device, which brute force must have. */
 ADJI_OP adj_status adji_gpu_knn_follow(adji_gpu_knn *knn, const uint32_t *rows);
+/* The order of the device, to host memory. That of brute force is the order of the rows. */
+ADJI_OP adj_status adji_gpu_knn_order(adji_gpu_knn *knn, uint32_t *rows);
 
 /* Makes ADJI_LISTS slots for up to *queries queries each, or for as many as there is memory for. They serve rows
  * first_row .. end_row - 1. */

@@ -5,7 +5,7 @@
  *
  * Memory: 4 bytes per left point, twice; 12 per query of a list; in each of four lists k ids and distances and 4 bytes
  * per query. With a grid 4 more per left point, and per query of a list twice. Left points exist twice while they are
- * moved into the order of the host.
+ * moved into the order of the host. Brute force has the four lists, and takes its queries in the order of the rows.
  */
 #include "gpu/knn/knn_private.cuh"
 
@@ -31,6 +31,15 @@ adj_status adji_gpu_knn_follow(adji_gpu_knn *n, const uint32_t *rows) {
   return adji_knn_grid_return_failed(&n->grid, adji_at<uint32_t>(n->order));
 }
 
+adj_status adji_gpu_knn_order(adji_gpu_knn *n, uint32_t *rows) {
+  uint64_t count = n->join.left->count;
+  for (uint64_t i = 0; i < count && n->brute; i++)
+    rows[i] = static_cast<uint32_t>(i);
+  if (!count || n->brute) return ADJ_OK;
+  adj_status status = adji_gpu_wait(n->gpu); /* copies have a stream of their own */
+  return status ? status : adji_download(n->gpu, n->left->points.ids, count * sizeof *rows, rows, &n->work);
+}
+
 /* ---- Buffers --------------------------------------------------------------------------------- */
 
 static adj_status make_slot(adji_gpu_knn *n, uint64_t queries, adji_knn_slot *slot) {
@@ -50,9 +59,11 @@ static adj_status make_slot(adji_gpu_knn *n, uint64_t queries, adji_knn_slot *sl
 
 static adj_status make_lists(adji_gpu_knn *n, uint64_t queries) {
   adji_gpu *gpu = n->gpu;
-  adj_status status = adji_block_get(gpu, gpu->compute, n->join.left->count * 4, "queries", &n->places);
-  if (!status) status = adji_block_get(gpu, gpu->compute, queries * 4, "queries", &n->hard);
-  for (int i = 0; i < 2 && !status; i++)
+  bool trees = !n->brute;
+  adj_status status = ADJ_OK;
+  if (trees) status = adji_block_get(gpu, gpu->compute, n->join.left->count * 4, "queries", &n->places);
+  if (!status && trees) status = adji_block_get(gpu, gpu->compute, queries * 4, "queries", &n->hard);
+  for (int i = 0; i < 2 && !status && trees; i++)
     status = adji_block_get(gpu, gpu->compute, queries * 4, "queries", &n->listed[i]);
   for (uint32_t i = 0; i < ADJI_LISTS && !status; i++)
     status = make_slot(n, queries, &n->slots[i]);
@@ -64,6 +75,8 @@ adj_status adji_gpu_knn_begin_lists(adji_gpu_knn *n, uint64_t first_row, uint64_
   uint64_t many = *queries < n->join.left->count ? *queries : n->join.left->count;
   n->list_first = first_row;
   n->list_end = end_row;
+  n->list_candidates = 0;
+  if (n->brute && many > n->rows_at_once / ADJI_LISTS) many = n->rows_at_once / ADJI_LISTS; /* room for its matrix */
   if (!many) many = 1;
   adj_status status = make_lists(n, many);
   while (status == ADJ_E_DEVICE_MEMORY && many > LEAST_QUERIES) {
@@ -117,13 +130,54 @@ static adj_status find_list(adji_gpu_knn *n, uint64_t ranges, adji_knn_slot *slo
   return adji_knn_grid_report_failed(&n->grid, slot->count, &slot->failed);
 }
 
+/* rows[i] = first + i. One thread per row; rows in device memory. */
+static __global__ void write_rows(uint32_t first, uint64_t count, uint32_t *rows) {
+  uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x;
+  if (i < count) rows[i] = first + static_cast<uint32_t>(i);
+}
+
+/* By brute force: consecutive rows, behind those that the slot has. */
+static adj_status find_rows_brute(adji_gpu_knn *n, uint64_t first, uint64_t rows, adji_knn_slot *slot) {
+  uint64_t at = slot->count * n->join.k, size = adji_type_size(n->join.left->type);
+  write_rows<<<adji_blocks_for(rows, THREADS), THREADS, 0, n->gpu->compute>>>(
+      static_cast<uint32_t>(first), rows, adji_at<uint32_t>(slot->rows) + slot->count);
+  ADJI_LAUNCHED(n->gpu, "write_rows");
+  slot->count += rows;
+  n->list_candidates += rows * n->join.right->count;
+  return adji_gpu_brute_search(n->brute, first, rows, adji_at<uint32_t>(slot->ids) + at,
+                               adji_at<char>(slot->sums) + at * size);
+}
+
+/* Ranges that follow each other are searched together. */
+static adj_status find_list_brute(adji_gpu_knn *n, const adji_batch *ranges, uint64_t count, adji_knn_slot *slot) {
+  adj_status status = adji_answer_clear(n->gpu, n->gpu->compute, ADJI_ANSWER_HEAD, 1);
+  slot->count = 0;
+  slot->returned = false;
+  for (uint64_t i = 0; i < count && !status;) {
+    uint64_t begin = ranges[i].begin, end = ranges[i].end;
+    for (i++; i < count && ranges[i].begin == end; i++)
+      end = ranges[i].end;
+    if (begin < n->list_first) begin = n->list_first;
+    if (end > n->list_end) end = n->list_end;
+    if (begin < end) status = find_rows_brute(n, begin, end - begin, slot);
+  }
+  slot->candidates = n->list_candidates;
+  return status;
+}
+
+static adj_status find_list_in_trees(adji_gpu_knn *n, const adji_batch *ranges, uint64_t count, uint32_t buffer,
+                                     adji_knn_slot *slot) {
+  adj_status status = adji_order_send(n->gpu, ranges, count, &slot->ranges, buffer, &slot->count);
+  return status ? status : find_list(n, count, slot);
+}
+
 adj_status adji_gpu_knn_list(adji_gpu_knn *n, const adji_batch *ranges, uint64_t count, uint32_t slot_number,
                              uint32_t buffer, uint64_t *rows) {
   adji_gpu *gpu = n->gpu;
   adji_knn_slot *slot = &n->slots[slot_number];
-  adj_status status = adji_order_send(gpu, ranges, count, &slot->ranges, buffer, &slot->count);
-  if (!status) status = adji_knn_start_watch(n);
-  if (!status) status = find_list(n, count, slot);
+  adj_status status = adji_knn_start_watch(n);
+  if (!status)
+    status = n->brute ? find_list_brute(n, ranges, count, slot) : find_list_in_trees(n, ranges, count, buffer, slot);
   if (!status) status = adji_knn_stop_watch(n);
   if (!status) status = adji_answers_keep(gpu, gpu->compute, slot_number);
   if (status) return status;
@@ -134,8 +188,8 @@ adj_status adji_gpu_knn_list(adji_gpu_knn *n, const adji_batch *ranges, uint64_t
 
 adj_status adji_gpu_knn_listed(adji_gpu_knn *n, uint32_t slot, uint64_t *candidates) {
   ADJI_CUDA(n->gpu, cudaEventSynchronize(n->slots[slot].found));
-  *candidates = adji_totals_kept(n->gpu, slot).candidates;
   const adji_knn_slot *of = &n->slots[slot];
+  *candidates = n->brute ? of->candidates : adji_totals_kept(n->gpu, slot).candidates;
   if (!of->returned) return ADJ_OK;
   n->grid.work.queries += of->count;
   n->grid.work.failed += adji_answer_kept(n->gpu, slot, ADJI_ANSWER_HEAD);

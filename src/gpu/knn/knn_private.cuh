@@ -23,6 +23,7 @@ typedef struct adji_knn_slot {
   adji_block failed; /* queries, in the cores' order, that the grid failed */
   bool returned;     /* some may have failed */
   uint64_t count;
+  uint64_t candidates; /* by brute force: of all lists since they were begun, up to this one */
   cudaEvent_t found;
 } adji_knn_slot;
 
@@ -54,6 +55,7 @@ struct adji_gpu_knn {
   adji_block order, places, listed[2];
   adji_knn_slot slots[ADJI_LISTS];
   uint64_t list_first, list_end; /* the rows requested */
+  uint64_t list_candidates;      /* by brute force, of the lists so far */
   adji_device_stats work;
   adji_stopwatch watch;
   adji_gpu_knn_effort effort;

@@ -36,6 +36,13 @@ typedef struct adji_point_batch {
 adj_status adji_per_point_batch(adji_gpu *gpu, cudaStream_t stream, const adji_per_point *state,
                                 const adji_tiles_job *job, const adji_point_batch *batch);
 
+/* The queries of a list of a host's, on a stream: counts their rows, or fills them (job->apart). The job has answers of
+ * its own, 0 before the launch. A row is in one list only since adji_per_point_begin_lists(), so that lists of several
+ * streams do not meet. begin: before the first list of a pass, on the compute stream. */
+adj_status adji_per_point_begin_lists(adji_gpu *gpu, adji_per_point *state, uint64_t rows);
+adj_status adji_per_point_list(adji_gpu *gpu, cudaStream_t stream, const adji_per_point *state,
+                               const adji_tiles_job *job);
+
 /* The queue of HEGJoin: the rows of all queries, most work first, and the counts of every step-th of them. All memory
  * is on the device; rows has room for all queries, queries and counts for the samples. job counts, with degrees that
  * are 0. */

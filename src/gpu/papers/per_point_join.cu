@@ -309,7 +309,7 @@ __global__ void __launch_bounds__(POINT_BLOCK, 4) join_points(const points<typen
 /* ---- Launching ------------------------------------------------------------------------------- */
 
 template <class T>
-points<T> make_points(adji_gpu *gpu, const adji_per_point *state, const adji_tiles_job *job) {
+points<T> make_points(const adji_per_point *state, const adji_tiles_job *job) {
   const adji_point_options *options = &state->options;
   adji_point_batch whole = {0, 1, job->query_count, NULL, NULL, 0, NULL};
   points<T> p = {};
@@ -333,7 +333,7 @@ points<T> make_points(adji_gpu *gpu, const adji_per_point *state, const adji_til
   p.row_visits = job->grid->row_count * each;
   if (p.access == ADJI_ACCESS_LID_UNICOMP) p.first_visit = (job->grid->row_count / 2 + 1) * each;
   p.visits = p.row_visits + (adji_access_mirrors(p.access) ? p.width : 0);
-  if (options->order == ADJI_WORK_QUEUE) p.head = adji_answer_at(gpu, ADJI_ANSWER_HEAD);
+  if (options->order == ADJI_WORK_QUEUE) p.head = job->answers + ADJI_ANSWER_HEAD;
   p.cursors = adji_at<uint32_t>(state->cursors);
   p.first_row = job->first_row;
   p.end_row = job->end_row;
@@ -401,7 +401,7 @@ static __global__ void find_rows(const uint32_t *positions, uint64_t count, cons
 
 template <class T>
 static adj_status weigh(adji_gpu *gpu, const adji_per_point *state, const adji_tiles_job *job, uint32_t *work) {
-  points<T> typed = make_points<T>(gpu, state, job);
+  points<T> typed = make_points<T>(state, job);
   weigh_cells<T>
       <<<adji_blocks_for(job->left->count, THREADS), THREADS, 0, gpu->compute>>>(typed, job->left->count, work);
   ADJI_LAUNCHED(gpu, "weigh_cells");
@@ -474,14 +474,18 @@ static __global__ void check_listed(const uint32_t *queries, uint64_t count, con
   if (threadIdx.x == 0 && many) atomicAdd(broken + blockIdx.x % ADJI_SPREAD, static_cast<unsigned long long>(many));
 }
 
+static adj_status account_listed(adji_gpu *gpu, cudaStream_t stream, const adji_per_point *state,
+                                 const adji_tiles_job *job) {
+  check_listed<<<adji_blocks_for(job->query_count, THREADS), THREADS, 0, stream>>>(
+      job->queries, job->query_count, job->left->ids, reinterpret_cast<const ulonglong2 *>(job->offsets),
+      adji_at<uint32_t>(state->cursors), job->spread_answers + 2 * ADJI_SPREAD);
+  ADJI_LAUNCHED(gpu, "check_listed");
+  return ADJ_OK;
+}
+
 static adj_status account_rows(adji_gpu *gpu, const adji_per_point *state, const adji_tiles_job *job) {
-  unsigned long long *spread = adji_answer_at(gpu, ADJI_ANSWER_SPREAD);
-  if (job->ids && job->apart) {
-    check_listed<<<adji_blocks_for(job->query_count, THREADS), THREADS, 0, gpu->compute>>>(
-        job->queries, job->query_count, job->left->ids, reinterpret_cast<const ulonglong2 *>(job->offsets),
-        adji_at<uint32_t>(state->cursors), spread + 2 * ADJI_SPREAD);
-    ADJI_LAUNCHED(gpu, "check_listed");
-  } else if (job->ids) {
+  unsigned long long *spread = job->spread_answers;
+  if (job->ids) {
     uint64_t rows = job->end_row - job->first_row;
     check_cursors<<<adji_blocks_for(rows, THREADS), THREADS, 0, gpu->compute>>>(
         job->offsets, job->first_row, rows, adji_at<uint32_t>(state->cursors), spread + 2 * ADJI_SPREAD);
@@ -527,7 +531,6 @@ static adj_status launch(adji_gpu *gpu, cudaStream_t stream, const adji_tiles_jo
 
 adj_status adji_per_point_run(adji_gpu *gpu, adji_per_point *state, const adji_tiles_job *job) {
   adji_tiles_job mine = *job;
-  if (mine.apart) mine.end_row = mine.left->count; /* rows of a list may be any */
   if (!mine.query_count || !mine.right->count || (mine.ids && mine.first_row == mine.end_row)) return ADJ_OK;
   adj_status status = ADJ_OK;
   bool ordered = state->options.order > ADJI_WORK_INDEX_ORDER && !mine.queries;
@@ -536,8 +539,8 @@ adj_status adji_per_point_run(adji_gpu *gpu, adji_per_point *state, const adji_t
   if (!status) status = adji_answer_clear(gpu, gpu->compute, ADJI_ANSWER_HEAD, 1);
   if (status) return status;
   if (!mine.queries) mine.queries = adji_at<uint32_t>(state->order); /* NULL: index order */
-  status = mine.type == ADJ_F64 ? launch(gpu, gpu->compute, &mine, make_points<double>(gpu, state, &mine))
-                                : launch(gpu, gpu->compute, &mine, make_points<float>(gpu, state, &mine));
+  status = mine.type == ADJ_F64 ? launch(gpu, gpu->compute, &mine, make_points<double>(state, &mine))
+                                : launch(gpu, gpu->compute, &mine, make_points<float>(state, &mine));
   return status ? status : account_rows(gpu, state, &mine);
 }
 
@@ -586,12 +589,30 @@ adj_status adji_per_point_queue(adji_gpu *gpu, adji_per_point *state, adji_tiles
   return ADJ_OK;
 }
 
+/* ---- Lists ------------------------------------------------------------------------------------ */
+
+adj_status adji_per_point_begin_lists(adji_gpu *gpu, adji_per_point *state, uint64_t rows) {
+  adji_tiles_job all = {};
+  all.end_row = rows;
+  return clear_cursors(gpu, state, &all);
+}
+
+adj_status adji_per_point_list(adji_gpu *gpu, cudaStream_t stream, const adji_per_point *state,
+                               const adji_tiles_job *job) {
+  adji_tiles_job mine = *job;
+  mine.end_row = mine.left->count; /* rows of a list may be any */
+  if (!mine.query_count || !mine.right->count) return ADJ_OK;
+  adj_status status = mine.type == ADJ_F64 ? launch(gpu, stream, &mine, make_points<double>(state, &mine))
+                                           : launch(gpu, stream, &mine, make_points<float>(state, &mine));
+  return status || !mine.ids ? status : account_listed(gpu, stream, state, &mine);
+}
+
 /* ---- Batches ---------------------------------------------------------------------------------- */
 
 template <class T>
 static adj_status launch_batch(adji_gpu *gpu, cudaStream_t stream, const adji_per_point *state,
                                const adji_tiles_job *job, const adji_point_batch *batch) {
-  points<T> typed = make_points<T>(gpu, state, job);
+  points<T> typed = make_points<T>(state, job);
   typed.batch = *batch;
   if (typed.head) typed.head = batch->answers + ADJI_ANSWER_HEAD;
   return launch(gpu, stream, job, typed);

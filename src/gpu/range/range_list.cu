@@ -4,8 +4,11 @@
  * queries that are neighbours; those of the papers may want them most work first, as the host has them. Its rows are
  * counted in place, or filled one behind the other in a slot, together with their numbers and where each begins.
  *
+ * The papers' kernels run on several streams: a slot has a stream, the queries of its list and answers of its own.
+ * What comes before the kernel of a list follows that of the list before on the compute stream, while kernels run.
+ *
  * Memory: 4 bytes per left point while there is a host's order; 16 more while rows are filled. Per query of a list 8
- * bytes, and in each of four slots 8 (counting) or 12 (filling), and the entries.
+ * bytes, with several streams in each slot; and in each of four slots 8 (counting) or 12 (filling), and the entries.
  */
 #include <cstdlib>
 
@@ -29,6 +32,10 @@ typedef struct list_slot {
   adji_block ids, sums; /* its entries */
   uint64_t count, pairs;
   cudaEvent_t done;
+  /* With several streams. */
+  cudaStream_t stream;
+  cudaEvent_t compared;
+  adji_block queries[2], answers;
 } list_slot;
 
 struct adji_gpu_lists {
@@ -39,6 +46,7 @@ struct adji_gpu_lists {
   adji_block bounds;     /* filling: where each row of a list begins and ends in its slot */
   adji_block temporary;  /* of CUB */
   bool fills, single;    /* the current pass */
+  bool streams;          /* several: the papers' kernels */
   uint64_t first_row, end_row, longest;
   adji_totals totals; /* of all lists of the pass */
   list_slot slots[ADJI_LISTS];
@@ -66,7 +74,25 @@ adj_status adji_gpu_lists_follow(adji_gpu_lists *l, const uint32_t *rows) {
   return adji_order_make(l->gpu, l->range->left->ids, rows, l->range->rows, &l->order, &l->range->work);
 }
 
+adj_status adji_gpu_lists_order(adji_gpu_lists *l, uint32_t *rows) {
+  if (!l->range->rows) return ADJ_OK;
+  adj_status status = adji_gpu_wait(l->gpu); /* copies have a stream of their own */
+  if (status) return status;
+  return adji_download(l->gpu, l->range->left->ids, l->range->rows * sizeof *rows, rows, &l->range->work);
+}
+
 /* ---- Room ------------------------------------------------------------------------------------------- */
+
+static adj_status make_stream(adji_gpu_lists *l, uint64_t queries, list_slot *slot) {
+  adji_gpu *gpu = l->gpu;
+  adj_status status = adji_block_get(gpu, gpu->compute, ADJI_ANSWERS * 8, "list of queries", &slot->answers);
+  for (int i = 0; i < 2 && !status; i++)
+    status = adji_block_get(gpu, gpu->compute, queries * 4, "queries", &slot->queries[i]);
+  if (status) return status;
+  ADJI_CUDA(gpu, cudaStreamCreateWithFlags(&slot->stream, cudaStreamNonBlocking));
+  ADJI_CUDA(gpu, cudaEventCreateWithFlags(&slot->compared, cudaEventDisableTiming));
+  return ADJ_OK;
+}
 
 static adj_status make_slot(adji_gpu_lists *l, const adji_lists_request *request, list_slot *slot) {
   adji_gpu *gpu = l->gpu;
@@ -80,6 +106,7 @@ static adj_status make_slot(adji_gpu_lists *l, const adji_lists_request *request
   if (!status && l->fills) status = adji_block_get(gpu, gpu->compute, request->pairs * 4, entries, &slot->ids);
   if (!status && l->fills && adji_range_wants_sums(l->range))
     status = adji_block_get(gpu, gpu->compute, adji_mul(request->pairs, size), entries, &slot->sums);
+  if (!status && l->streams) status = make_stream(l, request->queries, slot);
   if (status) return status;
   /* A blocking wait lets the core do other work. */
   ADJI_CUDA(gpu, cudaEventCreateWithFlags(&slot->done, cudaEventDisableTiming | cudaEventBlockingSync));
@@ -90,7 +117,8 @@ static adj_status make_lists(adji_gpu_lists *l, const adji_lists_request *reques
   adji_gpu *gpu = l->gpu;
   adj_status status = ADJ_OK;
   if (l->fills) status = adji_block_get(gpu, gpu->compute, l->range->rows * 16, "row offsets", &l->bounds);
-  for (int i = 0; i < 2 && !status; i++)
+  if (!status && l->fills && l->streams) status = adji_per_point_begin_lists(gpu, &l->range->points, l->range->rows);
+  for (int i = 0; i < 2 && !status && !l->streams; i++)
     status = adji_block_get(gpu, gpu->compute, request->queries * 4, "queries", &l->queries[i]);
   for (int i = 0; i < ADJI_LISTS && !status; i++)
     status = make_slot(l, request, &l->slots[i]);
@@ -120,6 +148,7 @@ adj_status adji_gpu_lists_begin(adji_gpu_lists *l, adji_lists_request *request) 
   const adji_window *window = request->window;
   l->fills = window;
   l->single = request->single;
+  l->streams = adji_access_by_point(l->range->points.options.access);
   l->first_row = window ? window->first_row : 0;
   l->end_row = window ? window->end_row : l->range->rows;
   l->longest = request->longest;
@@ -139,11 +168,20 @@ adj_status adji_gpu_lists_begin(adji_gpu_lists *l, adji_lists_request *request) 
   return status;
 }
 
+static void end_stream(adji_gpu_lists *l, list_slot *slot) {
+  if (slot->stream) cudaStreamSynchronize(slot->stream); /* a failed run may have kernels in progress */
+  adji_blocks_free(l->gpu, {&slot->queries[0], &slot->queries[1], &slot->answers});
+  if (slot->compared) cudaEventDestroy(slot->compared);
+  if (slot->stream) cudaStreamDestroy(slot->stream);
+}
+
 void adji_gpu_lists_end(adji_gpu_lists *l) {
   l->range->work.slots += l->totals.slots;
   if (l->totals.slots) l->range->work.compared += l->totals.candidates;
   l->totals = adji_totals{};
   adji_blocks_free(l->gpu, {&l->queries[0], &l->queries[1], &l->bounds, &l->temporary});
+  for (list_slot &slot : l->slots)
+    end_stream(l, &slot);
   for (list_slot &slot : l->slots) {
     adji_blocks_free(l->gpu, {&slot.ranges, &slot.rows, &slot.counts, &slot.offsets, &slot.ids, &slot.sums});
     if (slot.done) cudaEventDestroy(slot.done);
@@ -174,11 +212,32 @@ static __global__ void gather_counts(const uint32_t *rows, uint64_t count, const
 
 /* ---- A list ----------------------------------------------------------------------------------------- */
 
+/* Where the kernel of a list runs, and what follows it. */
+static cudaStream_t stream_of(const adji_gpu_lists *l, const list_slot *slot) {
+  return l->streams ? slot->stream : l->gpu->compute;
+}
+
+static adj_status compare_on_stream(adji_gpu_lists *l, const list_slot *slot, adji_tiles_job *job) {
+  adji_gpu_range *r = l->range;
+  job->answers = adji_at<unsigned long long>(slot->answers);
+  job->spread_answers = job->answers + ADJI_ANSWER_SPREAD;
+  adj_status status = adji_gpu_before(l->gpu, slot->stream);
+  if (status) return status;
+  if (r->timed) status = adji_stopwatch_start(l->gpu, slot->stream, &r->watch);
+  if (!status) status = adji_per_point_list(l->gpu, slot->stream, &r->points, job);
+  if (status || !r->timed) return status;
+  return adji_stopwatch_stop(l->gpu, slot->stream, &r->watch);
+}
+
+static adj_status compare_list(adji_gpu_lists *l, const list_slot *slot, adji_tiles_job *job) {
+  return l->streams ? compare_on_stream(l, slot, job) : adji_range_compare_timed(l->range, job);
+}
+
 static adj_status count_list(adji_gpu_lists *l, const list_slot *slot, adji_tiles_job *job) {
   job->degrees = adji_at<uint32_t>(l->range->degrees);
-  adj_status status = adji_range_compare_timed(l->range, job);
+  adj_status status = compare_list(l, slot, job);
   if (status) return status;
-  gather_counts<<<adji_blocks_for(slot->count, THREADS), THREADS, 0, l->gpu->compute>>>(
+  gather_counts<<<adji_blocks_for(slot->count, THREADS), THREADS, 0, stream_of(l, slot)>>>(
       adji_at<uint32_t>(slot->rows), slot->count, adji_at<uint32_t>(l->range->degrees),
       adji_at<uint32_t>(slot->counts));
   ADJI_LAUNCHED(l->gpu, "gather_counts");
@@ -210,6 +269,10 @@ static adj_status add_up(adji_gpu_lists *l, const list_slot *slot) {
 static adj_status sort_list(adji_gpu_lists *l, const list_slot *slot) {
   const adji_join *join = &l->range->join;
   if (join->style.order == ADJ_ORDER_ANY) return ADJ_OK;
+  if (l->streams) { /* sorting is for one stream at a time */
+    ADJI_CUDA(l->gpu, cudaEventRecord(slot->compared, slot->stream));
+    ADJI_CUDA(l->gpu, cudaStreamWaitEvent(l->gpu->compute, slot->compared, 0));
+  }
   adji_row_sort_job job = {};
   job.type = join->left->type;
   job.order = join->style.order;
@@ -219,7 +282,8 @@ static adj_status sort_list(adji_gpu_lists *l, const list_slot *slot) {
   job.longest = l->longest;
   job.ids = adji_at<uint32_t>(slot->ids);
   job.sums = slot->sums.at;
-  return adji_row_sort(l->gpu, l->gpu->compute, &job);
+  adj_status status = adji_row_sort(l->gpu, l->gpu->compute, &job);
+  return status || !l->streams ? status : adji_gpu_before(l->gpu, slot->stream);
 }
 
 static adj_status fill_list(adji_gpu_lists *l, const list_slot *slot, adji_tiles_job *job) {
@@ -231,15 +295,16 @@ static adj_status fill_list(adji_gpu_lists *l, const list_slot *slot, adji_tiles
   job->long_rows = slot->pairs >= slot->count * 64;
   job->ids = adji_at<uint32_t>(slot->ids);
   job->sums = slot->sums.at;
-  status = adji_range_compare_timed(l->range, job);
+  status = compare_list(l, slot, job);
   return status ? status : sort_list(l, slot);
 }
 
 static adj_status do_list(adji_gpu_lists *l, uint64_t ranges, list_slot *slot) {
   uint32_t *queries = NULL;
-  adji_order_list list = {
-      &slot->ranges,  &l->order,  ranges,        {l->range->left->ids, l->first_row, l->end_row},
-      l->range->rows, l->queries, &l->temporary, l->range->points.options.order > ADJI_WORK_INDEX_ORDER};
+  adji_order_list list = {&slot->ranges,  &l->order,
+                          ranges,         {l->range->left->ids, l->first_row, l->end_row},
+                          l->range->rows, l->streams ? slot->queries : l->queries,
+                          &l->temporary,  l->range->points.options.order > ADJI_WORK_INDEX_ORDER};
   adj_status status = adji_order_queries(l->gpu, &list, &slot->count, &queries, adji_at<uint32_t>(slot->rows));
   if (status || !slot->count) return status;
   adji_tiles_job job = adji_range_job(l->range);
@@ -254,10 +319,14 @@ adj_status adji_gpu_lists_list(adji_gpu_lists *l, const adji_list_ranges *list, 
   list_slot *slot = &l->slots[number];
   adj_status status = adji_order_send(l->gpu, list->ranges, list->count, &slot->ranges, buffer, &slot->count);
   slot->pairs = list->pairs;
+  cudaStream_t stream = stream_of(l, slot);
+  if (!status && l->streams) ADJI_CUDA(l->gpu, cudaMemsetAsync(slot->answers.at, 0, ADJI_ANSWERS * 8, stream));
   if (!status) status = do_list(l, list->count, slot);
-  if (!status) status = adji_answers_keep(l->gpu, l->gpu->compute, number);
+  if (!status && l->streams) status = adji_gpu_before(l->gpu, stream);
+  const void *answers = l->streams ? slot->answers.at : l->gpu->d_answers;
+  if (!status) status = adji_answers_keep_from(l->gpu, stream, answers, number);
   if (status) return status;
-  ADJI_CUDA(l->gpu, cudaEventRecord(slot->done, l->gpu->compute));
+  ADJI_CUDA(l->gpu, cudaEventRecord(slot->done, stream));
   *rows = slot->count;
   return ADJ_OK;
 }
@@ -268,6 +337,11 @@ adj_status adji_gpu_lists_listed(adji_gpu_lists *l, uint32_t slot, adji_tally *f
   if (totals.broken)
     return adji_fail(ADJ_E_INTERNAL, "device %d: %llu rows are not as long as they were counted", l->gpu->device,
                      static_cast<unsigned long long>(totals.broken));
+  if (l->streams) { /* those of the list alone */
+    totals.pairs += l->totals.pairs;
+    totals.candidates += l->totals.candidates;
+    totals.slots += l->totals.slots;
+  }
   *found = adji_tally{totals.pairs, totals.candidates};
   l->totals = totals;
   return ADJ_OK;

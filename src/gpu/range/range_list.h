@@ -45,6 +45,9 @@ ADJI_OP void adji_gpu_lists_close(adji_gpu_lists *lists);
 /* The host's order: rows[i] is the row of its i-th query. NULL: the device's order. */
 ADJI_OP adj_status adji_gpu_lists_follow(adji_gpu_lists *lists, const uint32_t *rows);
 
+/* The order of the device, to host memory: rows[i] is the row of its i-th query. */
+ADJI_OP adj_status adji_gpu_lists_order(adji_gpu_lists *lists, uint32_t *rows);
+
 /* A pass counts, or fills rows of a window, whose offsets are copied to the device. Slots get room for `queries`
  * queries of a list and `pairs` entries, or for as many as there is memory for, but never for fewer entries than the
  * longest row has.

@@ -13,6 +13,7 @@
 
 #include "gpu/worker/chunks_private.h"
 #include "gpu/worker/devices.h"
+#include "gpu/worker/divide.h"
 #include "result/offsets.h"
 
 /* Right chunks that an estimate looks at, about. */
@@ -60,7 +61,7 @@ static adj_dataset view_of(const adj_dataset *set, adji_chunk rows) {
   return view;
 }
 
-adj_status adji_chunk_open(adji_chunks *c, adji_chunk rows, adji_chunk ids, adji_chunk_pair *p) {
+adj_status adji_chunk_open(adji_chunks *c, uint32_t device, adji_chunk rows, adji_chunk ids, adji_chunk_pair *p) {
   adj_status status = adji_check_cancel(c->join.ctx);
   if (status) return status;
   bool own = adji_chunk_own(c, rows, ids);
@@ -75,7 +76,7 @@ adj_status adji_chunk_open(adji_chunks *c, adji_chunk rows, adji_chunk ids, adji
   join.style.drop_self = own && c->join.style.drop_self;
   join.style.one_way = own && c->join.style.one_way;
   adji_worker worker;
-  status = c->source.open(c->source.state, &join, &worker);
+  status = c->source.open(c->source.state, device, &join, &worker);
   if (!status) adji_engine_init(&p->engine, &join, &worker);
   return status;
 }
@@ -84,48 +85,13 @@ void adji_chunk_close(adji_chunk_pair *p) {
   adji_engine_clear(&p->engine);
 }
 
-/* ---- Runs of them ---------------------------------------------------------------------------------------------- */
-
-static int hand_on(void *user, const adj_progress *where) {
-  adji_chunk_run *r = user;
-  double fraction = r->all > 0 ? (r->done + r->share * where->fraction) / r->all : 1;
-  uint64_t pairs = r->share > 0 ? r->pairs + where->pairs : r->pairs;
-  return adji_run_report(r->whole, r->phase, fraction, pairs, false) != ADJ_OK;
-}
-
-void adji_chunk_run_begin(adji_chunk_run *r, adji_run *whole, const char *phase) {
-  *r = (adji_chunk_run){.whole = whole, .phase = phase};
-  r->run = (adji_run){.ctx = whole->ctx, .outer = adji_call_current(), .progress_to = 1};
-  adj_run_control_init(&r->run.control, sizeof r->run.control);
-  r->run.control.interval_ms = 0; /* the whole run's interval counts */
-  if (whole->control.progress) r->run.control.progress = hand_on;
-  r->run.control.user = r;
-  pthread_mutex_init(&r->run.report_lock, NULL);
-}
-
-void adji_chunk_run_end(adji_chunk_run *r, adji_tally *tally) {
-  adji_run *whole = r->whole;
-  tally->candidates += r->run.tally.candidates;
-  whole->batches += r->run.batches;
-  whole->redone += r->run.redone;
-  whole->busy_max += r->run.busy_max;
-  whole->busy_sum += r->run.busy_sum;
-  adji_device_stats_add(&whole->device, &r->run.device);
-  adji_run_clear(&r->run);
-}
-
-void adji_chunk_run_next(adji_chunk_run *r, double done, double share, uint64_t pairs) {
-  r->done = done;
-  r->share = share;
-  r->pairs = pairs;
-  r->run.last_fraction = 0;
-}
-
 /* ---- Count ---------------------------------------------------------------------------------------------------- */
 
+/* What one device counts. */
 typedef struct counting {
   adji_chunks *c;
-  adji_chunk_run run;
+  uint32_t device;
+  adji_inner_run run;
   uint32_t *degrees; /* of all rows; may be NULL    */
   uint32_t *some;    /* of a chunk; NULL if that is */
   uint64_t pairs;
@@ -145,7 +111,7 @@ static void add_some(void *user, uint64_t begin, uint64_t end) {
 static adj_status count_pair(counting *k, adji_chunk rows, adji_chunk ids) {
   adji_chunk_pair pair;
   uint64_t pairs = 0;
-  adj_status status = adji_chunk_open(k->c, rows, ids, &pair);
+  adj_status status = adji_chunk_open(k->c, k->device, rows, ids, &pair);
   if (status) return status;
   status = adji_engine_count(&pair.engine, &k->run.run, k->some, &pairs);
   adji_chunk_close(&pair);
@@ -156,42 +122,80 @@ static adj_status count_pair(counting *k, adji_chunk rows, adji_chunk ids) {
   return adji_each_row(k->c->join.ctx, rows.end - rows.first, add_some, &a);
 }
 
-static adj_status count_all(counting *k) {
+/* A left chunk with all right ones. */
+static adj_status count_chunk(counting *k, uint64_t i) {
   adji_chunks *c = k->c;
-  uint64_t lefts = adji_chunk_count(c, c->join.left), rights = adji_chunk_count(c, c->join.right), done = 0;
+  uint64_t rights = adji_chunk_count(c, c->join.right);
+  adji_chunk rows = adji_chunk_at(c, c->join.left, i);
   adj_status status = ADJ_OK;
-  if (k->degrees && c->join.left->count) memset(k->degrees, 0, c->join.left->count * sizeof *k->degrees);
-  k->pairs = 0;
-  k->run.all = (double)lefts * (double)rights;
-  for (uint64_t i = 0; i < lefts && !status; i++) {
-    adji_chunk rows = adji_chunk_at(c, c->join.left, i);
-    for (uint64_t j = 0; j < rights && !status; j++, done++) {
-      adji_chunk ids = adji_chunk_at(c, c->join.right, j);
-      adji_chunk_run_next(&k->run, (double)done, 1, k->pairs);
-      if (!adji_chunk_skipped(c, rows, ids)) status = count_pair(k, rows, ids);
-    }
+  if (k->degrees) memset(k->degrees + rows.first, 0, (rows.end - rows.first) * sizeof *k->degrees);
+  for (uint64_t j = 0; j < rights && !status; j++) {
+    adji_chunk ids = adji_chunk_at(c, c->join.right, j);
+    adji_inner_run_next(&k->run, (double)i * (double)rights + (double)j, 1, k->pairs);
+    if (!adji_chunk_skipped(c, rows, ids)) status = count_pair(k, rows, ids);
   }
   return status;
+}
+
+/* Left chunks first .. end - 1. After a failure another device counts them. */
+static adj_status count_some(void *state, uint32_t device, uint64_t first, uint64_t end, adji_tally *tally) {
+  counting *k = (counting *)state + device;
+  uint64_t before = k->pairs;
+  adj_status status = ADJ_OK;
+  for (uint64_t i = first; i < end && !status; i++)
+    status = count_chunk(k, i);
+  if (status) k->pairs = before;
+  tally->pairs += k->pairs - before;
+  return status;
+}
+
+uint64_t adji_chunk_queries(const void *state, uint64_t i) {
+  const adji_chunks *c = *(adji_chunks *const *)state;
+  adji_chunk rows = adji_chunk_at(c, c->join.left, i);
+  return rows.end - rows.first;
+}
+
+static adj_status count_all(counting *each, adji_run *run) {
+  adji_chunks *c = each->c;
+  uint64_t lefts = adji_chunk_count(c, c->join.left);
+  adji_tally tally = {0};
+  for (uint32_t i = 0; i < c->source.devices; i++) {
+    each[i].pairs = 0;
+    each[i].run.all = (double)lefts * (double)adji_chunk_count(c, c->join.right);
+  }
+  adji_division shared = {.state = each,
+                          .name = "count",
+                          .parts = lefts,
+                          .queries = adji_chunk_queries,
+                          .devices = c->source.devices,
+                          .takes = ADJI_CHUNK_TAKES,
+                          .work = count_some};
+  return shared.devices > 1 ? adji_divide(&shared, run, &tally) : count_some(each, 0, 0, lefts, &tally);
 }
 
 static adj_status count_chunks(adji_chunks *c, adji_run *run, uint32_t *degrees, adji_tally *tally) {
   adji_memory *memory = &c->join.ctx->memory;
   uint64_t rows = c->join.left->count < c->size ? c->join.left->count : c->size;
-  counting k = {.c = c, .degrees = degrees};
-  if (degrees) {
-    k.some = adji_alloc(memory, rows, sizeof *k.some, "counts of a chunk");
-    if (!k.some) return ADJ_E_MEMORY;
+  counting each[ADJI_MOST_GPUS] = {{.c = c}};
+  adj_status status = ADJ_OK;
+  for (uint32_t i = 0; i < c->source.devices; i++) {
+    each[i] = (counting){.c = c, .device = i, .degrees = degrees};
+    adji_inner_run_begin(&each[i].run, run, "count");
+    if (c->source.devices > 1) each[i].run.run.control.progress = NULL; /* they report it together */
+    if (degrees) each[i].some = adji_alloc(memory, rows, sizeof *degrees, "counts of a chunk");
+    if (degrees && !each[i].some) status = ADJ_E_MEMORY;
   }
-  adji_chunk_run_begin(&k.run, run, "count");
-  adj_status status = count_all(&k);
+  if (!status) status = count_all(each, run);
   while (adji_chunks_shrink(c, status)) {
     run->redone++;
-    status = count_all(&k);
+    status = count_all(each, run);
   }
-  adji_chunk_run_end(&k.run, tally);
-  adji_free(memory, k.some);
-  tally->pairs = k.pairs;
-  return status;
+  for (uint32_t i = 0; i < c->source.devices; i++) {
+    adji_inner_run_end(&each[i].run, tally);
+    adji_free(memory, each[i].some);
+    tally->pairs += each[i].pairs;
+  }
+  return status ? status : adji_run_check_pairs(run, tally->pairs);
 }
 
 /* By regions, as long as these serve. */
@@ -208,15 +212,26 @@ static adj_status count(adji_chunks *c, adji_run *run, uint32_t *degrees, adji_t
 
 /* ---- Estimate --------------------------------------------------------------------------------------------------- */
 
-static adj_status estimate_pair(adji_chunks *c, adji_chunk rows, adji_chunk ids, uint64_t sample, double *pairs,
-                                double *candidates) {
+static adj_status estimate_on(adji_chunks *c, uint32_t device, const adji_chunk chunks[2], uint64_t sample,
+                              double *pairs, double *candidates) {
   adji_chunk_pair pair;
-  adj_status status = adji_chunk_open(c, rows, ids, &pair);
+  adj_status status = adji_chunk_open(c, device, chunks[0], chunks[1], &pair);
   if (status) return status;
   status = c->source.estimate(&pair.engine.workers[0], sample, pairs, candidates);
   uint64_t cells = status ? 0 : c->source.cells(&pair.engine.workers[0]);
   if (cells > c->cells) c->cells = cells;
   adji_chunk_close(&pair);
+  return status;
+}
+
+/* chunks: a left and a right one. By the first device, or another if it fails. */
+static adj_status estimate_pair(adji_chunks *c, const adji_chunk chunks[2], uint64_t sample, double *pairs,
+                                double *candidates) {
+  adj_status status = estimate_on(c, 0, chunks, sample, pairs, candidates);
+  for (uint32_t device = 1; status == ADJ_E_DEVICE && device < c->source.devices; device++) {
+    adji_log(c->join.ctx, ADJ_LOG_WARN, "%s makes no estimate: %s", adji_gpu_worker_name(device - 1), adj_last_error());
+    status = estimate_on(c, device, chunks, sample, pairs, candidates);
+  }
   return status;
 }
 
@@ -236,7 +251,7 @@ static adj_status estimate_chunks(adji_chunks *c, uint64_t sample, double *pairs
     bool own = adji_chunk_own(c, rows, ids);
     if (adji_chunk_skipped(c, rows, ids) || (!own && j % every != every / 2)) continue;
     double found = 0, compared = 0, weight = own ? scale : scale * (double)every;
-    status = estimate_pair(c, rows, ids, sample, &found, &compared);
+    status = estimate_pair(c, (adji_chunk[2]){rows, ids}, sample, &found, &compared);
     *pairs += found * weight;
     *candidates += compared * weight;
   }
@@ -318,6 +333,7 @@ adj_status adji_chunks_create(const adji_join *join, const adji_chunk_source *so
   if (!c) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
   c->join = *join;
   c->source = *source;
+  if (!c->source.devices) c->source.devices = 1;
   c->size = size;
   c->style = join->style;
   if (join->style.order == ADJ_ORDER_DISTANCE) {

@@ -11,13 +11,16 @@
 #include <string.h>
 
 #include "gpu/worker/chunks_private.h"
+#include "gpu/worker/divide.h"
 
 /* The most bytes of entries in flight, unless a row is longer. */
 static const uint64_t BUFFER = (uint64_t)256 << 20;
 
+/* What one device fills. */
 typedef struct filling {
   adji_chunks *c;
-  adji_chunk_run run;
+  uint32_t device;
+  adji_inner_run run;
   const adji_window *window;
   bool by_distance;
   size_t size;   /* of a value, 0 without */
@@ -59,7 +62,7 @@ static adj_status make_buffers(filling *f) {
   uint64_t rows = w->end_row - w->first_row < f->c->size ? w->end_row - w->first_row : f->c->size;
   uint64_t whole = f->c->join.left->count < f->c->size ? f->c->join.left->count : f->c->size;
   bool own_sums = f->by_distance && !w->distances;
-  uint64_t left = adji_memory_available(memory), bytes = BUFFER < left / 4 ? BUFFER : left / 4;
+  uint64_t left = adji_memory_available(memory) / f->c->source.devices, bytes = BUFFER < left / 4 ? BUFFER : left / 4;
   f->room = bytes / (4 + f->size + (own_sums ? f->size : 0));
   if (f->room > pairs) f->room = pairs;
   if (f->room < longest) f->room = longest;
@@ -145,7 +148,7 @@ static uint64_t fitting(const uint64_t *offsets, uint64_t first, uint64_t end, u
 static adj_status count_pair(filling *f, adji_chunk_pair *pair) {
   uint64_t pairs = 0, rows = pair->rows.end - pair->rows.first;
   f->run.run.fills = true;
-  adji_chunk_run_next(&f->run, (double)f->placed, 0, f->placed);
+  adji_inner_run_next(&f->run, (double)f->placed, 0, f->placed);
   adj_status status = adji_engine_count(&pair->engine, &f->run.run, f->degrees, &pairs);
   if (status) return status;
   f->offsets[0] = 0;
@@ -164,7 +167,7 @@ static adj_status fill_pair(filling *f, adji_chunk_pair *pair) {
                        (unsigned long long)(base + first));
     adji_window window = {first, last, f->offsets, f->ids, f->values, 0};
     delivery d = {f, pair, {base + first, base + last}, tasks};
-    adji_chunk_run_next(&f->run, (double)f->placed, (double)pairs, f->placed);
+    adji_inner_run_next(&f->run, (double)f->placed, (double)pairs, f->placed);
     if (pairs) status = adji_engine_fill(&pair->engine, &f->run.run, &window);
     if (!status && pairs) status = adji_loop(f->c->join.ctx, tasks, append_some, &d);
     f->placed += pairs;
@@ -209,7 +212,7 @@ static adj_status fill_rows(filling *f) {
     adji_chunk ids = adji_chunk_at(c, c->join.right, j);
     if (adji_chunk_skipped(c, f->rows, ids)) continue;
     adji_chunk_pair pair;
-    status = adji_chunk_open(c, f->rows, ids, &pair);
+    status = adji_chunk_open(c, f->device, f->rows, ids, &pair);
     if (status) break;
     status = fill_pair(f, &pair);
     adji_chunk_close(&pair);
@@ -219,37 +222,89 @@ static adj_status fill_rows(filling *f) {
   return adji_loop(c->join.ctx, d.tasks, complete_some, &d);
 }
 
-/* One chunk's part of the window at a time, or as much of it as the buffer of the sums holds. If the device has no
- * room, continues from there with smaller chunks. */
-static adj_status fill_all(filling *f) {
+/* The part of a window that is in left chunks first .. end - 1, one chunk at a time, or as much of it as the buffer of
+ * the sums holds. *row: from where on; then, up to where it was done. */
+static adj_status fill_chunks(filling *f, uint64_t *row, uint64_t end_row) {
   const adji_window *w = f->window;
   adji_chunks *c = f->c;
   adj_status status = ADJ_OK;
-  for (uint64_t row = w->first_row; row < w->end_row && !status;) {
-    adji_chunk whole = adji_chunk_at(c, c->join.left, row / c->size);
-    uint64_t end = whole.end < w->end_row ? whole.end : w->end_row;
-    f->rows = (adji_chunk){row, f->sums ? fitting(w->offsets, row, end, f->room) : end};
-    status = w->offsets[f->rows.end] > w->offsets[row] ? fill_rows(f) : ADJ_OK;
-    if (!status) {
-      row = f->rows.end;
-    } else if (adji_chunks_shrink(c, status)) {
-      f->run.run.redone++;
-      status = ADJ_OK;
-    }
+  while (*row < end_row && !status) {
+    adji_chunk whole = adji_chunk_at(c, c->join.left, *row / c->size);
+    uint64_t end = whole.end < end_row ? whole.end : end_row;
+    f->rows = (adji_chunk){*row, f->sums ? fitting(w->offsets, *row, end, f->room) : end};
+    status = w->offsets[f->rows.end] > w->offsets[*row] ? fill_rows(f) : ADJ_OK;
+    if (!status) *row = f->rows.end;
   }
   return status;
 }
 
+/* One device: if it has no room, continues from there with smaller chunks. */
+static adj_status fill_alone(filling *f) {
+  const adji_window *w = f->window;
+  uint64_t row = w->first_row;
+  adj_status status = fill_chunks(f, &row, w->end_row);
+  while (adji_chunks_shrink(f->c, status)) {
+    f->run.run.redone++;
+    status = fill_chunks(f, &row, w->end_row);
+  }
+  return status;
+}
+
+static adj_status fill_some(void *state, uint32_t device, uint64_t first, uint64_t end, adji_tally *tally) {
+  (void)tally; /* the pairs were counted before */
+  filling *f = (filling *)state + device;
+  const adji_window *w = f->window;
+  uint64_t size = f->c->size, row = first * size > w->first_row ? first * size : w->first_row;
+  return fill_chunks(f, &row, end * size < w->end_row ? end * size : w->end_row);
+}
+
+/* Several devices share the left chunks. If none has room, all are filled again with smaller ones. */
+static adj_status fill_shared(filling *each, adji_run *run) {
+  adji_chunks *c = each->c;
+  adji_tally tally = {0};
+  adji_division shared = {.state = each,
+                          .name = "join",
+                          .queries = adji_chunk_queries,
+                          .devices = c->source.devices,
+                          .takes = ADJI_CHUNK_TAKES,
+                          .work = fill_some};
+  adj_status status;
+  do {
+    shared.parts = adji_chunk_count(c, c->join.left);
+    status = adji_divide(&shared, run, &tally);
+  } while (adji_chunks_shrink(c, status));
+  return status;
+}
+
+/* The buffers of a device. */
+static adj_status open_filling(filling *f, adji_run *run) {
+  adji_chunks *c = f->c;
+  f->by_distance = c->join.style.order == ADJ_ORDER_DISTANCE;
+  f->size = c->style.distances ? adji_type_size(c->style.type) : 0;
+  f->done = c->join.style;
+  f->done.drop_self = f->done.one_way = false; /* the joins have done that already */
+  adji_inner_run_begin(&f->run, run, "join");
+  if (c->source.devices > 1) f->run.run.control.progress = NULL; /* they report it together */
+  f->run.all = (double)adji_window_entries(f->window);
+  return make_buffers(f);
+}
+
+static void close_filling(filling *f, adji_tally *tally) {
+  free_buffers(f);
+  adji_inner_run_end(&f->run, tally);
+}
+
 adj_status adji_chunks_fill(adji_chunks *c, adji_run *run, const adji_window *window, adji_tally *tally) {
-  filling f = {.c = c, .window = window, .by_distance = c->join.style.order == ADJ_ORDER_DISTANCE};
-  f.size = c->style.distances ? adji_type_size(c->style.type) : 0;
-  f.done = c->join.style;
-  f.done.drop_self = f.done.one_way = false; /* the joins have done that already */
-  adji_chunk_run_begin(&f.run, run, "join");
-  f.run.all = (double)adji_window_entries(window);
-  adj_status status = f.run.all > 0 ? make_buffers(&f) : ADJ_OK;
-  if (!status && f.run.all > 0) status = fill_all(&f);
-  free_buffers(&f);
-  adji_chunk_run_end(&f.run, tally);
+  filling each[ADJI_MOST_GPUS] = {{.c = c, .window = window}};
+  uint32_t opened = 1;
+  if (!adji_window_entries(window)) return ADJ_OK;
+  adj_status status = open_filling(&each[0], run);
+  for (; opened < c->source.devices && !status; opened++) {
+    each[opened] = (filling){.c = c, .device = opened, .window = window};
+    status = open_filling(&each[opened], run);
+  }
+  if (!status) status = opened > 1 ? fill_shared(each, run) : fill_alone(each);
+  for (uint32_t i = 0; i < opened; i++)
+    close_filling(&each[i], tally);
   return status;
 }

@@ -7,6 +7,7 @@
 #define ADJI_GPU_WORKER_CHUNKS_PRIVATE_H
 
 #include "gpu/worker/chunks.h"
+#include "gpu/worker/inner_run.h"
 #include "index/regions.h"
 
 /* Rows or ids first .. end - 1. */
@@ -27,20 +28,6 @@ typedef struct adji_chunks {
   const adji_pass *pass;
 } adji_chunks;
 
-/* A run of the joins of chunks, which reports its progress to the whole run. */
-typedef struct adji_chunk_run {
-  adji_run run, *whole;
-  const char *phase;
-  double done, share, all; /* the call at work is `share` of `all`, and `done` was done before it */
-  uint64_t pairs;          /* found before it */
-} adji_chunk_run;
-
-void adji_chunk_run_begin(adji_chunk_run *r, adji_run *whole, const char *phase);
-/* Adds its statistics to the whole run, and to tally the candidates. */
-void adji_chunk_run_end(adji_chunk_run *r, adji_tally *tally);
-/* Before each pass of a join of chunks. */
-void adji_chunk_run_next(adji_chunk_run *r, double done, double share, uint64_t pairs);
-
 /* A join of two chunks, and the sets that it reads. */
 typedef struct adji_chunk_pair {
   adji_chunk rows, ids;
@@ -58,11 +45,16 @@ bool adji_chunk_skipped(const adji_chunks *c, adji_chunk rows, adji_chunk ids);
 
 /* The rows that were opened may be more than were asked for: a chunk with itself is opened whole, so that rows and
  * ids are numbered alike. The pair stays where it is until it is closed. */
-adj_status adji_chunk_open(adji_chunks *c, adji_chunk rows, adji_chunk ids, adji_chunk_pair *p);
+adj_status adji_chunk_open(adji_chunks *c, uint32_t device, adji_chunk rows, adji_chunk ids, adji_chunk_pair *p);
 void adji_chunk_close(adji_chunk_pair *p);
 
 /* After a failure: whether it was a lack of device memory, and chunks could be made smaller. */
 bool adji_chunks_shrink(adji_chunks *c, adj_status status);
+
+/* Several devices take regions, or left chunks, so often each, so that all are done at about the same time. */
+enum { ADJI_CHUNK_TAKES = 2 };
+/* Queries of a left chunk, for adji_division; state begins with a pointer to the worker's. */
+uint64_t adji_chunk_queries(const void *state, uint64_t i);
 
 /* Points by region: the left ones, the right ones with those within the radius; the same for a self-join. */
 typedef struct adji_chunk_regions {

@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "gpu/worker/chunks_private.h"
+#include "gpu/worker/devices.h"
+#include "gpu/worker/divide.h"
 #include "result/offsets.h"
 
 enum { MOST_DIM = 6 };
@@ -63,6 +65,12 @@ bool adji_chunks_may_use_regions(const adji_join *join) {
   return adji_cuts_serve(join->style.measure) && join->left->dim <= MOST_DIM && isfinite(join->limit);
 }
 
+/* As many regions as there are takes of devices, or a multiple of that. */
+static uint64_t for_all_devices(const adji_chunks *c, uint64_t regions) {
+  uint64_t takes = (uint64_t)c->source.devices * ADJI_CHUNK_TAKES;
+  return c->source.devices > 1 ? (regions + takes - 1) / takes * takes : regions;
+}
+
 /* Regions whose margins do not fit are tried once more, smaller; otherwise margins are too much of a region. */
 adj_status adji_chunk_regions_make(adji_chunks *c) {
   const adji_join *join = &c->join;
@@ -76,7 +84,7 @@ adj_status adji_chunk_regions_make(adji_chunks *c) {
   bool fit = false;
   adj_status status = ADJ_OK;
   for (int tries = 0; tries < 2 && !fit && !status; tries++) {
-    status = make_regions(c, most / c->size * (tries ? 2 : 1) + 1 + tries, b, &fit);
+    status = make_regions(c, for_all_devices(c, most / c->size * (tries ? 2 : 1) + 1 + (uint64_t)tries), b, &fit);
     if (status || !fit) clear(join->ctx, b);
   }
   adji_trace(join->ctx, "regions", 0, begin, status || !fit ? 0 : b->cuts.count);
@@ -103,7 +111,8 @@ typedef struct part {
 
 typedef struct region_join {
   adji_chunks *c;
-  adji_chunk_run run;
+  uint32_t device;
+  adji_inner_run run;
   part left, right; /* right: of two sets */
   uint32_t *degrees;
   adji_engine engine; /* while it is open */
@@ -125,10 +134,10 @@ static adj_status get_lists(adji_chunks *c, const adji_regions *r, part *p) {
 }
 
 /* Points of several regions are gathered at once, in three eighths of what they take, or a quarter of what the
- * limit leaves. */
+ * limit leaves, of which each device has its part. */
 static void open_gather(adji_chunks *c, const adji_regions *r, part *p) {
   uint64_t bytes = r->set->count * r->set->dim * adji_type_size(r->set->type) / 8 * 3;
-  uint64_t available = adji_memory_available(&c->join.ctx->memory) / 4;
+  uint64_t available = adji_memory_available(&c->join.ctx->memory) / (4 * (uint64_t)c->source.devices);
   if (bytes < LEAST_GATHER) bytes = LEAST_GATHER;
   adji_gather_open(r, bytes < available ? bytes : available, c->join.style.kernels->stream_row, &p->gather);
 }
@@ -145,12 +154,19 @@ static void clear_part(adji_chunks *c, part *p) {
   adji_free(&c->join.ctx->memory, p->own);
 }
 
+/* Before the first join of a device. Several devices report progress by what they have done together. */
+static void begin_joins(adji_chunks *c, adji_run *run, const char *phase, uint32_t device, region_join *j) {
+  *j = (region_join){.c = c, .device = device};
+  adji_inner_run_begin(&j->run, run, phase);
+  if (c->source.devices > 1) j->run.run.control.progress = NULL;
+}
+
 /* Ends the joins, and adds what they did to the run. */
 static void end_joins(region_join *j, adji_tally *tally) {
   clear_part(j->c, &j->left);
   clear_part(j->c, &j->right);
   adji_free(&j->c->join.ctx->memory, j->degrees);
-  adji_chunk_run_end(&j->run, tally);
+  adji_inner_run_end(&j->run, tally);
 }
 
 static adj_status fill_part(const adji_regions *r, uint32_t region, part *p) {
@@ -172,7 +188,7 @@ static adj_status open_join(region_join *j, uint32_t region) {
   join.left = &j->left.set;
   join.right = join.self_join ? join.left : &j->right.set;
   adji_worker worker;
-  status = c->source.open(c->source.state, &join, &worker);
+  status = c->source.open(c->source.state, j->device, &join, &worker);
   if (!status) adji_engine_init(&j->engine, &join, &worker);
   return status;
 }
@@ -218,12 +234,13 @@ static adj_status add_region(counting *k, const uint32_t *counts) {
   return status ? status : adji_each_row(j->c->join.ctx, j->left.set.count, add_counts, k);
 }
 
-static uint64_t all_members(const adji_regions *r) {
-  uint64_t all = 0;
-  for (uint32_t i = 0; i < r->cuts->count; i++)
-    all += r->all[i];
-  return all;
-}
+/* Where the counts of each region begin, among those of all. */
+typedef struct counting_all {
+  adji_chunks *c;
+  counting each[ADJI_MOST_GPUS]; /* of the devices */
+  uint32_t *degrees, *counts;    /* of all rows; by region */
+  uint64_t *begins;              /* of degrees: count + 1 entries */
+} counting_all;
 
 /* A part of the rows' memory that is prefaulted while the device counts a region. */
 static adji_ahead part_ahead(const adji_regions *left, uint32_t region, uint32_t *degrees) {
@@ -233,49 +250,117 @@ static adji_ahead part_ahead(const adji_regions *left, uint32_t region, uint32_t
   return (adji_ahead){degrees + begin, NULL, end - begin};
 }
 
-static adj_status count_regions(counting *k, uint32_t *degrees, uint32_t *counts) {
+/* Without degrees, counts go to memory of the device's own. */
+static adj_status count_one(counting_all *all, counting *k, uint32_t region) {
   region_join *j = &k->j;
-  const adji_regions *left = j->c->by_region->left;
+  uint64_t before = atomic_load(&k->pairs);
+  adji_inner_run_next(&j->run, (double)region, 1, before);
+  j->run.run.ahead = part_ahead(all->c->by_region->left, region, all->degrees);
+  if (all->degrees) return count_region(k, region, all->counts + all->begins[region]);
+  adj_status status = count_region(k, region, j->degrees);
+  if (!status) status = add_region(k, j->degrees);
+  if (status) atomic_store(&k->pairs, before); /* another device may count it */
+  return status;
+}
+
+static adj_status count_some(void *state, uint32_t device, uint64_t first, uint64_t end, adji_tally *tally) {
+  counting_all *all = state;
+  counting *k = &all->each[device];
   adj_status status = ADJ_OK;
-  uint64_t before = 0, pairs = 0;
-  for (uint32_t i = 0; i < left->cuts->count && !status; i++) {
-    adji_chunk_run_next(&j->run, (double)i, 1, atomic_load(&k->pairs));
-    j->run.run.ahead = part_ahead(left, i, degrees);
-    if (left->own[i])
-      status = count_region(k, i, counts + before);
-    else if (degrees)
-      memset(counts + before, 0, left->all[i] * sizeof *counts);
-    if (degrees)
-      before += left->all[i];
-    else if (left->own[i] && !status)
-      status = add_region(k, counts);
+  uint64_t before = atomic_load(&k->pairs);
+  for (uint64_t i = first; i < end && !status; i++)
+    status = count_one(all, k, (uint32_t)i);
+  if (status) atomic_store(&k->pairs, before);
+  tally->pairs += atomic_load(&k->pairs) - before;
+  return status;
+}
+
+static uint64_t own_queries(const void *state, uint64_t region) {
+  return ((const counting_all *)state)->c->by_region->left->own[region];
+}
+
+static adj_status count_regions(counting_all *all, adji_run *run) {
+  adji_chunks *c = all->c;
+  const adji_regions *left = c->by_region->left;
+  adji_tally tally = {0};
+  adj_status status = ADJ_OK;
+  adji_division shared = {.state = all,
+                          .name = "count",
+                          .parts = left->cuts->count,
+                          .queries = own_queries,
+                          .devices = c->source.devices,
+                          .takes = ADJI_CHUNK_TAKES,
+                          .work = count_some};
+  if (shared.devices > 1) return adji_divide(&shared, run, &tally);
+  for (uint32_t i = 0; i < left->cuts->count && !status; i++)
+    if (left->own[i]) status = count_some(all, 0, i, i + 1, &tally);
+  return status;
+}
+
+/* Memory for the counts: of all regions, where rows are wanted; otherwise of one, for each device. */
+static adj_status open_counts(counting_all *all) {
+  const adji_regions *left = all->c->by_region->left;
+  adji_memory *memory = &all->c->join.ctx->memory;
+  uint64_t members = 0;
+  if (!all->degrees) return ADJ_OK;
+  all->begins = adji_alloc(memory, (uint64_t)left->cuts->count + 1, sizeof *all->begins, "counts of regions");
+  if (!all->begins) return ADJ_E_MEMORY;
+  for (uint32_t i = 0; i <= left->cuts->count; i++) {
+    all->begins[i] = members;
+    members += i < left->cuts->count ? left->all[i] : 0;
   }
-  adji_gather_clear(&j->left.gather); /* its memory may be what rows are written to now */
-  if (!status && degrees) status = adji_regions_spread(left, counts, degrees, &pairs);
-  atomic_fetch_add(&k->pairs, pairs);
-  return status ? status : adji_run_check_pairs(j->run.whole, atomic_load(&k->pairs));
+  all->counts = adji_alloc_zero(memory, members, sizeof *all->counts, "counts of regions");
+  return all->counts ? ADJ_OK : ADJ_E_MEMORY;
+}
+
+static adj_status open_counting(const counting_all *all, counting *k) {
+  const adji_regions *left = all->c->by_region->left;
+  adji_memory *memory = &all->c->join.ctx->memory;
+  k->j.left.own = adji_alloc(memory, largest(left), sizeof *k->j.left.own, "counts of regions");
+  if (!all->degrees) k->j.degrees = adji_alloc(memory, largest(left), sizeof *k->j.degrees, "counts of regions");
+  if (!k->j.left.own || (!all->degrees && !k->j.degrees)) return ADJ_E_MEMORY;
+  open_gathers(&k->j);
+  return ADJ_OK;
 }
 
 /* Counts are collected by region, and put to their rows at the end: each region has rows in every cache line. */
 adj_status adji_regions_count(adji_chunks *c, adji_run *run, uint32_t *degrees, adji_tally *tally) {
-  counting k = {.j = {.c = c}};
+  counting_all all = {.c = c, .each = {{.j = {.c = c}}}, .degrees = degrees};
   adji_memory *memory = &c->join.ctx->memory;
-  const adji_regions *left = c->by_region->left;
-  adji_chunk_run_begin(&k.j.run, run, "count");
-  k.j.run.all = (double)left->cuts->count;
-  k.j.degrees = adji_alloc(memory, degrees ? all_members(left) : largest(left), sizeof *degrees, "counts of regions");
-  k.j.left.own = adji_alloc(memory, largest(left), sizeof *k.j.left.own, "counts of regions");
-  adj_status status = k.j.degrees && k.j.left.own ? ADJ_OK : ADJ_E_MEMORY;
-  if (!status) open_gathers(&k.j);
-  if (!status) status = count_regions(&k, degrees, k.j.degrees);
-  tally->pairs = atomic_load(&k.pairs);
-  end_joins(&k.j, tally);
+  uint32_t devices = c->source.devices;
+  uint64_t pairs = 0;
+  adj_status status = open_counts(&all);
+  for (uint32_t i = 0; i < devices; i++) {
+    begin_joins(c, run, "count", i, &all.each[i].j);
+    all.each[i].j.run.all = (double)c->by_region->cuts.count;
+    if (!status) status = open_counting(&all, &all.each[i]);
+  }
+  if (!status) status = count_regions(&all, run);
+  for (uint32_t i = 0; i < devices; i++) {
+    pairs += atomic_load(&all.each[i].pairs);
+    end_joins(&all.each[i].j, tally); /* with memory that may be what rows are written to now */
+  }
+  if (!status && degrees) status = adji_regions_spread(c->by_region->left, all.counts, degrees, &pairs);
+  if (!status) status = adji_run_check_pairs(run, pairs);
+  adji_free(memory, all.counts);
+  adji_free(memory, all.begins);
+  tally->pairs = pairs;
+  return status;
+}
+
+static adj_status estimate_region(region_join *j, uint32_t region, uint64_t sample, double *pairs, double *candidates) {
+  adji_chunks *c = j->c;
+  adj_status status = open_join(j, region);
+  if (status) return status;
+  status = c->source.estimate(&j->engine.workers[0], sample, pairs, candidates);
+  c->cells = status ? 0 : c->source.cells(&j->engine.workers[0]);
+  close_join(j);
   return status;
 }
 
 /* From the region in the middle, scaled up to all rows. */
 adj_status adji_regions_estimate(adji_chunks *c, uint64_t sample, double *pairs, double *candidates) {
-  region_join j = {.c = c};
+  region_join j;
   adji_run none;
   adji_tally tally = {0};
   const adji_regions *left = c->by_region->left;
@@ -286,12 +371,12 @@ adj_status adji_regions_estimate(adji_chunks *c, uint64_t sample, double *pairs,
   if (!left->own[region]) return ADJ_OK;
   adj_status status = adji_run_init(&none, c->join.ctx, NULL);
   if (status) return status;
-  adji_chunk_run_begin(&j.run, &none, "count");
-  status = open_join(&j, region);
-  if (!status) {
-    status = c->source.estimate(&j.engine.workers[0], sample, pairs, candidates);
-    c->cells = status ? 0 : c->source.cells(&j.engine.workers[0]);
-    close_join(&j);
+  begin_joins(c, &none, "count", 0, &j);
+  status = estimate_region(&j, region, sample, pairs, candidates);
+  while (status == ADJ_E_DEVICE && j.device + 1 < c->source.devices) {
+    adji_log(c->join.ctx, ADJ_LOG_WARN, "%s makes no estimate: %s", adji_gpu_worker_name(j.device), adj_last_error());
+    j.device++;
+    status = estimate_region(&j, region, sample, pairs, candidates);
   }
   double scale = (double)c->join.left->count / (double)left->all[region];
   *pairs *= scale;
@@ -334,8 +419,8 @@ static void free_entries(filling *f) {
 static adj_status get_entries(filling *f, uint64_t first, uint64_t end) {
   adji_memory *memory = &f->j.c->join.ctx->memory;
   uint64_t longest = longest_row(f->offsets, first, end), pairs = f->offsets[end] - f->offsets[first];
-  uint64_t available = adji_memory_available(memory),
-           most = (BUFFER < available / 4 ? BUFFER : available / 4) / (4 + f->size);
+  uint64_t available = adji_memory_available(memory), share = available / (4 * (uint64_t)f->j.c->source.devices),
+           most = (BUFFER < share ? BUFFER : share) / (4 + f->size);
   uint64_t room = pairs < most ? pairs : most;
   if (room < longest) room = longest;
   if (f->room >= room || f->room >= most) {
@@ -410,7 +495,7 @@ static adj_status fill_rows(filling *f, uint64_t first, uint64_t end) {
     uint64_t pairs = f->offsets[last] - f->offsets[first];
     adji_window window = {first, last, f->offsets, f->ids, f->distances, 0};
     delivery d = {f, first, last, 8 * (uint64_t)ctx->threads};
-    adji_chunk_run_next(&j->run, (double)f->placed, (double)pairs, f->placed);
+    adji_inner_run_next(&j->run, (double)f->placed, (double)pairs, f->placed);
     if (pairs) status = adji_engine_fill(&j->engine, &j->run.run, &window);
     if (!status) status = adji_loop(ctx, d.tasks, deliver_some, &d);
     f->placed += pairs;
@@ -427,7 +512,7 @@ static adj_status fill_region(filling *f, uint32_t region) {
   uint64_t first = first_at(&j->left, f->window->first_row), end = first_at(&j->left, f->window->end_row);
   if (first < end) {
     j->run.run.fills = true;
-    adji_chunk_run_next(&j->run, (double)f->placed, 0, f->placed);
+    adji_inner_run_next(&j->run, (double)f->placed, 0, f->placed);
     status = adji_engine_count(&j->engine, &j->run.run, j->degrees, &all);
     if (!status) status = adji_offsets_add_up(j->c->join.ctx, j->degrees, j->left.set.count, f->offsets);
     if (!status) status = fill_rows(f, first, end);
@@ -436,28 +521,72 @@ static adj_status fill_region(filling *f, uint32_t region) {
   return status;
 }
 
-adj_status adji_regions_fill(adji_chunks *c, adji_run *run, const adji_window *window, adji_tally *tally) {
-  filling f = {.j = {.c = c}, .window = window};
-  f.size = c->join.style.distances ? adji_type_size(c->join.style.type) : 0;
+/* ---- All regions ------------------------------------------------------------------------------------- */
+
+typedef struct filling_all {
+  adji_chunks *c;
+  filling each[ADJI_MOST_GPUS]; /* of the devices */
+} filling_all;
+
+static adj_status open_filling(adji_chunks *c, filling *f) {
   const adji_chunk_regions *by = c->by_region;
-  adji_chunk_run_begin(&f.j.run, run, "join");
-  f.j.run.all = (double)adji_window_entries(window);
-  adj_status status = get_lists(c, by->left, &f.j.left);
-  if (!status && !c->join.self_join) status = get_lists(c, &by->right, &f.j.right);
-  if (!status) {
-    f.j.degrees = adji_alloc(&c->join.ctx->memory, largest(by->left), sizeof *f.j.degrees, "counts of a region");
-    if (!f.j.degrees) status = ADJ_E_MEMORY;
+  adji_memory *memory = &c->join.ctx->memory;
+  adj_status status = get_lists(c, by->left, &f->j.left);
+  if (!status && !c->join.self_join) status = get_lists(c, &by->right, &f->j.right);
+  if (status) return status;
+  f->j.degrees = adji_alloc(memory, largest(by->left), sizeof *f->j.degrees, "counts of a region");
+  f->offsets = adji_alloc(memory, largest(by->left) + 1, sizeof *f->offsets, "offsets of a region");
+  if (!f->j.degrees || !f->offsets) return ADJ_E_MEMORY;
+  open_gathers(&f->j);
+  return ADJ_OK;
+}
+
+static adj_status fill_some(void *state, uint32_t device, uint64_t first, uint64_t end, adji_tally *tally) {
+  (void)tally; /* the pairs were counted before */
+  filling_all *all = state;
+  adj_status status = ADJ_OK;
+  for (uint64_t i = first; i < end && !status; i++)
+    status = fill_region(&all->each[device], (uint32_t)i);
+  return status;
+}
+
+static uint64_t queries_to_fill(const void *state, uint64_t region) {
+  return ((const filling_all *)state)->c->by_region->left->own[region];
+}
+
+static adj_status fill_regions(filling_all *all, adji_run *run) {
+  adji_chunks *c = all->c;
+  adji_tally tally = {0};
+  adj_status status = ADJ_OK;
+  adji_division shared = {.state = all,
+                          .name = "join",
+                          .parts = c->by_region->cuts.count,
+                          .queries = queries_to_fill,
+                          .devices = c->source.devices,
+                          .takes = ADJI_CHUNK_TAKES,
+                          .work = fill_some};
+  if (shared.devices > 1) return adji_divide(&shared, run, &tally);
+  for (uint32_t i = 0; i < c->by_region->cuts.count && !status; i++)
+    if (c->by_region->left->own[i]) status = fill_some(all, 0, i, i + 1, &tally);
+  return status;
+}
+
+adj_status adji_regions_fill(adji_chunks *c, adji_run *run, const adji_window *window, adji_tally *tally) {
+  filling_all all = {.c = c, .each = {{.j = {.c = c}}}};
+  adj_status status = ADJ_OK;
+  if (!adji_window_entries(window)) return ADJ_OK;
+  for (uint32_t i = 0; i < c->source.devices; i++) {
+    filling *f = &all.each[i];
+    *f = (filling){.window = window, .size = c->join.style.distances ? adji_type_size(c->join.style.type) : 0};
+    begin_joins(c, run, "join", i, &f->j);
+    f->j.run.all = (double)adji_window_entries(window);
+    if (!status) status = open_filling(c, f);
   }
-  if (!status) {
-    f.offsets =
-        adji_alloc(&c->join.ctx->memory, largest(c->by_region->left) + 1, sizeof *f.offsets, "offsets of a region");
-    if (!f.offsets) status = ADJ_E_MEMORY;
+  if (!status) status = fill_regions(&all, run);
+  for (uint32_t i = 0; i < c->source.devices; i++) {
+    free_entries(&all.each[i]);
+    adji_free(&c->join.ctx->memory, all.each[i].offsets);
+    end_joins(&all.each[i].j, tally);
   }
-  if (!status) open_gathers(&f.j);
-  for (uint32_t i = 0; i < c->by_region->cuts.count && !status && f.j.run.all > 0; i++)
-    if (c->by_region->left->own[i]) status = fill_region(&f, i);
-  free_entries(&f);
-  adji_free(&c->join.ctx->memory, f.offsets);
-  end_joins(&f.j, tally);
   return status;
 }

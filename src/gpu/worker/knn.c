@@ -207,6 +207,16 @@ adj_status adji_gpu_knn_can_share(const adji_join *join, const adji_measure *mea
   return ADJ_OK;
 }
 
+adj_status adji_gpu_knn_can_divide(const adji_gpu_knn_options *options) {
+  const adji_join *join = options->join;
+  if (options->grid.use)
+    return adji_fail(ADJ_E_UNSUPPORTED, "the algorithm grid is for one GPU, or for GPUs beside cores");
+  if (join->limits) return adji_fail(ADJ_E_UNSUPPORTED, "a radius for each query is for one GPU");
+  if (!adji_knn_row_fits(join))
+    return adji_fail(ADJ_E_UNSUPPORTED, "rows of %u neighbours are too large for the buffers of a GPU", join->k);
+  return ADJ_OK;
+}
+
 static void destroy(void *state) {
   knn_device *d = state;
   adji_gpu_lock(d->gpu);
@@ -310,6 +320,14 @@ adj_status adji_gpu_knn_worker_follow(adji_worker *worker, const uint32_t *rows)
   adji_gpu_lock(d->gpu);
   adj_status status = adji_gpu_knn_follow(d->knn, rows);
   if (!status) status = adji_gpu_wait(d->gpu);
+  adji_gpu_unlock(d->gpu);
+  return status;
+}
+
+adj_status adji_gpu_knn_worker_order(adji_worker *worker, uint32_t *rows) {
+  knn_device *d = worker->state;
+  adji_gpu_lock(d->gpu);
+  adj_status status = adji_gpu_knn_order(d->knn, rows);
   adji_gpu_unlock(d->gpu);
   return status;
 }

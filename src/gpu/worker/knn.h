@@ -22,6 +22,9 @@ adj_status adji_gpu_knn_choose(adji_knn_request *request, adji_algorithm algorit
 /* Whether a device can take part in the join beside the cores: otherwise the message says why not. */
 adj_status adji_gpu_knn_can_share(const adji_join *join, const adji_measure *measure);
 
+/* Whether several devices can share the join without cores: the same. */
+adj_status adji_gpu_knn_can_divide(const adji_gpu_knn_options *options);
+
 /* Opens the number-th device of the context, copies the points there and builds the trees, if there are any. Any
  * thread. */
 adj_status adji_gpu_knn_worker_create(const adji_gpu_knn_options *options, uint32_t number, adji_worker *out);
@@ -35,8 +38,10 @@ bool adji_gpu_knn_fits(const adji_gpu_knn_options *options);
 /* Points of a set that the device has at a time; 0: all of them. */
 uint64_t adji_gpu_knn_worker_chunk(const adji_worker *worker);
 
-/* Before the first pass beside cores: rows[i] is the row of their i-th query. */
+/* Before the first pass beside others: rows[i] is the row of their i-th query. NULL: they have this device's order. */
 adj_status adji_gpu_knn_worker_follow(adji_worker *worker, const uint32_t *rows);
+/* The order of the device, to host memory. */
+adj_status adji_gpu_knn_worker_order(adji_worker *worker, uint32_t *rows);
 
 /* The first epsilon of a grid; negative: there is none. */
 double adji_gpu_knn_worker_epsilon(const adji_worker *worker);

@@ -313,19 +313,16 @@ static void free_buffers(adji_knn_chunks *c) {
   adji_knn_release(c);
 }
 
-static adj_status fill_window(adji_knn_chunks *c) {
+adj_status adji_knn_pieces_search(adji_knn_chunks *c, uint64_t first, uint64_t end) {
   const adji_window *window = c->pass->window;
-  atomic_store(&c->pairs, 0);
-  adj_status status = c->cuts.count ? ADJ_OK : adji_knn_regions_make(c);
-  if (!status && c->on_device) status = adji_knn_hold(c);
+  adj_status status = ADJ_OK;
   for (int i = 0; i < 2 && !status; i++) {
     status = adji_knn_part_open(c, &c->right, &c->parts[i]);
     if (!status && !c->join.self_join) status = adji_knn_part_open(c, c->left, &c->left_parts[i]);
   }
   if (!status) status = adji_knn_pool_open(c, window->end_row - window->first_row);
-  c->prefaulted = c->last = false;
-  adji_knn_pairs_open(c);
-  for (uint64_t i = 0; !status && i < c->left->count; i++) {
+  c->last = false;
+  for (uint64_t i = first; !status && i < end; i++) {
     status = search_piece(c, i);
     if (!status)
       status = adji_run_report(c->run, "join", 0.8 * (double)(i + 1) / (double)c->left->count,
@@ -334,8 +331,33 @@ static adj_status fill_window(adji_knn_chunks *c) {
   if (!status) status = adji_knn_settle(c);
   c->last = true;
   if (!status) status = adji_knn_pool_flush(c);
-  if (!status) status = adji_knn_pairs_close(c);
   free_buffers(c);
+  return status;
+}
+
+/* Points on the first device, if it picks regions. If it fails, and there are others, the host lists them. */
+static adj_status make_regions(adji_knn_chunks *c) {
+  adj_status status = c->cuts.count ? ADJ_OK : adji_knn_regions_make(c);
+  if (!status && c->on_device) status = adji_knn_hold(c);
+  if (status != ADJ_E_DEVICE || c->devices == 1) return status;
+  adji_log(c->join.ctx, ADJ_LOG_WARN, "%s picks no regions: %s", adji_gpu_worker_name(0), adj_last_error());
+  c->on_device = false;
+  return adji_knn_regions_make(c);
+}
+
+static adj_status fill_window(adji_knn_chunks *c) {
+  atomic_store(&c->pairs, 0);
+  c->prefaulted = false;
+  adj_status status = make_regions(c);
+  if (!status) adji_knn_pairs_open(c);
+  if (!status && c->devices > 1) {
+    status = prefault_window(c); /* by one thread: it may overwrite rows */
+    if (!status) status = adji_knn_share(c);
+  } else if (!status) {
+    status = adji_knn_pieces_search(c, 0, c->left->count);
+  }
+  if (!status) status = adji_knn_pairs_close(c);
+  adji_knn_release(c);
   return status;
 }
 
@@ -404,6 +426,7 @@ adj_status adji_knn_chunks_create(const adji_gpu_knn_options *options, adji_knn_
   c->on_device = chunking.picks;
   c->type = adji_type_size(c->join.left->type);
   c->point = c->join.left->dim * c->type;
+  c->devices = adji_gpu_worker_count(c->join.ctx);
   adj_status status = adji_gpu_of(c->join.ctx, &c->gpu);
   if (!status) status = adji_knn_regions_make(c);
   if (status) {

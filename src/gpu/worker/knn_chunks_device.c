@@ -82,11 +82,16 @@ static adj_status list_regions(adji_knn_chunks *c, bool *fit) {
   return count_regions(c, c->join.left, &c->left_pieces, fit);
 }
 
+adj_status adji_knn_hold_sets(adji_knn_chunks *c) {
+  adj_status status = hold_set(c, c->join.right, &c->right_set);
+  if (!status && !c->join.self_join) status = hold_set(c, c->join.left, &c->left_set);
+  return status;
+}
+
 adj_status adji_knn_hold(adji_knn_chunks *c) {
   bool fit = true;
   uint64_t begun = adji_now_ns();
-  adj_status status = hold_set(c, c->join.right, &c->right_set);
-  if (!status && !c->join.self_join) status = hold_set(c, c->join.left, &c->left_set);
+  adj_status status = adji_knn_hold_sets(c);
   if (!status && !c->left) status = list_regions(c, &fit);
   adji_trace(c->join.ctx, "hold", 0, begun, c->join.right->count);
   if (!status && fit) return ADJ_OK;

@@ -94,6 +94,11 @@ adj_status adji_knn_inner_make(adji_knn_chunks *c) {
   return status;
 }
 
+void adji_knn_inner_clear(adji_knn_chunks *c) {
+  clear_pieces(&c->join.ctx->memory, &c->inner_pieces);
+  c->inner = NULL;
+}
+
 void adji_knn_regions_clear(adji_knn_chunks *c) {
   adji_memory *memory = &c->join.ctx->memory;
   clear_pieces(memory, &c->right);
@@ -139,7 +144,8 @@ void adji_knn_choose_near(adji_knn_chunks *c) {
  * picked on the device, sizes include margins of up to a fifth. */
 static uint64_t wanted_regions(const adji_knn_chunks *c, uint64_t points) {
   double needed = (double)points / (double)c->size;
-  return (uint64_t)(needed * (c->on_device ? 1.3 : 1.25)) + 1;
+  uint64_t regions = (uint64_t)(needed * (c->on_device ? 1.3 : 1.25)) + 1;
+  return (regions + c->devices - 1) / c->devices * c->devices; /* as many for each */
 }
 
 adj_status adji_knn_regions_make(adji_knn_chunks *c) {

@@ -3,7 +3,7 @@
  * What the parts of the worker for kNN joins in chunks share. knn_chunks_pieces.c has the points by region, listed by
  * the host, knn_chunks_device.c those picked by the device; knn_chunks.c searches regions, knn_chunks_rows.c puts rows
  * into the window, knn_chunks_pool.c has those that are not complete, knn_chunks_rest.c searches for them at once if
- * the points around them fit the device.
+ * the points around them fit the device, knn_chunks_shared.c has several devices share the regions.
  */
 #ifndef ADJI_GPU_WORKER_KNN_CHUNKS_PRIVATE_H
 #define ADJI_GPU_WORKER_KNN_CHUNKS_PRIVATE_H
@@ -77,6 +77,7 @@ typedef struct adji_knn_chunks {
   double *near;
   adji_gpu_knn_options options;
   adji_gpu *gpu;
+  uint32_t devices; /* that share the regions */
   /* Both sets are on the device while a window is filled, and regions are picked there. left_set: of two sets. */
   bool on_device;
   adji_gpu_right *right_set, *left_set;
@@ -155,6 +156,8 @@ void adji_knn_choose_near(adji_knn_chunks *c);
  * region is too large, c->on_device becomes false. */
 adj_status adji_knn_hold(adji_knn_chunks *c);
 void adji_knn_release(adji_knn_chunks *c);
+/* The first of these alone: ADJ_E_DEVICE_MEMORY if there is no room. */
+adj_status adji_knn_hold_sets(adji_knn_chunks *c);
 /* Picks a piece on the device; and makes sure that the host has the ids of its rows. */
 adj_status adji_knn_part_pick(adji_knn_chunks *c, adji_knn_pieces *from, uint64_t number, adji_knn_part *part);
 adj_status adji_knn_part_ids(adji_knn_chunks *c, adji_knn_part *part);
@@ -170,6 +173,7 @@ adj_status adji_knn_part_fill(adji_knn_chunks *c, adji_knn_pieces *from, uint64_
 void adji_knn_part_set_box(const adji_knn_chunks *c, adji_knn_part *part, uint32_t region);
 /* Makes c->inner, unless it is there. */
 adj_status adji_knn_inner_make(adji_knn_chunks *c);
+void adji_knn_inner_clear(adji_knn_chunks *c);
 /* Closes a join on the device, and adds what it did to the statistics. Takes NULL. */
 void adji_knn_chunks_close(adji_knn_chunks *c, adji_gpu_knn *knn);
 
@@ -201,5 +205,11 @@ void adji_knn_pool_put(adji_knn_chunks *c, uint64_t at, uint32_t row, uint32_t h
 adj_status adji_knn_rest_search(adji_knn_chunks *c, bool *done);
 /* Completes the rows of the pool, puts them into the window and empties the pool. */
 adj_status adji_knn_pool_flush(adji_knn_chunks *c);
+
+/* The rows of left pieces first .. end - 1 into the window, all of them complete. Releases what is held on the device.
+ */
+adj_status adji_knn_pieces_search(adji_knn_chunks *c, uint64_t first, uint64_t end);
+/* All pieces, by all devices. */
+adj_status adji_knn_share(adji_knn_chunks *c);
 
 #endif

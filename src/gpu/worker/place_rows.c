@@ -94,7 +94,7 @@ static uint64_t sums_at(const piece *p, const entries *some) {
 }
 
 /* Prefetches the place of a row some rows ahead, and still earlier where it begins. */
-static void prefetch_rows(const piece *p) {
+ADJI_FETCHES prefetch_rows(const piece *p) {
   const adji_window *to = p->list->lists->pass->window;
   uint64_t next = p->row + ADJI_ROWS_AHEAD, size = sum_bytes(p->list->lists);
   if (next + ADJI_ROWS_AHEAD < p->rows) __builtin_prefetch(&to->offsets[numbers_of(p)[next + ADJI_ROWS_AHEAD]]);

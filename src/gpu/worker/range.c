@@ -434,6 +434,15 @@ adj_status adji_gpu_range_worker_follow(adji_worker *worker, const uint32_t *row
   return status;
 }
 
+adj_status adji_gpu_range_worker_order(adji_worker *worker, uint32_t *rows) {
+  range_device *d = worker->state;
+  adji_gpu_lock(d->gpu);
+  adj_status status = make_lists(d);
+  if (!status) status = adji_gpu_lists_order(d->lists.range, rows);
+  adji_gpu_unlock(d->gpu);
+  return status;
+}
+
 /* ---- The queue of HEGJoin ---------------------------------------------------------------------------- */
 
 static adj_status fetch_queue(range_device *d, const adji_gpu_queue *from, adji_range_queue *out) {

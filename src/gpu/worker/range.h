@@ -31,8 +31,10 @@ adj_status adji_gpu_range_can_share(const adji_gpu_worker_options *options);
  * worker. Any thread. */
 adj_status adji_gpu_range_worker_create(const adji_gpu_worker_options *options, uint32_t number, adji_worker *out);
 
-/* Before the first pass beside cores: rows[i] is the row of their i-th query. */
+/* Before the first pass beside others: rows[i] is the row of their i-th query. NULL: they have this device's order. */
 adj_status adji_gpu_range_worker_follow(adji_worker *worker, const uint32_t *rows);
+/* The order of the device, to host memory. */
+adj_status adji_gpu_range_worker_order(adji_worker *worker, uint32_t *rows);
 
 /* Builds the index of a worker again, with another grid and order, from the points that it kept; without them they are
  * copied once more. A worker that fails can only be destroyed. */
@@ -78,7 +80,8 @@ bool adji_gpu_range_by_regions(const adji_gpu_worker_options *options);
 /* As above, of such an engine. */
 adj_status adji_gpu_range_estimate(adji_engine *engine, uint64_t sample, double *pairs, double *candidates);
 uint64_t adji_gpu_range_engine_cells(const adji_engine *engine);
-/* Points of a set at a time; 0: all of them. */
+/* Points of a set at a time; 0: all of them. And whether these are regions. */
 uint64_t adji_gpu_range_engine_chunk(const adji_engine *engine);
+bool adji_gpu_range_engine_has_regions(const adji_engine *engine);
 
 #endif

@@ -5,24 +5,30 @@
 #include <stdlib.h>
 
 #include "gpu/worker/chunks.h"
+#include "gpu/worker/devices.h"
 #include "gpu/worker/range.h"
 
 /* ---- In chunks --------------------------------------------------------------------------------------- */
 
-static adj_status open_chunk(void *state, const adji_join *join, adji_worker *out) {
+static adj_status open_chunk(void *state, uint32_t device, const adji_join *join, adji_worker *out) {
   adji_gpu_worker_options options = *(const adji_gpu_worker_options *)state;
   options.range.join = join;
   options.range.lender = NULL; /* who lends has the whole set */
   if (!join->self_join && adji_access_mirrors(options.range.points.access))
     options.range.points.access = ADJI_ACCESS_FULL; /* two chunks have no rows in common */
-  return adji_gpu_range_worker_create(&options, 0, out);
+  return adji_gpu_range_worker_create(&options, device, out);
 }
 
 static adj_status create_chunks(const adji_gpu_worker_options *options, uint64_t chunk, adji_worker *out) {
   adji_gpu_worker_options *mine = malloc(sizeof *mine);
   if (!mine) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
   *mine = *options;
-  adji_chunk_source source = {mine, open_chunk, adji_gpu_range_worker_estimate, adji_gpu_range_worker_cells, free};
+  adji_chunk_source source = {mine,
+                              open_chunk,
+                              adji_gpu_range_worker_estimate,
+                              adji_gpu_range_worker_cells,
+                              free,
+                              adji_gpu_worker_count(options->range.join->ctx)};
   adj_status status = adji_chunks_create(options->range.join, &source, chunk, out);
   if (status) {
     free(mine);
@@ -131,4 +137,9 @@ uint64_t adji_gpu_range_engine_cells(const adji_engine *engine) {
 uint64_t adji_gpu_range_engine_chunk(const adji_engine *engine) {
   const adji_worker *worker = &engine->workers[0];
   return adji_is_chunks(worker) ? adji_chunks_size(worker) : 0;
+}
+
+bool adji_gpu_range_engine_has_regions(const adji_engine *engine) {
+  const adji_worker *worker = &engine->workers[0];
+  return adji_is_chunks(worker) && adji_chunks_has_regions(worker);
 }

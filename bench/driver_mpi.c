@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What distribution costs: a join by several ranks beside the same join by one process.
+ *
+ *   mpirun -n RANKS bench/driver_mpi unif|expo|clusters COUNT DIM K|RADIUS auto|replicated|ring|halo|alone [scattered]
+ *
+ * K: a whole number; RADIUS: with a point. alone: by libadjoin, on one rank. Rank i has rows COUNT * i / RANKS and on;
+ * with "scattered" it has every RANKS-th row, from row i on: both are spread over all of space. One thread a rank. One
+ * line of JSON: CPU seconds of all ranks (user and system, of the plan and the run), bytes sent, imbalance, peak
+ * memory, and a checksum of ids that is the same for every distribution and number of ranks if points are not
+ * scattered.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "adjoin_mpi.h"
+
+static int rank, ranks;
+
+static void must(adj_status status) {
+  if (!status) return;
+  fprintf(stderr, "driver_mpi: %s\n", adj_last_error());
+  MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+static double cpu(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static adj_dataset *my_points(adj_ctx *ctx, const char *name, uint64_t count, uint32_t dim, int scattered) {
+  adj_generate_options options;
+  adj_generate_options_init(&options, sizeof options);
+  options.name = name;
+  options.count = count;
+  options.dim = dim;
+  adj_dataset *all = NULL, *mine = NULL;
+  must(adj_dataset_generate(ctx, &options, &all));
+  uint64_t first = count * (uint64_t)rank / (uint64_t)ranks, end = count * ((uint64_t)rank + 1) / (uint64_t)ranks;
+  uint64_t many = scattered ? (count + (uint64_t)(ranks - rank) - 1) / (uint64_t)ranks : end - first;
+  float *rows = malloc((many + 1) * dim * sizeof *rows);
+  for (uint64_t i = 0; rows && i < many; i++)
+    must(adj_dataset_row(all, scattered ? (uint64_t)rank + i * (uint64_t)ranks : first + i, rows + i * dim));
+  adj_dataset_destroy(all);
+  adj_points points;
+  adj_points_init(&points, sizeof points);
+  points.dim = dim;
+  points.count = many;
+  points.data = rows;
+  must(adj_dataset_create(ctx, &points, &mine));
+  free(rows);
+  return mine;
+}
+
+/* The sum over entries of a hash of row and id: no order counts. */
+static uint64_t hash_entry(uint64_t row, uint64_t id) {
+  uint64_t x = (row * UINT64_C(0x9e3779b97f4a7c15)) ^ (id * UINT64_C(0xc2b2ae3d27d4eb4f));
+  x ^= x >> 29;
+  return x * UINT64_C(0xbf58476d1ce4e5b9);
+}
+
+typedef struct outcome {
+  double cpu;
+  uint64_t checksum, pairs;
+  adj_mpi_stats stats;
+} outcome;
+
+static void join_alone(adj_ctx *ctx, const adj_join_spec *spec, const adj_dataset *set, outcome *out) {
+  adj_plan *plan = NULL;
+  adj_result *result = NULL;
+  double begin = cpu();
+  must(adj_plan_create(ctx, spec, set, NULL, &plan));
+  must(adj_collect(plan, &result, NULL, NULL));
+  out->cpu = cpu() - begin;
+  out->pairs = adj_result_pairs(result);
+  out->stats.peak_bytes = adj_ctx_memory_peak(ctx);
+  for (uint64_t i = 0; i < adj_result_rows(result); i++)
+    for (uint64_t e = adj_result_offsets(result)[i]; e < adj_result_offsets(result)[i + 1]; e++)
+      out->checksum += hash_entry(i, adj_result_ids(result)[e]);
+  adj_result_destroy(result);
+  adj_plan_destroy(plan);
+}
+
+static void join_together(adj_ctx *ctx, const adj_join_spec *spec, const adj_dataset *set,
+                          adj_mpi_distribution distribution, outcome *out) {
+  adj_mpi_options options;
+  adj_mpi_options_init(&options, sizeof options);
+  options.distribution = distribution;
+  adj_mpi_plan *plan = NULL;
+  adj_mpi_result *result = NULL;
+  MPI_Barrier(MPI_COMM_WORLD);
+  double begin = cpu();
+  must(adj_mpi_plan_create(MPI_COMM_WORLD, ctx, spec, set, NULL, &options, &plan));
+  must(adj_mpi_collect(plan, &result, NULL, &out->stats));
+  out->cpu = cpu() - begin;
+  adj_mpi_layout layout;
+  adj_mpi_layout_init(&layout, sizeof layout);
+  must(adj_mpi_result_layout(result, &layout));
+  out->pairs = adj_mpi_result_pairs(result);
+  for (uint64_t i = 0; i < layout.rows; i++)
+    for (uint64_t e = adj_mpi_result_offsets(result)[i]; e < adj_mpi_result_offsets(result)[i + 1]; e++)
+      out->checksum += hash_entry(layout.first_row + i, (uint64_t)adj_mpi_result_ids(result)[e]);
+  adj_mpi_result_destroy(result);
+  adj_mpi_plan_destroy(plan);
+}
+
+int main(int argc, char **argv) {
+  int level;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  if (argc < 6) {
+    fprintf(stderr, "usage: driver_mpi SET COUNT DIM K|RADIUS DISTRIBUTION [scattered]\n");
+    MPI_Abort(MPI_COMM_WORLD, 2);
+  }
+  adj_ctx_options options;
+  adj_ctx_options_init(&options, sizeof options);
+  options.threads = 1;
+  adj_ctx *ctx = NULL;
+  must(adj_mpi_ctx_create(MPI_COMM_WORLD, &options, &ctx));
+  uint32_t dim = (uint32_t)strtoul(argv[3], NULL, 10);
+  uint64_t count = strtoull(argv[2], NULL, 10);
+  adj_dataset *set = my_points(ctx, argv[1], count, dim, argc > 6);
+  adj_join_spec spec;
+  adj_join_spec_init(&spec, sizeof spec);
+  spec.backend = ADJ_BACKEND_CPU;
+  if (strchr(argv[4], '.')) {
+    spec.radius = strtod(argv[4], NULL);
+  } else {
+    spec.kind = ADJ_KNN;
+    spec.k = (uint32_t)strtoul(argv[4], NULL, 10);
+  }
+  adj_mpi_distribution distribution = ADJ_MPI_AUTO;
+  while (adj_mpi_distribution_name(distribution) && strcmp(adj_mpi_distribution_name(distribution), argv[5]) != 0)
+    distribution++;
+  outcome o = {0};
+  adj_mpi_stats_init(&o.stats, sizeof o.stats);
+  if (!adj_mpi_distribution_name(distribution))
+    join_alone(ctx, &spec, set, &o);
+  else
+    join_together(ctx, &spec, set, distribution, &o);
+  const adj_mpi_stats *s = &o.stats;
+  uint64_t width = dim * sizeof(float), here = (s->points + s->halo_points) * width + o.pairs * 8 + s->rows * 8;
+  double sums[] = {o.cpu, (double)s->bytes_points, (double)s->bytes_least, (double)s->bytes_rows,
+                   (double)s->halo_points};
+  double most[] = {(double)s->peak_bytes, (double)s->peak_bytes / (double)(here + 1), s->wait_s};
+  uint64_t exact[] = {o.checksum, o.pairs};
+  MPI_Allreduce(MPI_IN_PLACE, sums, 5, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+  MPI_Allreduce(MPI_IN_PLACE, most, 3, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+  MPI_Allreduce(MPI_IN_PLACE, exact, 2, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD);
+  if (!rank)
+    printf("{\"set\": \"%s\", \"count\": %" PRIu64
+           ", \"dim\": %u, \"ask\": \"%s\", \"how\": \"%s\", \"ranks\": %d, "
+           "\"cpu_s\": %.2f, \"mb_points\": %.1f, \"mb_least\": %.1f, \"mb_rows\": %.1f, \"halo\": %.0f, "
+           "\"work_imbalance\": %.3f, \"busy_imbalance\": %.3f, \"peak_mb\": %.1f, \"peak_of_needed\": %.2f, "
+           "\"pairs\": %" PRIu64 ", \"checksum\": \"%016" PRIx64 "\"}\n",
+           argv[1], count, dim, argv[4], argv[5], ranks, sums[0], sums[1] / 1e6, sums[2] / 1e6, sums[3] / 1e6, sums[4],
+           s->work_imbalance, s->busy_imbalance, most[0] / 1e6, most[1], exact[1], exact[0]);
+  adj_dataset_destroy(set);
+  adj_ctx_destroy(ctx);
+  MPI_Finalize();
+  return 0;
+}

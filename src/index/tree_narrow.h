@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A kd-tree of f64 once more in f32: the same leaves and nodes, with every coordinate x at (x - origin) * scale,
+ * rounded to f32. Points have the numbers of their places in the tree instead of ids.
+ *
+ * The origin and the scale, a power of two, put all points between -1 and 1. With X = (x - origin) * scale, computed
+ * exactly, the copy of x differs from X by at most 2^-25 + 2^-53: the difference is rounded to f64, and numbers up to 1
+ * to f32. Rounding is monotone, so the boxes of the copies are the copies of the boxes.
+ */
+#ifndef ADJI_TREE_NARROW_H
+#define ADJI_TREE_NARROW_H
+
+#include "index/tree.h"
+
+enum { ADJI_FRAME_MOST_DIM = 32 };
+
+typedef struct adji_frame {
+  double scale, origin[ADJI_FRAME_MOST_DIM];
+} adji_frame;
+
+/* More than any copy differs from the exact number. */
+#define ADJI_FRAME_ERROR (0x1p-25 * (1 + 0x1p-20))
+
+/* A frame for the points of both trees, which have points, of up to ADJI_FRAME_MOST_DIM dimensions. False: there is
+ * none, as they spread too little or too far. Otherwise the farthest two points differ by 2^-400 to 2^402 in some
+ * dimension. */
+bool adji_frame_of(const adji_tree *a, const adji_tree *b, adji_frame *out);
+
+/* Bytes of such a copy. */
+uint64_t adji_tree_narrow_bytes(const adji_tree *wide);
+/* Time: O(n), in parallel. */
+adj_status adji_tree_narrow(const adji_tree *wide, const adji_frame *frame, adji_tree *out);
+
+#endif

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A shim between libadjoin_mpi and MPI: the n-th call of this rank is late, fails, or ends the job. Calls that start
+ * communication are counted; those that look whether it is complete are not, as their number varies.
+ */
+#ifndef ADJOIN_TEST_SHIM_H
+#define ADJOIN_TEST_SHIM_H
+
+typedef enum shim_fault { SHIM_NONE, SHIM_DELAY, SHIM_FAIL, SHIM_ABORT, SHIM_KILL } shim_fault;
+
+/* From now on: what happens to call number `at`, counted from 1. */
+void shim_set(shim_fault fault, long at);
+/* Whether it has happened. */
+int shim_reached(void);
+
+#endif

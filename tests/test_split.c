@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Splits and lists (adj_split, adj_lists): each region with its halo is joined alone, and its rows are compared with
+ * the reference, for every case of the list that has a distance. Weights, bytes, wrong arguments, merging.
+ */
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "compare.h"
+
+static adj_ctx *ctx;
+
+static adj_dataset *make_set(adj_type type, uint32_t dim, uint64_t count, const void *data) {
+  adj_points points;
+  adj_points_init(&points, sizeof points);
+  points.type = type;
+  points.dim = dim;
+  points.count = count;
+  points.data = data;
+  adj_dataset *out = NULL;
+  assert_int_equal(adj_dataset_create(ctx, &points, &out), ADJ_OK);
+  return out;
+}
+
+/* ---- The list of cases
+ * ------------------------------------------------------------------------------------------------ */
+
+typedef struct region {
+  uint32_t *rows; /* of the whole set, ascending: own points and halo */
+  uint64_t count;
+} region;
+
+/* Own points and halo of a region, merged. */
+static region members_of(uint32_t number, uint64_t count, const uint32_t *home, const uint32_t *halo, uint64_t halos) {
+  region r = {calloc(count + 1, sizeof *r.rows), 0};
+  assert_non_null(r.rows);
+  uint64_t at = 0;
+  for (uint64_t i = 0; i < count; i++) {
+    bool visits = at < halos && halo[at] == i;
+    at += visits;
+    assert_false(visits && home[i] == number); /* a point is in one of the two */
+    if (visits || home[i] == number) r.rows[r.count++] = (uint32_t)i;
+  }
+  assert_int_equal(at, halos); /* the list ascends */
+  return r;
+}
+
+/* The join of the members: rows of own points are those of the whole set. */
+static void check_region(const join_case *c, const join_answer *answer, uint32_t number, const uint32_t *home,
+                         const region *r) {
+  uint64_t width = c->left.dim * type_size(c->left.type), size = type_size(c->left.type);
+  char *points = calloc(r->count + 1, width);
+  for (uint64_t i = 0; i < r->count; i++)
+    memcpy(points + i * width, row_of(&c->left, r->rows[i]), width);
+  adj_dataset *set = make_set(c->left.type, c->left.dim, r->count, points);
+  adj_join_spec spec = case_spec(c);
+  spec.flags |= ADJ_WITH_DISTANCE;
+  spec.backend = ADJ_BACKEND_CPU;
+  adj_plan *plan = NULL;
+  adj_result *result = NULL;
+  assert_int_equal(adj_plan_create(ctx, &spec, set, NULL, &plan), ADJ_OK);
+  assert_int_equal(adj_collect(plan, &result, NULL, NULL), ADJ_OK);
+  const uint64_t *offsets = adj_result_offsets(result), *expected = answer->by_id.offsets;
+  for (uint64_t i = 0; i < r->count; i++) {
+    uint64_t row = r->rows[i], many = offsets[i + 1] - offsets[i];
+    if (home[row] != number) continue;
+    assert_int_equal(many, expected[row + 1] - expected[row]);
+    for (uint64_t e = 0; e < many; e++) {
+      uint32_t id = adj_result_ids(result)[offsets[i] + e];
+      assert_int_equal(id == ADJ_NO_ID ? id : r->rows[id], answer->by_id.ids[expected[row] + e]);
+    }
+    assert_memory_equal((const char *)adj_result_distances(result) + offsets[i] * size,
+                        (const char *)answer->by_id.distances + expected[row] * size, many * size);
+  }
+  adj_result_destroy(result);
+  adj_plan_destroy(plan);
+  adj_dataset_destroy(set);
+  free(points);
+}
+
+/* As a scheduler would: the split goes through bytes, with boxes or without. */
+static adj_split *split_of(const join_case *c, const adj_dataset *set, uint32_t regions, bool weighted) {
+  adj_join_spec spec = case_spec(c);
+  double *weights = calloc(c->left.count + 1, sizeof *weights);
+  adj_split *made = NULL, *loaded = NULL;
+  assert_non_null(weights);
+  assert_int_equal(adj_split_weights(ctx, &spec, set, c->left.count, weights), ADJ_OK);
+  assert_int_equal(adj_split_create(ctx, &spec, set, weighted ? weights : NULL, regions, &made), ADJ_OK);
+  uint64_t bytes = 0;
+  assert_int_equal(adj_split_save(made, NULL, 0, &bytes), ADJ_OK);
+  char *buffer = malloc(bytes);
+  assert_non_null(buffer);
+  assert_int_equal(adj_split_save(made, buffer, bytes, NULL), ADJ_OK);
+  assert_int_equal(adj_split_load(ctx, &spec, c->left.type, c->left.dim, buffer, bytes, &loaded), ADJ_OK);
+  assert_int_equal(adj_split_regions(loaded), adj_split_regions(made));
+  free(buffer);
+  free(weights);
+  adj_split_destroy(made);
+  return loaded;
+}
+
+static void check_case(const join_case *c, uint32_t number) {
+  static const uint32_t numbers[] = {1, 2, 3, 5, 8, 16};
+  join_answer answer;
+  assert_true(answer_case(c, &answer));
+  adj_dataset *set = make_set(c->left.type, c->left.dim, c->left.count, c->left.data);
+  adj_split *split = split_of(c, set, numbers[number % 6], number % 2);
+  uint32_t regions = adj_split_regions(split), dim = adj_split_dim(split);
+  uint32_t *home = calloc(c->left.count + 1, sizeof *home), *rows;
+  uint64_t *starts = calloc(regions + 1, sizeof *starts), at = 0;
+  assert_int_equal(adj_split_home(split, set, home), ADJ_OK);
+  if (number % 3) {
+    double *low = calloc((uint64_t)regions * dim, sizeof *low), *high = calloc((uint64_t)regions * dim, sizeof *high);
+    assert_int_equal(adj_split_bounds(split, set, home, low, high), ADJ_OK);
+    assert_int_equal(adj_split_set_bounds(split, low, high), ADJ_OK);
+    free(low);
+    free(high);
+  }
+  assert_int_equal(adj_split_halo(split, set, home, NULL, starts, NULL), ADJ_OK);
+  for (uint32_t i = 0; i <= regions; i++) {
+    uint64_t many = starts[i];
+    starts[i] = at;
+    at += i < regions ? many : 0;
+  }
+  rows = calloc(at + 1, sizeof *rows);
+  assert_int_equal(adj_split_halo(split, set, home, NULL, starts, rows), ADJ_OK);
+  for (uint32_t i = 0; i < regions; i++) {
+    region r = members_of(i, c->left.count, home, rows + starts[i], starts[i + 1] - starts[i]);
+    check_region(c, &answer, i, home, &r);
+    free(r.rows);
+  }
+  free(rows);
+  free(starts);
+  free(home);
+  adj_split_destroy(split);
+  adj_dataset_destroy(set);
+  answer_free(&answer);
+}
+
+static void regions_have_the_rows_of_the_whole_join(void **state) {
+  (void)state;
+  for (uint32_t i = 0; i < case_count(); i++) {
+    join_case c;
+    assert_true(case_build(i, &c));
+    if (c.quick && c.self_join && c.metric != ADJ_DOT && (!c.k || isfinite(c.radius)) && c.left.count)
+      check_case(&c, i);
+    case_free(&c);
+  }
+}
+
+/* ---- Weights
+ * --------------------------------------------------------------------------------------------------------- */
+
+/* Cuts give every region the same weight, within what one point weighs and ties allow. */
+static void regions_weigh_the_same(void **state) {
+  (void)state;
+  static const char *const names[] = {"unif", "expo", "clusters"};
+  for (int i = 0; i < 3; i++) {
+    adj_generate_options options;
+    adj_generate_options_init(&options, sizeof options);
+    options.name = names[i];
+    options.count = 20000;
+    options.dim = 3;
+    adj_dataset *set = NULL;
+    assert_int_equal(adj_dataset_generate(ctx, &options, &set), ADJ_OK);
+    adj_join_spec spec;
+    adj_join_spec_init(&spec, sizeof spec);
+    spec.radius = i == 0 ? 0.05 : 0.005;
+    double weights[20000], sums[8] = {0}, all = 0;
+    uint32_t home[20000];
+    adj_split *split = NULL;
+    assert_int_equal(adj_split_weights(ctx, &spec, set, 20000, weights), ADJ_OK);
+    assert_int_equal(adj_split_create(ctx, &spec, set, weights, 8, &split), ADJ_OK);
+    assert_int_equal(adj_split_home(split, set, home), ADJ_OK);
+    for (int p = 0; p < 20000; p++) {
+      sums[home[p]] += weights[p];
+      all += weights[p];
+    }
+    for (int r = 0; r < 8; r++)
+      assert_true(fabs(sums[r] / (all / 8) - 1) < 0.02);
+    adj_split_destroy(split);
+    adj_dataset_destroy(set);
+  }
+}
+
+/* ---- Lists
+ * ------------------------------------------------------------------------------------------------------------ */
+
+/* Two halves of a list in which half of the sums are equal. */
+static void lists_merge_by_sum_and_id(void **state) {
+  (void)state;
+  for (uint32_t k = 1; k < 9; k++)
+    for (uint32_t mask = 0; mask < 256; mask++) {
+      int64_t ids[2][8], merged[8];
+      double sums[2][8], values[8];
+      uint32_t many[2] = {0};
+      for (uint32_t i = 0; i < 8; i++) { /* entries ascend by (sum, id): sums 0, 0, 1, 1, ... */
+        uint32_t side = mask >> i & 1;
+        if (many[side] < k) {
+          ids[side][many[side]] = (int64_t)(100 - 10 * (i / 2) + i % 2);
+          sums[side][many[side]++] = i / 2;
+        }
+      }
+      for (uint32_t side = 0; side < 2; side++)
+        for (uint32_t i = many[side]; i < k; i++) {
+          ids[side][i] = -1;
+          sums[side][i] = (double)INFINITY;
+        }
+      memcpy(merged, ids[0], sizeof merged);
+      memcpy(values, sums[0], sizeof values);
+      adj_lists to, from;
+      adj_lists_init(&to, sizeof to);
+      adj_lists_init(&from, sizeof from);
+      to.type = from.type = ADJ_F64;
+      to.k = from.k = k;
+      to.rows = from.rows = 1;
+      to.ids = merged;
+      to.sums = values;
+      from.ids = ids[1];
+      from.sums = sums[1];
+      assert_int_equal(adj_lists_merge(&to, &from, NULL), ADJ_OK);
+      for (uint32_t i = 0; i < k && i < 8; i++) {
+        assert_int_equal(merged[i], 100 - 10 * (i / 2) + i % 2);
+        assert_true(values[i] == i / 2);
+      }
+    }
+}
+
+/* Every sum is within the radius that is made for it. */
+static void radii_reach_their_sums(void **state) {
+  (void)state;
+  static const adj_metric metrics[] = {ADJ_L2, ADJ_L1, ADJ_LINF, ADJ_LP, ADJ_COSINE, ADJ_HAVERSINE};
+  uint64_t random = 1;
+  for (int m = 0; m < 6; m++)
+    for (int i = 0; i < 20000; i++) {
+      adj_join_spec spec;
+      adj_join_spec_init(&spec, sizeof spec);
+      spec.metric = metrics[m];
+      spec.p = i % 3 ? 3 : 2.7;
+      adj_type type = i % 2 ? ADJ_F32 : ADJ_F64;
+      random = random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+      double s = ldexp((double)(random >> 40) + 1, m < 4 ? (int)(random % 180) - 150 : -24 - (int)(random % 40) + 2);
+      float narrow = (float)s;
+      if (type == ADJ_F32) s = narrow;
+      double radius;
+      assert_int_equal(adj_sums_radii(&spec, type, 1, type == ADJ_F64 ? (void *)&s : (void *)&narrow, &radius), ADJ_OK);
+      spec.radius = radius;
+      assert_true(reference_threshold(&spec, type) >= s);
+    }
+}
+
+/* ---- Refusals
+ * ---------------------------------------------------------------------------------------------------------- */
+
+static void what_is_wrong_is_named(void **state) {
+  (void)state;
+  float points[] = {0, 0, 1, 1};
+  double weights[] = {1, -1};
+  uint32_t home[2] = {0, 7};
+  uint64_t counts[1];
+  char bytes[64] = "nonsense";
+  adj_dataset *set = make_set(ADJ_F32, 2, 2, points), *other = make_set(ADJ_F32, 1, 2, points);
+  adj_join_spec spec;
+  adj_join_spec_init(&spec, sizeof spec);
+  spec.radius = 1;
+  adj_split *split = NULL;
+  assert_int_equal(adj_split_create(ctx, &spec, set, weights, 2, &split), ADJ_E_ARGUMENT);
+  assert_non_null(strstr(adj_last_error(), "weights[1]"));
+  assert_int_equal(adj_split_create(ctx, &spec, set, NULL, 0, &split), ADJ_E_ARGUMENT);
+  assert_int_equal(adj_split_load(ctx, &spec, ADJ_F32, 2, bytes, sizeof bytes, &split), ADJ_E_FORMAT);
+  spec.metric = ADJ_DOT;
+  assert_int_equal(adj_split_create(ctx, &spec, set, NULL, 2, &split), ADJ_E_UNSUPPORTED);
+  spec.metric = ADJ_L2;
+  assert_int_equal(adj_split_create(ctx, &spec, set, NULL, 1, &split), ADJ_OK);
+  assert_int_equal(adj_split_halo(split, set, home, NULL, counts, NULL), ADJ_E_ARGUMENT);
+  assert_non_null(strstr(adj_last_error(), "home[1]"));
+  assert_int_equal(adj_split_home(split, other, home), ADJ_E_ARGUMENT);
+  adj_split_destroy(split);
+  adj_split_destroy(NULL);
+  adj_dataset_destroy(set);
+  adj_dataset_destroy(other);
+}
+
+/* Bytes with one changed are a split or refused; never read out of bounds (for the address sanitizer). */
+static void changed_bytes_do_no_harm(void **state) {
+  (void)state;
+  float points[64];
+  for (int i = 0; i < 64; i++)
+    points[i] = (float)(i * 37 % 64);
+  adj_dataset *set = make_set(ADJ_F32, 2, 32, points);
+  adj_join_spec spec;
+  adj_join_spec_init(&spec, sizeof spec);
+  spec.radius = 1;
+  adj_split *split = NULL;
+  char buffer[2048];
+  uint32_t home[32];
+  uint64_t bytes, counts[64];
+  assert_int_equal(adj_split_create(ctx, &spec, set, NULL, 5, &split), ADJ_OK);
+  assert_int_equal(adj_split_save(split, buffer, sizeof buffer, &bytes), ADJ_OK);
+  assert_true(bytes < sizeof buffer);
+  for (uint64_t i = 0; i < bytes * 8; i++) {
+    adj_split *changed = NULL;
+    buffer[i / 8] ^= (char)(1 << i % 8);
+    if (adj_split_load(ctx, &spec, ADJ_F32, 2, buffer, bytes, &changed) == ADJ_OK) {
+      assert_int_equal(adj_split_home(changed, set, home), ADJ_OK);
+      assert_int_equal(adj_split_halo(changed, set, home, NULL, counts, NULL), ADJ_OK);
+      adj_split_destroy(changed);
+    }
+    buffer[i / 8] ^= (char)(1 << i % 8);
+  }
+  adj_split_destroy(split);
+  adj_dataset_destroy(set);
+}
+
+static int start(void **state) {
+  (void)state;
+  adj_ctx_options options;
+  adj_ctx_options_init(&options, sizeof options);
+  options.threads = 2;
+  return adj_ctx_create(&options, &ctx);
+}
+
+static int stop(void **state) {
+  (void)state;
+  adj_ctx_destroy(ctx);
+  return 0;
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(regions_have_the_rows_of_the_whole_join),
+      cmocka_unit_test(regions_weigh_the_same),
+      cmocka_unit_test(lists_merge_by_sum_and_id),
+      cmocka_unit_test(radii_reach_their_sums),
+      cmocka_unit_test(what_is_wrong_is_named),
+      cmocka_unit_test(changed_bytes_do_no_harm),
+  };
+  return cmocka_run_group_tests(tests, start, stop);
+}
