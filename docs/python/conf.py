@@ -21,14 +21,11 @@ release = (Path(__file__).parents[2] / "VERSION").read_text().strip()
 extensions = [
     "myst_nb",
     "sphinx.ext.autodoc",
-    "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
 ]
-exclude_patterns = ["requirements.txt"]
 
 # Pages are MyST Markdown. Those with code cells are notebooks, and an exception in a cell ends the build.
-myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 nb_execution_mode = "force"
 nb_execution_raise_on_error = True
