@@ -29,6 +29,7 @@ class _Stream:
 
     def __init__(self, job: Job) -> None:
         self.job = job
+        self.active = _active  # the name may be gone when the interpreter ends
         self.stop = Stop()
         self.blocks: queue.Queue[Any] = queue.Queue(1)
         self.error: BaseException | None = None
@@ -40,7 +41,7 @@ class _Stream:
         while self.thread.is_alive() and not sys.is_finalizing():
             lib.adj_cancel(self.job.context.handle)
             self.thread.join(0.02)
-        _active.discard(self)
+        self.active.discard(self)
 
     def _put(self, item: Any) -> None:
         while not self.stop:
