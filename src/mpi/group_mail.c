@@ -106,6 +106,7 @@ static adj_status exchange_bytes(adji_group *group, const adji_mail *out, adji_m
   return status;
 }
 
+#undef adji_exchange
 adj_status adji_exchange(adji_group *group, adj_status status, const adji_mail *out, adji_mail *in) {
   uint64_t *lengths = NULL;
   *in = (adji_mail){0};

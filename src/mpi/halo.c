@@ -160,7 +160,7 @@ static adj_status cut_space(adj_mpi_plan *plan) {
   adj_dataset *left = NULL, *right = NULL;
   adj_status status = gather_sample(plan, plan->left, plan->left_starts, &left);
   if (!status && !plan->self_join) status = gather_sample(plan, plan->right, plan->right_starts, &right);
-  if (!status && plan->group.rank == 0) status = make_cuts(plan, left, right);
+  if (!status && left) status = make_cuts(plan, left, right);
   adj_dataset_destroy(left);
   adj_dataset_destroy(right);
   status = adji_agree(&plan->group, status);

@@ -146,7 +146,7 @@ static agreed describe(const adj_mpi_plan *plan) {
   a.sphere_radius = spec->sphere_radius;
   for (uint32_t i = 0; i < spec->box_count && i < 16; i++)
     a.box[i] = spec->box[i];
-  for (uint64_t i = 0; i < spec->radius_count; i++)
+  for (uint64_t i = 0; spec->radii && i < spec->radius_count; i++)
     a.largest = !i || spec->radii[i] > a.largest ? spec->radii[i] : a.largest;
   return a;
 }
