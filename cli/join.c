@@ -19,6 +19,8 @@
 #include "text.h"
 #include "trace.h"
 
+const option join_program_options[] = {{OPTION_END, 0, NULL, NULL, 0, NULL}};
+
 /* Everything that a run owns; join_run frees it. */
 typedef struct join_job {
   const join_request *request;
@@ -34,46 +36,10 @@ typedef struct join_job {
   run_report report;
 } join_job;
 
-enum { MOST_FILES = 7 };
-
-/* The paths of the run, ended by NULL. */
-static void list_files(const join_request *request, const char **files) {
-  const char *const all[] = {request->left,      request->right, request->output,
-                             request->distances, request->stats, request->trace};
-  for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-    if (all[i]) *files++ = all[i];
-  *files = NULL;
-}
-
-static void print_log(void *user, adj_log_level level, const char *line) {
-  const join_request *request = user;
-  const char *files[MOST_FILES];
-  char text[MESSAGE_ROOM];
-  if (request->quiet || level == ADJ_LOG_DEBUG) return;
-  list_files(request, files);
-  fprintf(stderr, "adjoin: %s: %s\n", level == ADJ_LOG_WARN ? "warning" : "note",
-          message_with_options(line, files, text));
-}
-
 static adj_status create_context(join_job *job) {
-  const join_request *request = job->request;
   adj_ctx_options options;
-  adj_ctx_options_init(&options, sizeof options);
-  options.threads = (uint32_t)request->threads;
-  options.memory_limit = request->memory;
-  options.device_memory_limit = request->device_memory;
   int32_t devices[JOIN_MOST_DEVICES];
-  if (request->devices) {
-    options.device_count = join_device_numbers(request->devices, devices);
-    options.devices = devices;
-  }
-  options.isa = request->isa;
-  options.log = print_log;
-  options.log_user = (void *)request;
-  if (job->trace) {
-    options.trace = trace_add;
-    options.trace_user = job->trace;
-  }
+  join_context(job->request, job->trace, devices, &options);
   adj_status status = adj_ctx_create(&options, &job->ctx);
   if (!status) signals_watch(job->ctx);
   return status;
@@ -98,64 +64,18 @@ static adj_status open_points(join_job *job) {
 
 /* ---- The plan --------------------------------------------------------------------------------- */
 
-static void set_metric(const join_request *request, adj_join_spec *spec) {
-  if (request->metric) spec->metric = (adj_metric)request->metric;
-  if (!isnan(request->p)) spec->p = request->p;
-  if (request->angle) spec->angle = (adj_angle)(request->angle - 1);
-  if (request->unit) spec->unit = (adj_unit)(request->unit - 1);
-  if (!isnan(request->sphere)) spec->sphere_radius = request->sphere;
-}
-
 static adj_status create_plan(join_job *job) {
-  const join_request *request = job->request;
   adj_join_spec spec;
-  adj_join_spec_init(&spec, sizeof spec);
-  spec.kind = request->kind;
-  set_metric(request, &spec);
-  if (request->backend) spec.backend = (adj_backend)(request->backend - 1);
-  if (request->order) spec.order = (adj_order)(request->order - 1);
-  if (!isnan(request->radius)) spec.radius = request->radius;
-  spec.k = (uint32_t)request->k;
-  spec.flags = (request->distance ? ADJ_WITH_DISTANCE : 0u) | (request->self ? ADJ_WITH_SELF : 0u) |
-               (request->one_way ? ADJ_ONE_WAY : 0u);
-  spec.algorithm = request->algorithm;
-  spec.tuning = request->tuning;
-  spec.system = request->system;
-  double *box = NULL;
-  if (request->box) {
-    spec.box_count = join_box_lengths(request->box, NULL);
-    spec.box = box = calloc(spec.box_count, sizeof *box);
-    job->no_memory = !box;
-    if (!box) return ADJ_E_MEMORY;
-    join_box_lengths(request->box, box);
-  }
+  job->no_memory = !join_spec(job->request, &spec);
+  if (job->no_memory) return ADJ_E_MEMORY;
   job->spec = spec;
-  job->box = box;
+  job->box = (double *)(uintptr_t)spec.box; /* ours */
+  const join_request *request = job->request;
   if (request->min_points && !request->explain && !request->dry_run) return ADJ_OK; /* dbscan makes its own plan */
   double began = seconds_now();
   adj_status status = signals_status(adj_plan_create(job->ctx, &spec, job->left, job->right, &job->plan));
   trace_phase(job->trace, "plan and index", began);
   return status;
-}
-
-/* Every row has k entries, even if there are fewer points. */
-static void note_padding(const join_job *job) {
-  const join_request *request = job->request;
-  uint64_t points = adj_dataset_count(job->right ? job->right : job->left);
-  uint64_t others = points - (points && !job->right && !request->self);
-  char count[32];
-  if (request->kind != ADJ_KNN || request->k <= others || request->quiet) return;
-  fprintf(stderr, "adjoin: note: -k %llu is more than the %s point%s available: rows are padded\n",
-          (unsigned long long)request->k, text_count(others, count), others == 1 ? "" : "s");
-}
-
-/* A decimal comma makes two lengths of one. */
-static void note_box(const join_request *request) {
-  double lengths[64];
-  if (!request->box || request->quiet || strlen(request->box) > sizeof lengths / sizeof *lengths) return;
-  uint32_t count = join_box_lengths(request->box, lengths);
-  for (uint32_t i = 0; i < count; i++)
-    if (lengths[i] == 0) fprintf(stderr, "adjoin: note: --box: dimension %u is not periodic: its length is 0\n", i + 1);
 }
 
 /* The text of the plan, which the caller frees; NULL and *status on failure. */
@@ -253,21 +173,21 @@ static adj_status run_plan(join_job *job) {
 int join_failed(adj_status status, const char *const *files) {
   int number = signals_received();
   if (status == ADJ_CANCELLED && number) {
-    fprintf(stderr, "adjoin: stopped\n");
+    message_print("stopped\n");
     return 128 + number;
   }
   char text[MESSAGE_ROOM];
-  fprintf(stderr, "adjoin: %s\n", message_of_failure(status, files, text));
+  message_print("%s\n", message_of_failure(status, files, text));
   return status == ADJ_E_ARGUMENT ? EXIT_USAGE : EXIT_FAILED;
 }
 
 static int run_failed(const join_job *job, adj_status status) {
-  const char *files[MOST_FILES];
+  const char *files[JOIN_MOST_FILES];
   if (job->no_memory) {
-    fprintf(stderr, "adjoin: out of memory\n");
+    message_print("out of memory\n");
     return EXIT_FAILED;
   }
-  list_files(job->request, files);
+  join_files(job->request, files);
   return join_failed(status, files);
 }
 
@@ -281,23 +201,8 @@ static int plan_failed(const join_job *job, adj_status status) {
     said += 7;
     file = job->request->right;
   }
-  fprintf(stderr, "adjoin: %s: %s\n", strcmp(file, "-") ? file : "standard input", said);
+  message_print("%s: %s\n", strcmp(file, "-") ? file : "standard input", said);
   return EXIT_FAILED;
-}
-
-uint32_t join_write_flags(bool no_clobber, bool no_sync) {
-  return (no_clobber ? ADJ_NO_CLOBBER : 0u) | (no_sync ? ADJ_NO_SYNC : 0u);
-}
-
-/* What the files are must be right before a long run, not after it. */
-static adj_status check_paths(const join_request *request) {
-  const char *inputs[] = {request->left, request->right, NULL}, *outputs[MOST_FILES];
-  const char *const all[] = {request->output, request->distances, request->stats, request->trace};
-  size_t many = 0;
-  for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-    if (all[i]) outputs[many++] = all[i];
-  outputs[many] = NULL;
-  return adj_paths_check(inputs, outputs, join_write_flags(request->no_clobber, request->no_sync));
 }
 
 /* Writes a report to its file, and frees it. */
@@ -306,7 +211,7 @@ static int save_json(const join_job *job, json_writer *json, const char *path) {
   uint32_t flags = join_write_flags(request->no_clobber, request->no_sync);
   int code = EXIT_DONE;
   if (json->failed) {
-    fprintf(stderr, "adjoin: %s: no memory for its text\n", path);
+    message_print("%s: no memory for its text\n", path);
     code = EXIT_FAILED;
   } else {
     adj_status status = signals_status(adj_text_save(job->ctx, path, json->text, json->length, flags));
@@ -342,15 +247,14 @@ static int report_all(join_job *job, const subcommand *command) {
 
 static int run_steps(join_job *job, const subcommand *command) {
   const join_request *request = job->request;
-  adj_status status = check_paths(request);
+  adj_status status = join_check_paths(request);
   if (!status) status = create_context(job);
   if (!status) status = open_points(job);
   if (status) return run_failed(job, status);
   int code = points_check(request, job->left, job->right);
   if (code) return code;
   if (!request->quiet) points_describe(request, job->left, job->right);
-  note_padding(job);
-  note_box(request);
+  join_notes(request, adj_dataset_count(job->right ? job->right : job->left), job->right != NULL);
   status = create_plan(job);
   if (status) return plan_failed(job, status);
   if (request->explain || request->dry_run) job->plan_text = explain(job, &status);

@@ -78,6 +78,10 @@ const option join_report_options[] = {
     {OPTION_FLAG, 'h', "help", NULL, 0, "print this help"},
     {OPTION_END, 0, NULL, NULL, 0, NULL}};
 
+uint32_t join_write_flags(bool no_clobber, bool no_sync) {
+  return (no_clobber ? ADJ_NO_CLOBBER : 0u) | (no_sync ? ADJ_NO_SYNC : 0u);
+}
+
 static bool is_standard(const char *path) {
   return path && !strcmp(path, "-");
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "message.h"
 #include "options.h"
 #include "signals.h"
 
@@ -54,8 +55,8 @@ adj_status points_widen(const join_request *request, adj_dataset **left, adj_dat
   if (a == b) return ADJ_OK;
   adj_dataset **narrow = a == ADJ_F32 ? left : right, *wide = NULL;
   if (!request->quiet)
-    fprintf(stderr, "adjoin: note: %s holds %s and %s %s: f32 is widened to f64, which is exact\n",
-            shown_name(request->left), type_name(a), shown_name(request->right), type_name(b));
+    message_print("note: %s holds %s and %s %s: f32 is widened to f64, which is exact\n", shown_name(request->left),
+                  type_name(a), shown_name(request->right), type_name(b));
   adj_status status = signals_status(adj_dataset_convert(*narrow, ADJ_F64, &wide));
   if (status) return status;
   adj_dataset_destroy(*narrow);
@@ -80,16 +81,18 @@ static uint64_t find_beyond(const adj_dataset *points, double limit, double *lon
 }
 
 /* One turn more than a circle may be meant; more than that is another unit, or another column. */
-static int check_longitudes(const join_request *request, const char *path, const adj_dataset *points) {
+static bool find_longitude(const join_request *request, const char *path, const adj_dataset *points, char *text) {
   bool radians = request->angle == 1 + ADJ_RADIANS;
   double low, high, longitude = 0, limit = radians ? 2 * PI * (1 + 1e-6) : 360;
   adj_dataset_bounds(points, 0, &low, &high);
-  if (low >= -limit && high <= limit) return EXIT_DONE;
-  uint64_t row = find_beyond(points, limit, &longitude);
-  fprintf(stderr, "adjoin: %s: row %llu, column 1: longitude %.10g is beyond %s; columns are longitude, latitude%s\n",
-          shown_name(path), (unsigned long long)row, longitude, radians ? "a turn, 2 pi" : "360 degrees",
-          radians ? " in radians" : "");
-  return EXIT_FAILED;
+  if (low >= -limit && high <= limit) return false;
+  uint64_t row = find_beyond(points, limit, &longitude), before;
+  adj_dataset_part(points, &before, NULL);
+  snprintf(text, MESSAGE_ROOM,
+           "%s: row %llu, column 1: longitude %.10g is beyond %s; columns are longitude, latitude%s", shown_name(path),
+           (unsigned long long)(before + row), longitude, radians ? "a turn, 2 pi" : "360 degrees",
+           radians ? " in radians" : "");
+  return true;
 }
 
 /* Places all over the globe, if they are in radians, and a few degrees of ocean if not. */
@@ -99,14 +102,21 @@ static void warn_of_radians(const join_request *request, const char *path, const
   adj_dataset_bounds(points, 1, &south, &north);
   bool fits = fmax(fabs(south), fabs(north)) <= PI / 2 && west >= -PI && east <= 2 * PI && east - west <= 2 * PI;
   if (request->angle || request->quiet || !fits || north - south < 1.2 || east - west < 2.5) return;
-  fprintf(stderr, "adjoin: warning: %s: coordinates look like radians, and are taken as degrees: give --angle\n",
-          shown_name(path));
+  message_print("warning: %s: coordinates look like radians, and are taken as degrees: give --angle\n",
+                shown_name(path));
+}
+
+bool points_misplaced(const join_request *request, const char *path, const adj_dataset *points, char *text) {
+  if (request->metric != ADJ_HAVERSINE || adj_dataset_dim(points) != 2) return false;
+  warn_of_radians(request, path, points);
+  return find_longitude(request, path, points, text);
 }
 
 static int check_places(const join_request *request, const char *path, const adj_dataset *points) {
-  if (request->metric != ADJ_HAVERSINE || adj_dataset_dim(points) != 2) return EXIT_DONE;
-  warn_of_radians(request, path, points);
-  return check_longitudes(request, path, points);
+  char text[MESSAGE_ROOM];
+  if (!points_misplaced(request, path, points, text)) return EXIT_DONE;
+  message_print("%s\n", text);
+  return EXIT_FAILED;
 }
 
 /* A radius that reaches around the sphere selects every pair: probably it is in another unit. */
@@ -116,15 +126,15 @@ static void warn_of_reach(const join_request *request) {
   if (request->unit == 1 + ADJ_UNIT_DEGREES) turn = 180;
   if (request->unit <= 1 + ADJ_UNIT_METRES) turn = PI * (isnan(request->sphere) ? earth : request->sphere);
   if (request->radius >= turn)
-    fprintf(stderr, "adjoin: warning: --radius: %g reaches around the sphere (%.6g), so every pair is within it\n",
-            request->radius, turn);
+    message_print("warning: --radius: %g reaches around the sphere (%.6g), so every pair is within it\n",
+                  request->radius, turn);
 }
 
 /* ---- Checks ------------------------------------------------------------------------------------ */
 
 static int check_count(const char *path, const adj_dataset *points) {
   if (adj_dataset_count(points)) return EXIT_DONE;
-  fprintf(stderr, "adjoin: %s: has no points\n", shown_name(path));
+  message_print("%s: has no points\n", shown_name(path));
   return EXIT_FAILED;
 }
 
@@ -152,21 +162,21 @@ static void note_same_file(const join_request *request) {
   struct stat a, b;
   if (request->quiet || stat(request->left, &a) || stat(request->right, &b)) return;
   if (a.st_dev == b.st_dev && a.st_ino == b.st_ino)
-    fprintf(stderr,
-            "adjoin: note: %s and %s are one file: each point is a neighbour of itself; give it once to leave that "
-            "out\n",
-            request->left, request->right);
+    message_print(
+        "note: %s and %s are one file: each point is a neighbour of itself; give it once to leave that "
+        "out\n",
+        request->left, request->right);
 }
 
-static int check_match(const join_request *request, const adj_dataset *left, const adj_dataset *right) {
+int points_match(const join_request *request, const adj_dataset *left, const adj_dataset *right) {
   const char *a = shown_name(request->left), *b = shown_name(request->right);
   uint32_t m = adj_dataset_dim(left), n = adj_dataset_dim(right);
   if (m != n) {
-    fprintf(stderr, "adjoin: %s has %u dimensions and %s has %u\n", a, m, b, n);
+    message_print("%s has %u dimensions and %s has %u\n", a, m, b, n);
     return EXIT_FAILED;
   }
   if (names_in_another_order(left, right)) {
-    fprintf(stderr, "adjoin: %s and %s have the same columns in another order: give --columns\n", a, b);
+    message_print("%s and %s have the same columns in another order: give --columns\n", a, b);
     return EXIT_USAGE;
   }
   return EXIT_DONE;
@@ -175,7 +185,7 @@ static int check_match(const join_request *request, const adj_dataset *left, con
 int points_check(const join_request *request, const adj_dataset *left, const adj_dataset *right) {
   int code = check_count(request->left, left);
   if (!code && right) code = check_count(request->right, right);
-  if (!code && right) code = check_match(request, left, right);
+  if (!code && right) code = points_match(request, left, right);
   if (!code && right) note_same_file(request);
   if (!code) code = check_places(request, request->left, left);
   if (!code && right) code = check_places(request, request->right, right);
@@ -191,7 +201,7 @@ static void describe(const join_request *request, const char *path, const adj_da
   uint32_t dim = adj_dataset_dim(points);
   bool places = request->metric == ADJ_HAVERSINE && dim == 2;
   if (!adj_dataset_column(points, 0) && !places) return;
-  fprintf(stderr, "adjoin: %s: column%s ", shown_name(path), dim > 1 ? "s" : "");
+  message_print("%s: column%s ", shown_name(path), dim > 1 ? "s" : "");
   for (uint32_t j = 0; j < dim && j < MOST; j++) {
     const char *name = adj_dataset_column(points, j);
     if (name)
@@ -207,8 +217,8 @@ static void describe(const join_request *request, const char *path, const adj_da
 static void describe_radius(const join_request *request) {
   static const char *const units[] = {"metres", "metres", "degrees", "radians"};
   if (request->metric != ADJ_HAVERSINE || isnan(request->radius)) return;
-  fprintf(stderr, "adjoin: radius %g %s", request->radius,
-          isnan(request->sphere) ? units[request->unit] : "in the unit of --sphere");
+  message_print("radius %g %s", request->radius,
+                isnan(request->sphere) ? units[request->unit] : "in the unit of --sphere");
   fprintf(stderr, ", coordinates in %s\n", request->angle == 1 + ADJ_RADIANS ? "radians" : "degrees");
 }
 

@@ -21,6 +21,11 @@ adj_status points_widen(const join_request *request, adj_dataset **left, adj_dat
  * a self-join. Returns the exit code of the program. */
 int points_check(const join_request *request, const adj_dataset *left, const adj_dataset *right);
 
+/* Two of these checks alone. Whether the sets fit each other: prints what is wrong, and returns the exit code. Whether
+ * a set has a longitude that cannot be: text, with room for MESSAGE_ROOM characters, tells which. */
+int points_match(const join_request *request, const adj_dataset *left, const adj_dataset *right);
+bool points_misplaced(const join_request *request, const char *path, const adj_dataset *points, char *text);
+
 /* Prints which columns of the files are coordinates. */
 void points_describe(const join_request *request, const adj_dataset *left, const adj_dataset *right);
 

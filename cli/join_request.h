@@ -41,6 +41,11 @@ typedef struct join_request {
   /* reports */
   bool explain, dry_run, progress, no_progress, quiet, calibrate, systems;
   const char *stats, *trace;
+  /* adjoin-mpi */
+  int distribution; /* 1 + adj_mpi_distribution */
+  bool split;
+  const char *checkpoint;
+  uint64_t checkpoint_blocks;
 } join_request;
 
 #endif

@@ -31,7 +31,7 @@ static const option what[] = {
     {OPTION_END, 0, NULL, NULL, 0, NULL}};
 
 static const option *const tables[] = {
-    what, join_metric_options, join_input_options, join_run_options, join_report_options, NULL};
+    what, join_metric_options, join_input_options, join_run_options, join_program_options, join_report_options, NULL};
 
 /* Distances cost memory and time, so they are left out if the output holds only ids. */
 static bool holds_distances(const join_request *request) {

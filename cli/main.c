@@ -12,6 +12,13 @@
 #include <unistd.h>
 
 #include "commands.h"
+#include "message.h"
+
+const char program_name[] = "adjoin";
+
+bool program_speaks(void) {
+  return true;
+}
 
 static int run_selftest(const subcommand *command, int argc, char **argv) {
   (void)command;

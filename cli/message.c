@@ -4,8 +4,18 @@
  */
 #include "message.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+void message_print(const char *format, ...) {
+  va_list arguments;
+  if (!program_speaks()) return;
+  va_start(arguments, format);
+  fprintf(stderr, "%s: ", program_name);
+  vfprintf(stderr, format, arguments);
+  va_end(arguments);
+}
 
 typedef struct argument {
   const char *name, *option;

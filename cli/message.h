@@ -6,9 +6,17 @@
 #define CLI_MESSAGE_H
 
 #include <adjoin.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 enum { MESSAGE_ROOM = 1200 };
+
+/* Which program this is, and whether this process of it prints messages: one of several does. Defined with main(). */
+extern const char program_name[];
+bool program_speaks(void);
+
+/* Prints "PROGRAM: " and the text on standard error, if this process speaks. */
+void message_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* The library names the argument that is wrong: "max_pairs: ...", "points.csv: id_column: ...". Users of the program
  * know the option it was given by: "--max-pairs: ...", "points.csv: --id: ...". files are the paths of the run, ended

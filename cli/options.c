@@ -13,12 +13,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "message.h"
+
 int usage_error(const subcommand *command, const char *format, ...) {
   va_list arguments;
+  if (!program_speaks()) return EXIT_USAGE;
   va_start(arguments, format);
-  fprintf(stderr, "adjoin %s: ", command->name);
+  fprintf(stderr, "%s %s: ", program_name, command->name);
   vfprintf(stderr, format, arguments);
-  fprintf(stderr, "\nTry 'adjoin %s --help'.\n", command->name);
+  fprintf(stderr, "\nTry '%s %s --help'.\n", program_name, command->name);
   va_end(arguments);
   return EXIT_USAGE;
 }
@@ -183,7 +186,7 @@ int options_parse(const subcommand *command, void *request, int argc, char **arg
     } else if (!only_plain && typed[0] == '-' && typed[1]) {
       if (take_option(&a)) return PARSE_WRONG;
     } else if (many == most) {
-      usage_error(command, "\"%s\" is one argument too many. Usage: adjoin %s %s", typed, command->name,
+      usage_error(command, "\"%s\" is one argument too many. Usage: %s %s %s", typed, program_name, command->name,
                   command->usage);
       return PARSE_WRONG;
     } else {
@@ -217,8 +220,9 @@ static void print_option(const option *o) {
 }
 
 void options_print_help(const subcommand *command) {
-  printf("adjoin %s: %s\n\n%s\nUsage: adjoin %s %s\n", command->name, command->summary, command->examples,
-         command->name, command->usage);
+  if (!program_speaks()) return;
+  printf("%s %s: %s\n\n%s\nUsage: %s %s %s\n", program_name, command->name, command->summary, command->examples,
+         program_name, command->name, command->usage);
   for (const option *const *table = command->options; *table; table++)
     for (const option *o = *table; o->kind; o++)
       print_option(o);

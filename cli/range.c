@@ -28,7 +28,7 @@ static const option what[] = {
     {OPTION_END, 0, NULL, NULL, 0, NULL}};
 
 static const option *const tables[] = {
-    what, join_metric_options, join_input_options, join_run_options, join_report_options, NULL};
+    what, join_metric_options, join_input_options, join_run_options, join_program_options, join_report_options, NULL};
 
 static int run(const subcommand *command, int argc, char **argv) {
   join_request request = {.kind = ADJ_RANGE, .radius = NAN, .p = NAN, .sphere = NAN};

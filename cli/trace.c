@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "json.h"
+#include "message.h"
 #include "text.h"
 
 struct trace_log {
@@ -66,35 +67,44 @@ static int by_lane_and_time(const void *a, const void *b) {
 }
 
 /* Lanes of devices follow those of threads. */
-static void put_lane_name(json_writer *json, uint32_t lane, uint32_t threads) {
-  json_raw(json, "{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":1,\"tid\":%u,\"args\":{\"name\":\"%s %u\"}},\n", lane,
+static void put_lane_name(json_writer *json, uint32_t process, uint32_t lane, uint32_t threads) {
+  json_raw(json, "{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":%u,\"tid\":%u,\"args\":{\"name\":\"%s %u\"}},\n",
+           process, lane,
            !lane            ? "main and worker"
            : lane < threads ? "worker"
                             : "device",
            lane < threads ? lane : lane - threads);
 }
 
-/* Times are in microseconds from the first event. */
-static void put_event(json_writer *json, const adj_trace_event *event, uint64_t start_ns) {
+/* Times are in microseconds from start_ns. */
+static void put_event(json_writer *json, uint32_t process, const adj_trace_event *event, uint64_t start_ns) {
   json_raw(json, "{\"name\":");
   json_text(json, event->name);
-  json_raw(json, ",\"ph\":\"X\",\"pid\":1,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"items\":%llu}},\n",
+  json_raw(json, ",\"ph\":\"X\",\"pid\":%u,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"items\":%llu}},\n", process,
            event->lane, (double)(event->begin_ns - start_ns) * 1e-3, (double)(event->end_ns - event->begin_ns) * 1e-3,
            (unsigned long long)event->items);
+}
+
+void trace_put_lanes(json_writer *json, uint32_t process, uint32_t threads, adj_trace_event *events, size_t count,
+                     uint64_t start_ns) {
+  if (count) qsort(events, count, sizeof *events, by_lane_and_time);
+  for (size_t i = 0; i < count; i++) {
+    if (!i || events[i].lane != events[i - 1].lane) put_lane_name(json, process, events[i].lane, threads);
+    put_event(json, process, &events[i], start_ns);
+  }
+}
+
+const adj_trace_event *trace_events(const trace_log *trace, size_t *count) {
+  *count = trace->count;
+  return trace->events;
 }
 
 void trace_write(trace_log *trace, uint32_t threads, json_writer *json) {
   uint64_t start_ns = UINT64_MAX;
   for (size_t i = 0; i < trace->count; i++)
     if (trace->events[i].begin_ns < start_ns) start_ns = trace->events[i].begin_ns;
-  if (trace->count) qsort(trace->events, trace->count, sizeof *trace->events, by_lane_and_time);
   json_raw(json, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
-  for (size_t i = 0; i < trace->count; i++) {
-    const adj_trace_event *event = &trace->events[i];
-    if (!i || event->lane != event[-1].lane) put_lane_name(json, event->lane, threads);
-    put_event(json, event, start_ns);
-  }
+  trace_put_lanes(json, 1, threads, trace->events, trace->count, start_ns);
   json_raw(json, "{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":1,\"tid\":0,\"args\":{\"name\":\"adjoin\"}}\n]}\n");
-  if (trace->dropped)
-    fprintf(stderr, "adjoin: --trace: %zu events were dropped because memory ran out\n", trace->dropped);
+  if (trace->dropped) message_print("--trace: %zu events were dropped because memory ran out\n", trace->dropped);
 }

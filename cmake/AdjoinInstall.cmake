@@ -4,7 +4,7 @@
 include(CMakePackageConfigHelpers)
 
 install(FILES ${PROJECT_SOURCE_DIR}/include/adjoin.h ${PROJECT_SOURCE_DIR}/include/adjoin_cuda.h
-  ${PROJECT_BINARY_DIR}/include/adjoin_version.h
+  ${PROJECT_SOURCE_DIR}/include/adjoin_share.h ${PROJECT_BINARY_DIR}/include/adjoin_version.h
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
 # adjoin::adjoin is the shared library, or the static one where only that was built. adjoin::adjoin_static is
@@ -63,19 +63,26 @@ add_custom_target(installed DEPENDS adjoin adjoin_static)
 if(adjoin_mpi_found)
   add_dependencies(installed adjoin_mpi adjoin_mpi_static)
 endif()
-if(TARGET adjoin_program)
-  # The program finds its library relative to itself, so an installation can be moved as a whole. The program of the
-  # build finds that of the build: the two are the same objects, linked once for each place.
-  add_executable(adjoin_installed $<TARGET_OBJECTS:adjoin_program>)
-  set_target_properties(adjoin_installed PROPERTIES OUTPUT_NAME adjoin LINKER_LANGUAGE C
+# adjoin_install_program(TARGET FILE LIBRARIES...): a program finds its libraries relative to itself, so an installation
+# can be moved as a whole. The program of the build finds those of the build: the two are the same objects, linked once
+# for each place.
+function(adjoin_install_program target file)
+  add_executable(${target}_installed $<TARGET_OBJECTS:${target}>)
+  set_target_properties(${target}_installed PROPERTIES OUTPUT_NAME ${file} LINKER_LANGUAGE C
     RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/installed BUILD_WITH_INSTALL_RPATH ON)
   if(BUILD_SHARED_LIBS)
     file(RELATIVE_PATH adjoin_bin_to_lib ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
-    set_target_properties(adjoin_installed PROPERTIES INSTALL_RPATH "$ORIGIN/${adjoin_bin_to_lib}")
+    set_target_properties(${target}_installed PROPERTIES INSTALL_RPATH "$ORIGIN/${adjoin_bin_to_lib}")
   endif()
-  target_link_libraries(adjoin_installed PRIVATE adjoin Threads::Threads m)
-  install(TARGETS adjoin_installed)
-  add_dependencies(installed adjoin_program adjoin_installed)
+  target_link_libraries(${target}_installed PRIVATE ${ARGN} Threads::Threads m)
+  install(TARGETS ${target}_installed)
+  add_dependencies(installed ${target} ${target}_installed)
+endfunction()
+if(TARGET adjoin_program)
+  adjoin_install_program(adjoin_program adjoin adjoin)
+endif()
+if(TARGET adjoin_mpi_program)
+  adjoin_install_program(adjoin_mpi_program adjoin-mpi adjoin_mpi adjoin MPI::MPI_C)
 endif()
 
 file(GLOB adjoin_manual_pages CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/man/*.1)

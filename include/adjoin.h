@@ -329,6 +329,7 @@ typedef struct adj_open_options {
   /* hdf5: a program that reads it in a process of its own, see below; NULL: this process reads it. */
   const char *helper;
   const adj_dataset *normalise_like; /* normalise: by those of this set, which was normalised itself; NULL: its own */
+  uint32_t part, parts;              /* parts > 0: only this part of the rows, counted from 0, of so many; see below */
 } adj_open_options;
 
 ADJ_API void adj_open_options_init(adj_open_options *options, size_t struct_size);
@@ -345,6 +346,11 @@ ADJ_API void adj_open_options_init(adj_open_options *options, size_t struct_size
  * options->normalise: x becomes (x - least) / (largest - least) in each column, computed in f64 and rounded
  * to the type; a column with one value becomes 0. The second set of a join needs the scale of the first:
  * with normalise_like its values may be below 0 or above 1. One more pass, and a copy of the points.
+ * options->parts: for processes that share the rows of a file. The parts follow each other; of n rows in p parts each
+ * has n / p, rounded down, and the first n % p one more. Only these rows are read. Ids count from the first row of the
+ * part, messages name rows of the file. For npy (not in Fortran order), fvecs, bvecs, fbin, u8bin, i8bin, raw and hdf5
+ * files as they are on the disk, without normalise; others can only be read as a whole and are ADJ_E_UNSUPPORTED.
+ *
  * Time: one or two parallel passes. Memory: uncompressed npy, fvecs, fbin and raw files of floats take
  * their size, and nothing if they are mapped. Others take dim * sizeof(T) bytes a point, and while they
  * are opened the size of the file unless it is mapped, or of its content if that is compressed. */
@@ -400,6 +406,9 @@ ADJ_API void adj_dataset_destroy(adj_dataset *dataset);
 ADJ_API uint64_t adj_dataset_count(const adj_dataset *dataset);
 ADJ_API uint32_t adj_dataset_dim(const adj_dataset *dataset);
 ADJ_API adj_type adj_dataset_type(const adj_dataset *dataset);
+/* A set opened with options->parts: its first row in the file, from 0, and the rows of the whole file. Other sets: 0
+ * and the count. Either may be NULL. */
+ADJ_API void adj_dataset_part(const adj_dataset *dataset, uint64_t *first, uint64_t *total);
 /* Copies a row to out: dim values of the dataset's type. Time: O(dim). */
 ADJ_API adj_status adj_dataset_row(const adj_dataset *dataset, uint64_t row, void *out);
 /* The column of a text file that dimension j was read from: its name, or without a header its number, from

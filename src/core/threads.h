@@ -83,7 +83,7 @@ ADJI_SHARED adj_status adji_parallel(adji_team *team, uint64_t count, adji_task_
 
 /* From now on loops of the calling thread run in this thread, as lane 0: no thread is woken, and no other caller's loop
  * is waited for. For small work. Returns what it was before. */
-bool adji_work_alone(bool alone);
+ADJI_SHARED bool adji_work_alone(bool alone);
 
 /* Whether the calling thread runs a task of a team. Then it must not wait for a thread that needs the team. */
 bool adji_inside_task(void);

@@ -116,8 +116,8 @@ static adj_status name_bad_value(const adj_dataset *set, uint64_t begin, uint64_
     for (uint32_t j = 0; j < set->dim; j++) {
       double x = adji_dataset_at(set, i, j);
       if (!isfinite(x))
-        return adji_fail(ADJ_E_DATA, "row %llu, column %u: %s is not a finite coordinate", (unsigned long long)i + 1,
-                         j + 1, isnan(x) ? "NaN" : "infinity");
+        return adji_fail(ADJ_E_DATA, "row %llu, column %u: %s is not a finite coordinate",
+                         (unsigned long long)(set->first_row + i) + 1, j + 1, isnan(x) ? "NaN" : "infinity");
     }
   return adji_points_changed(); /* there was one a moment ago */
 }
@@ -342,6 +342,8 @@ static adj_status convert_parts(const adj_dataset *set, adj_type type, adji_data
   parts->label_text = copy_block(ctx, set->label_text, labels, "labels", &status);
   parts->columns = copy_block(ctx, set->columns, set->columns_bytes, "names of columns", &status);
   parts->columns_bytes = set->columns_bytes;
+  parts->first_row = set->first_row;
+  parts->all_rows = set->all_rows;
   memcpy(parts->geo, set->geo, sizeof set->geo);
   parts->scale =
       copy_block(ctx, set->scale, 2 * (uint64_t)set->dim * sizeof *set->scale, "scale of the points", &status);
@@ -379,6 +381,11 @@ uint32_t adj_dataset_dim(const adj_dataset *dataset) {
 }
 adj_type adj_dataset_type(const adj_dataset *dataset) {
   return dataset->type;
+}
+
+void adj_dataset_part(const adj_dataset *dataset, uint64_t *first, uint64_t *total) {
+  if (first) *first = dataset->first_row;
+  if (total) *total = dataset->all_rows ? dataset->all_rows : dataset->count;
 }
 
 adj_status adj_dataset_row(const adj_dataset *dataset, uint64_t row, void *out) {

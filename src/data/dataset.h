@@ -38,6 +38,8 @@ struct adj_dataset {
   /* A set that only goes to a device, and has its points elsewhere: copies rows, packed. NULL: they are at data. */
   void (*copy_rows)(const void *from, uint64_t first, uint64_t count, void *to);
   const void *copy_from;
+  /* Of a part of a file: which row of the file its first one is, and how many the file has; 0: as many as the set. */
+  uint64_t first_row, all_rows;
 };
 
 static inline size_t adji_type_size(adj_type type) {

@@ -111,8 +111,9 @@ static adj_status hear(adji_helper *helper, adji_helper_kind wanted, adji_helper
 }
 
 /* descriptor: to pass along, or -1. */
-static adj_status say(adji_helper *helper, adji_helper_kind kind, uint64_t number, int descriptor) {
-  adji_helper_message message = {.magic = adji_helper_magic(), .kind = kind, .number = number};
+static adj_status say(adji_helper *helper, const adji_helper_message *what, int descriptor) {
+  adji_helper_message message = *what;
+  message.magic = adji_helper_magic();
   struct iovec bytes = {&message, sizeof message};
   union {
     struct cmsghdr head;
@@ -239,7 +240,7 @@ static adj_status run_program(adji_source *source, const adj_open_options *optio
 }
 
 static adj_status check_shape(const adji_hdf5_shape *shape) {
-  bool good = shape->stored >= 0 && shape->stored < ADJI_STORED_TYPES && shape->dim && shape->count <= ADJ_MAX_COUNT &&
+  bool good = shape->stored >= 0 && shape->stored < ADJI_STORED_TYPES && shape->dim &&
               shape->block_rows <= shape->count && (!shape->count || shape->block_rows);
   return good ? ADJ_OK : adji_fail(ADJ_E_IO, "hdf5: the helper program reports a shape that cannot be");
 }
@@ -261,7 +262,7 @@ adj_status adji_helper_start(adji_source *source, const adj_open_options *option
 
 /* ---- Blocks -------------------------------------------------------------------------------------------------- */
 
-adj_status adji_helper_begin(adji_helper *helper, const adji_hdf5_shape *shape) {
+adj_status adji_helper_begin(adji_helper *helper, const adji_hdf5_shape *shape, adji_row_range rows) {
   uint64_t row_bytes = adji_mul(shape->dim, adji_stored_size(shape->stored));
   uint64_t bytes = adji_mul(adji_mul(shape->block_rows, row_bytes), ADJI_HELPER_SLOTS);
   if (bytes > (uint64_t)1 << 60) return adji_fail(ADJ_E_MEMORY, "rows of an HDF5 file: exceed any machine");
@@ -281,7 +282,8 @@ adj_status adji_helper_begin(adji_helper *helper, const adji_hdf5_shape *shape) 
     status = adji_fail(ADJ_E_MEMORY, "no memory shared with the helper: %s", strerror(errno));
   else
     helper->slots = slots;
-  if (!status) status = say(helper, ADJI_HELPER_GETS_SLOTS, helper->slot_bytes, memory);
+  adji_helper_message message = {.kind = ADJI_HELPER_GETS_SLOTS, .number = helper->slot_bytes, .rows = rows};
+  if (!status) status = say(helper, &message, memory);
   if (memory >= 0) close(memory);
   return status;
 }
@@ -296,5 +298,6 @@ adj_status adji_helper_block(adji_helper *helper, uint64_t block, const void **b
 }
 
 adj_status adji_helper_done(adji_helper *helper, uint64_t block) {
-  return say(helper, ADJI_HELPER_GETS_TAKEN, block, -1);
+  adji_helper_message message = {.kind = ADJI_HELPER_GETS_TAKEN, .number = block};
+  return say(helper, &message, -1);
 }

@@ -26,8 +26,8 @@ typedef struct adji_helper {
 adj_status adji_helper_start(adji_source *source, const adj_open_options *options, adji_helper *helper,
                              adji_hdf5_shape *shape);
 
-/* Makes the slots for blocks of this many bytes and lets the helper begin. */
-adj_status adji_helper_begin(adji_helper *helper, const adji_hdf5_shape *shape);
+/* Makes the slots for blocks of rows and lets the helper begin with these rows. */
+adj_status adji_helper_begin(adji_helper *helper, const adji_hdf5_shape *shape, adji_row_range rows);
 
 /* Waits for a block, the blocks in order; and says that its bytes are no longer needed. */
 adj_status adji_helper_block(adji_helper *helper, uint64_t block, const void **bytes);

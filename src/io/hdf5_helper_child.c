@@ -118,25 +118,26 @@ static bool hear(adji_helper_kind wanted, adji_helper_message *message, int *des
 /* ---- The work --------------------------------------------------------------------------------------------- */
 
 /* The shared memory: NULL when the other side is gone or has none. */
-static char *get_slots(uint64_t *slot_bytes) {
+static char *get_slots(uint64_t *slot_bytes, adji_row_range *rows) {
   adji_helper_message message;
   int memory;
   if (!hear(ADJI_HELPER_GETS_SLOTS, &message, &memory) || memory < 0) return NULL;
   *slot_bytes = message.number;
+  *rows = message.rows;
   void *slots = mmap(NULL, ADJI_HELPER_SLOTS * *slot_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
   close(memory);
   return slots == MAP_FAILED ? NULL : slots;
 }
 
 /* Reads block after block. A slot is free again when the block SLOTS before was taken. False after a failure. */
-static bool send_blocks(const adji_hdf5_table *table, char *slots, uint64_t slot_bytes) {
-  uint64_t rows = table->shape.block_rows, taken = 0;
+static bool send_blocks(const adji_hdf5_table *table, adji_row_range rows, char *slots, uint64_t slot_bytes) {
+  uint64_t taken = 0, end = rows.first + rows.count;
   adji_helper_message message;
-  for (uint64_t block = 0, first = 0; first < table->shape.count; block++, first += rows) {
+  for (uint64_t block = 0, first = rows.first, many; first < end; block++, first += many) {
     for (; block >= taken + ADJI_HELPER_SLOTS; taken++)
       if (!hear(ADJI_HELPER_GETS_TAKEN, &message, NULL)) return false;
     limit_time();
-    uint64_t many = table->shape.count - first < rows ? table->shape.count - first : rows;
+    many = adji_hdf5_block(&table->shape, rows, first);
     adj_status status = adji_hdf5_rows(table, first, many, slots + block % ADJI_HELPER_SLOTS * slot_bytes);
     if (status) {
       say_failed(status);
@@ -160,9 +161,10 @@ static bool send_table(const adji_hdf5_input *input) {
   }
   adji_helper_message message = {.kind = ADJI_HELPER_SAYS_SHAPE, .shape = table.shape};
   uint64_t slot_bytes = 0;
-  char *slots = say(&message) ? get_slots(&slot_bytes) : NULL;
+  adji_row_range rows = {0, 0};
+  char *slots = say(&message) ? get_slots(&slot_bytes, &rows) : NULL;
   if (slots) limit_memory(table.shape.work_bytes);
-  bool done = slots && send_blocks(&table, slots, slot_bytes);
+  bool done = slots && send_blocks(&table, rows, slots, slot_bytes);
   adji_hdf5_close(&table);
   return done;
 }

@@ -4,7 +4,7 @@
  *
  *   helper                          the process that wants the points
  *   SHAPE, or FAILED and exits
- *                                   SLOTS, with the shared memory
+ *                                   SLOTS, with the shared memory; which rows
  *   BLOCK n, in slot n % SLOTS
  *                                   TAKEN n: the slot may be used again
  *   ... until a block FAILED, or all are taken and the helper is killed
@@ -41,6 +41,7 @@ typedef struct adji_helper_message {
   int32_t status;        /* FAILED */
   adji_hdf5_shape shape; /* SHAPE */
   uint64_t number;       /* BLOCK, TAKEN: which; SLOTS: bytes of each */
+  adji_row_range rows;   /* SLOTS: which rows to read */
   char text[1024];       /* FAILED */
 } adji_helper_message;
 

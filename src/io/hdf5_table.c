@@ -265,7 +265,7 @@ static adj_status find_shape(adji_hdf5_table *table) {
     return adji_fail(ADJ_E_FORMAT, "hdf5: the dataset has %d dimensions; points are read from 1 or 2", table->rank);
   adji_hsize sizes[2] = {0, 1};
   h5->Sget_simple_extent_dims(table->space, sizes, NULL);
-  if (sizes[1] < 1 || sizes[1] > UINT32_MAX || sizes[0] > ADJ_MAX_COUNT)
+  if (sizes[1] < 1 || sizes[1] > UINT32_MAX || sizes[0] > INT64_MAX)
     return adji_fail(ADJ_E_FORMAT, "hdf5: %llu rows of %llu values are not a set of points",
                      (unsigned long long)sizes[0], (unsigned long long)sizes[1]);
   table->shape.count = sizes[0];

@@ -42,6 +42,12 @@ typedef struct adji_hdf5_table {
 /* Holds the library's turn until adji_hdf5_close. A failure closes everything. */
 adj_status adji_hdf5_open(const adji_hdf5_input *input, adji_hdf5_table *table);
 
+/* How many of the rows are read at once from row `first` on: up to the next multiple of block_rows. */
+static inline uint64_t adji_hdf5_block(const adji_hdf5_shape *shape, adji_row_range rows, uint64_t first) {
+  uint64_t block = shape->block_rows - first % shape->block_rows, rest = rows.first + rows.count - first;
+  return rest < block ? rest : block;
+}
+
 /* Reads rows, packed. */
 adj_status adji_hdf5_rows(const adji_hdf5_table *table, uint64_t first, uint64_t rows, void *to);
 

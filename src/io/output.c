@@ -7,6 +7,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +26,9 @@ struct adji_output {
   adj_ctx *ctx;
   char *name; /* for messages */
   bool replaces;
+  bool joined;    /* a part file that another process made */
+  bool sync;      /* joined: wait for the disk */
+  bool measures;  /* nothing is written */
   adji_part part; /* if it replaces the file; else it is written in place */
   int fd;
   uint64_t size;     /* appended so far */
@@ -37,7 +41,7 @@ const char *adji_output_name(const adji_output *output) {
 }
 
 bool adji_output_seekable(const adji_output *output) {
-  return output->replaces;
+  return output->replaces || output->joined || output->measures;
 }
 
 bool adji_output_syncs(const adji_output *output) {
@@ -68,6 +72,7 @@ static void free_output(adji_output *output) {
   if (!output) return;
   adji_free(&output->ctx->memory, output->scratch);
   adji_part_discard(&output->part);
+  if (output->joined && output->fd >= 0) close(output->fd);
   free(output->name);
   free(output);
 }
@@ -128,6 +133,57 @@ adj_status adji_output_open(adj_ctx *ctx, const char *path, uint32_t flags, adji
   return ADJ_OK;
 }
 
+adj_status adji_output_measure(adj_ctx *ctx, const char *path, adji_output **out) {
+  adji_output *output = calloc(1, sizeof *output);
+  if (output) output->name = strdup(path);
+  if (!output || !output->name) {
+    free(output);
+    return adji_fail(ADJ_E_MEMORY, "%s: no memory for an output", path);
+  }
+  output->ctx = ctx;
+  output->fd = -1;
+  output->measures = true;
+  *out = output;
+  return ADJ_OK;
+}
+
+adj_status adji_output_join(adj_ctx *ctx, const char *path, const char *part, uint32_t flags, adji_output **out) {
+  adji_output *output = NULL;
+  adj_status status = adji_output_measure(ctx, path, &output);
+  if (status) return status;
+  output->measures = false;
+  output->joined = true;
+  output->sync = !(flags & ADJ_NO_SYNC);
+  output->fd = adji_fd_above_standard(open(part, O_WRONLY | O_NOFOLLOW | O_CLOEXEC));
+  if (output->fd < 0) {
+    status = adji_fail(ADJ_E_IO, "%s: its part file %s cannot be opened here: %s", path, part, strerror(errno));
+    free_output(output);
+    return status;
+  }
+  *out = output;
+  return ADJ_OK;
+}
+
+uint64_t adji_output_size(const adji_output *output) {
+  return output->size;
+}
+
+void adji_output_seek(adji_output *output, uint64_t offset) {
+  output->size = offset;
+}
+
+char *adji_output_part(const adji_output *output) {
+  char link[64], folder[PATH_MAX];
+  if (!output || !output->part.name) return NULL;
+  snprintf(link, sizeof link, "/proc/self/fd/%d", output->part.place.folder);
+  ssize_t length = readlink(link, folder, sizeof folder - 1);
+  if (length < 0) return NULL;
+  size_t room = (size_t)length + strlen(output->part.name) + 2;
+  char *path = malloc(room);
+  if (path) snprintf(path, room, "%.*s/%s", (int)length, folder, output->part.name);
+  return path;
+}
+
 /* ---- Room on the disk ------------------------------------------------------------------------- */
 
 /* File systems that store what is written as it is. Others may compress it, or pass it on to one that does. */
@@ -182,6 +238,7 @@ static ssize_t write_pipe(adji_output *output, const char *bytes, uint64_t count
 /* offset NULL: at the current position. */
 static adj_status write_all(adji_output *output, const uint64_t *offset, const char *bytes, uint64_t count) {
   uint64_t done = 0;
+  if (output->measures) return ADJ_OK;
   while (done < count) {
     adj_status status = adji_check_cancel(output->ctx);
     if (status) return status;
@@ -293,7 +350,17 @@ adj_status adji_output_items(adji_output *output, const adji_items *items) {
 
 /* ---- Closing ---------------------------------------------------------------------------------- */
 
+static adj_status finish_joined(adji_output *output) {
+  int fd = output->fd;
+  output->fd = -1;
+  int error = output->sync && fsync(fd) ? errno : 0;
+  if (error == EINVAL || error == ENOSYS || error == EOPNOTSUPP) error = 0; /* not every file system can */
+  if (close(fd) && !error) error = errno;
+  return error ? fail_errno(output, "cannot be written", error) : ADJ_OK;
+}
+
 adj_status adji_output_finish(adji_output *output, adj_status outcome) {
+  if (output && !outcome && output->joined && output->fd >= 0) return finish_joined(output);
   if (!output || outcome || !output->replaces || output->fd < 0) return outcome;
   output->fd = -1;
   return adji_part_finish(&output->part, output->meter ? adji_meter_synced : NULL, output->meter);
@@ -312,7 +379,8 @@ void adji_output_take_back(adji_output *output) {
 adj_status adji_output_close(adji_output *output, adj_status outcome) {
   if (!output) return outcome;
   outcome = adji_output_appear(output, outcome);
-  if (!output->replaces && output->fd != STDOUT_FILENO && close(output->fd) && !outcome)
+  bool in_place = !output->replaces && !output->joined && !output->measures;
+  if (in_place && output->fd != STDOUT_FILENO && close(output->fd) && !outcome)
     outcome = fail_errno(output, "cannot be written", errno);
   free_output(output);
   return outcome;

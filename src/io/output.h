@@ -15,6 +15,20 @@ typedef struct adji_output adji_output;
  * Waits until somebody reads a named pipe; adj_cancel ends that. */
 adj_status adji_output_open(adj_ctx *ctx, const char *path, uint32_t flags, adji_output **out);
 
+/* The part file of another process (adji_output_part), for writing at places of its own. Closing it neither gives it a
+ * name nor removes it. path: for messages. */
+adj_status adji_output_join(adj_ctx *ctx, const char *path, const char *part, uint32_t flags, adji_output **out);
+
+/* An output that only counts: adji_output_size tells how many bytes were appended. */
+adj_status adji_output_measure(adj_ctx *ctx, const char *path, adji_output **out);
+uint64_t adji_output_size(const adji_output *output);
+
+/* The absolute path of the part file, to be freed; NULL if there is none, or no memory. */
+char *adji_output_part(const adji_output *output);
+
+/* What is appended from now on goes there. */
+void adji_output_seek(adji_output *output, uint64_t offset);
+
 /* What is written and synchronised from now on counts as progress. */
 void adji_output_watch(adji_output *output, adji_meter *meter);
 

@@ -30,8 +30,8 @@ static const reader readers[] = {
     {"npy", {"npy"}, adji_read_npy, 0, true, false, false, false, true},
     {"csv", {"csv", "txt"}, adji_read_csv, 0, true, false, true, false, false},
     {"tsv", {"tsv", "tab"}, adji_read_csv, '\t', true, false, true, false, false},
-    {"fvecs", {"fvecs"}, adji_read_vecs, ADJI_F32, false, false, false, false, false},
-    {"bvecs", {"bvecs"}, adji_read_vecs, ADJI_U8, false, false, false, false, false},
+    {"fvecs", {"fvecs"}, adji_read_vecs, ADJI_F32, false, false, false, false, true},
+    {"bvecs", {"bvecs"}, adji_read_vecs, ADJI_U8, false, false, false, false, true},
     {"fbin", {"fbin"}, adji_read_bin, ADJI_F32, false, false, false, false, true},
     {"u8bin", {"u8bin"}, adji_read_bin, ADJI_U8, false, false, false, false, true},
     {"i8bin", {"i8bin"}, adji_read_bin, ADJI_I8, false, false, false, false, true},
@@ -174,6 +174,9 @@ static adj_status read_parts(adji_source *source, const adj_open_options *option
   adj_status status = choose_reader(source, options, &r);
   if (status) return status;
   note_unused(source, r, options);
+  if (options->parts && (r->text || !source->plain_file))
+    return adji_fail(ADJ_E_UNSUPPORTED, "parts: %s can only be read as a whole",
+                     r->text ? "text" : "what is packed or comes through a pipe");
   status = load(source, options, r);
   if (status) return status;
   if (!source->size && !r->may_be_empty) return adji_fail(ADJ_E_FORMAT, "the file is empty");
@@ -225,6 +228,10 @@ adj_status adj_dataset_open(adj_ctx *ctx, const char *path, const adj_open_optio
   if (mine.normalise > 1) return adji_fail(ADJ_E_ARGUMENT, "normalise: %u is neither 0 nor 1", mine.normalise);
   if (mine.normalise_like && !mine.normalise)
     return adji_fail(ADJ_E_ARGUMENT, "normalise_like: is for normalise = 1 only");
+  if (mine.parts && mine.part >= mine.parts)
+    return adji_fail(ADJ_E_ARGUMENT, "part: %u is not below the %u parts", mine.part, mine.parts);
+  if (mine.parts && mine.normalise)
+    return adji_fail(ADJ_E_UNSUPPORTED, "parts: normalised points can only be read as a whole");
   if (mine.map > 1) return adji_fail(ADJ_E_ARGUMENT, "map: %u is neither 0 nor 1", mine.map);
   adji_source source;
   adji_call outer = adji_call_begin(&ctx->cancels);

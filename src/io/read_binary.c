@@ -26,7 +26,7 @@ adj_status adji_read_bin(adji_source *source, const adj_open_options *options, i
   if (!table.dim)
     return adji_fail(ADJ_E_FORMAT, "the header promises %llu rows of dimension 0", (unsigned long long)table.count);
   adj_status status = adji_check_length(source, 8, table.count, table.dim * adji_stored_size(table.stored));
-  return status ? status : adji_read_table(source, options->type, &table, parts);
+  return status ? status : adji_read_table(source, options, &table, parts);
 }
 
 /* ---- fvecs and bvecs -------------------------------------------------------------------------------------- */
@@ -34,8 +34,8 @@ adj_status adji_read_bin(adji_source *source, const adj_open_options *options, i
 enum { CHUNK_ROWS = 1 << 15 };
 
 typedef struct dimension_check {
-  const unsigned char *bytes;
-  uint64_t count, chunks, stride;
+  const unsigned char *bytes; /* of the first row that is checked */
+  uint64_t first, count, chunks, stride;
   uint32_t dim;
 } dimension_check;
 
@@ -47,29 +47,46 @@ static adj_status check_dimensions(void *user, uint64_t chunk, uint32_t lane) {
   for (uint64_t i = begin; i < end; i++) {
     uint32_t dim = adji_little_u32(check->bytes + i * check->stride);
     if (dim != check->dim)
-      return adji_fail(ADJ_E_FORMAT, "row %llu: its dimension is %d, that of row 1 is %u", (unsigned long long)i + 1,
-                       (int32_t)dim, check->dim);
+      return adji_fail(ADJ_E_FORMAT, "row %llu: its dimension is %d, that of row 1 is %u",
+                       (unsigned long long)(check->first + i) + 1, (int32_t)dim, check->dim);
   }
   return ADJ_OK;
 }
 
+/* Loads the rows, unless they are in memory, and checks that each has the dimension of the first row of the file. */
+static adj_status load_rows(adji_source *source, adji_row_range rows, const adji_table *table) {
+  bool pending = adji_source_pending(source);
+  uint64_t stride = table->row_stride, at = rows.first * stride;
+  adj_status status = adji_source_load_part(source, at, rows.count * stride);
+  if (status) return status;
+  dimension_check check = {.bytes = source->bytes + (pending ? 0 : at), .stride = stride, .dim = table->dim};
+  check.first = rows.first;
+  check.count = rows.count;
+  check.chunks = check.count / CHUNK_ROWS + 1;
+  return adji_loop(source->ctx, check.chunks, check_dimensions, &check);
+}
+
 adj_status adji_read_vecs(adji_source *source, const adj_open_options *options, int stored, adji_dataset_parts *parts) {
+  size_t bytes;
+  const unsigned char *head = adji_source_head(source, &bytes);
   if (source->size < 4) return adji_fail(ADJ_E_FORMAT, "row 1: the file ends within its dimension");
-  uint32_t dim = adji_little_u32(source->bytes);
+  uint32_t dim = adji_little_u32(head);
   if (dim < 1 || dim > INT32_MAX)
     return adji_fail(ADJ_E_FORMAT, "row 1: its dimension is %d, which is not positive", (int32_t)dim);
-  uint64_t stride = 4 + dim * adji_stored_size((adji_stored)stored);
-  dimension_check check = {.bytes = source->bytes, .count = source->size / stride, .stride = stride, .dim = dim};
-  check.chunks = check.count / CHUNK_ROWS + 1;
-  adj_status status = adji_loop(source->ctx, check.chunks, check_dimensions, &check);
+  uint64_t size = source->size, stride = 4 + dim * adji_stored_size((adji_stored)stored);
+  uint64_t count = size / stride;
+  adji_row_range rows = adji_rows_of_part(options, count);
+  adji_table table = {.stored = (adji_stored)stored, .count = rows.count, .dim = dim, .row_stride = stride};
+  table.first_row = rows.first;
+  table.all_rows = count;
+  table.offset = 4 + (adji_source_pending(source) ? 0 : rows.first * stride); /* of what will be loaded */
+  adj_status status = load_rows(source, rows, &table);
   if (status) return status;
-  if (source->size % stride)
+  if (size % stride)
     return adji_fail(ADJ_E_FORMAT, "row %llu: %llu of its %llu bytes are missing at the end of the file",
-                     (unsigned long long)check.count + 1, (unsigned long long)(stride - source->size % stride),
+                     (unsigned long long)count + 1, (unsigned long long)(stride - size % stride),
                      (unsigned long long)stride);
-  adji_table table = {
-      .stored = (adji_stored)stored, .count = check.count, .dim = dim, .offset = 4, .row_stride = stride};
-  return adji_read_table(source, options->type, &table, parts);
+  return adji_read_table(source, options, &table, parts);
 }
 
 /* ---- raw ---------------------------------------------------------------------------------------------------- */
@@ -121,5 +138,5 @@ adj_status adji_read_raw(adji_source *source, const adj_open_options *options, i
     return adji_fail(ADJ_E_FORMAT, "the file has %llu bytes, which is not %s%.60s: a row takes %llu bytes",
                      (unsigned long long)source->size, counted ? "" : "a multiple of ", options->shape,
                      (unsigned long long)row_bytes);
-  return adji_read_table(source, options->type, &table, parts);
+  return adji_read_table(source, options, &table, parts);
 }

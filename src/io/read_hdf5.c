@@ -19,6 +19,7 @@ enum { PIECE_BYTES = 4 << 20 };
 typedef struct filling {
   adji_source *source;
   const adji_hdf5_shape *shape;
+  adji_row_range rows; /* those that are read */
   adj_type type;
   bool direct; /* rows are stored in that type */
   bool exact;  /* an integer must not be rounded */
@@ -30,17 +31,19 @@ static uint64_t row_bytes(const filling *f) {
   return (uint64_t)f->shape->dim * adji_stored_size(f->shape->stored);
 }
 
-static adj_status begin_points(adji_source *source, const adji_hdf5_shape *shape, adj_type asked, filling *f) {
+static adj_status begin_points(adji_source *source, const adji_hdf5_shape *shape, const adj_open_options *options,
+                               filling *f) {
   adji_memory *memory = &source->ctx->memory;
-  *f = (filling){.source = source, .shape = shape, .exact = !asked};
-  f->type = adji_table_type(source, shape->stored, asked);
+  *f = (filling){.source = source, .shape = shape, .exact = !options->type};
+  f->rows = adji_rows_of_part(options, shape->count);
+  f->type = adji_table_type(source, shape->stored, options->type);
   f->direct = shape->stored == (f->type == ADJ_F64 ? ADJI_F64 : ADJI_F32);
-  f->points = adji_alloc(memory, adji_mul(shape->count, shape->dim), adji_type_size(f->type), "points");
+  f->points = adji_alloc(memory, adji_mul(f->rows.count, shape->dim), adji_type_size(f->type), "points");
   return f->points ? ADJ_OK : ADJ_E_MEMORY;
 }
 
 static char *row_of(const filling *f, uint64_t row) {
-  return f->points + row * f->shape->dim * adji_type_size(f->type);
+  return f->points + (row - f->rows.first) * f->shape->dim * adji_type_size(f->type);
 }
 
 /* From staging, or from memory that a helper may still write: a value may be another one when it is looked at again,
@@ -59,13 +62,11 @@ static void finish_points(const filling *f, adj_status status, adji_dataset_part
     adji_free(memory, f->points);
     return;
   }
-  *parts = (adji_dataset_parts){.type = f->type, .dim = f->shape->dim, .count = f->shape->count};
+  *parts = (adji_dataset_parts){.type = f->type, .dim = f->shape->dim, .count = f->rows.count};
+  parts->first_row = f->rows.first;
+  parts->all_rows = f->shape->count;
   parts->data = parts->owner = f->points;
   parts->release = adji_release_block;
-}
-
-static uint64_t rows_from(const adji_hdf5_shape *shape, uint64_t first) {
-  return shape->count - first < shape->block_rows ? shape->count - first : shape->block_rows;
 }
 
 /* ---- Past the library --------------------------------------------------------------------------------- */
@@ -84,16 +85,18 @@ static adj_status read_piece(void *user, uint64_t piece, uint32_t lane) {
   (void)lane;
   const pieces *job = user;
   const filling *f = job->filling;
-  uint64_t bytes = f->shape->count * row_bytes(f), at = piece * PIECE_BYTES;
+  uint64_t bytes = f->rows.count * row_bytes(f), at = piece * PIECE_BYTES;
+  uint64_t begin = f->shape->offset + f->rows.first * row_bytes(f);
   uint64_t end = bytes - at < PIECE_BYTES ? bytes : at + PIECE_BYTES;
   while (at < end) {
-    uint64_t from = f->shape->offset + at;
+    uint64_t from = begin + at;
     ssize_t got = from > INT64_MAX ? 0 : pread(job->file, f->points + at, end - at, (off_t)from);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return adji_fail(ADJ_E_IO, "cannot be read: %s", strerror(errno));
     if (!got)
       return adji_fail(ADJ_E_FORMAT, "hdf5: the file ends before row %llu of %llu",
-                       (unsigned long long)(at / row_bytes(f) + 1), (unsigned long long)f->shape->count);
+                       (unsigned long long)(f->rows.first + at / row_bytes(f) + 1),
+                       (unsigned long long)f->shape->count);
     at += (uint64_t)got;
   }
   return ADJ_OK;
@@ -102,7 +105,7 @@ static adj_status read_piece(void *user, uint64_t piece, uint32_t lane) {
 static adj_status read_past(const filling *f) {
   pieces job = {f, open(f->source->path, O_RDONLY | O_CLOEXEC)};
   if (job.file < 0) return adji_fail(ADJ_E_IO, "cannot be opened: %s", strerror(errno));
-  uint64_t bytes = f->shape->count * row_bytes(f);
+  uint64_t bytes = f->rows.count * row_bytes(f);
   adj_status status = adji_loop(f->source->ctx, (bytes + PIECE_BYTES - 1) / PIECE_BYTES, read_piece, &job);
   close(job.file);
   return status;
@@ -110,19 +113,20 @@ static adj_status read_past(const filling *f) {
 
 /* ---- In this process ---------------------------------------------------------------------------------- */
 
-static adj_status read_table(adji_source *source, const adji_hdf5_table *table, adj_type asked,
+static adj_status read_table(adji_source *source, const adji_hdf5_table *table, const adj_open_options *options,
                              adji_dataset_parts *parts) {
   const adji_hdf5_shape *shape = &table->shape;
   filling f;
-  adj_status status = begin_points(source, shape, asked, &f);
+  adj_status status = begin_points(source, shape, options, &f);
   bool past = readable_past(&f);
   if (!status && !f.direct) {
     f.staging = adji_alloc(&source->ctx->memory, shape->block_rows, row_bytes(&f), "rows of an HDF5 file");
     if (!f.staging) status = ADJ_E_MEMORY;
   }
   if (!status && past) status = read_past(&f);
-  for (uint64_t first = 0; !status && !past && first < shape->count; first += shape->block_rows) {
-    uint64_t rows = rows_from(shape, first);
+  uint64_t end = f.rows.first + f.rows.count, rows;
+  for (uint64_t first = f.rows.first; !status && !past && first < end; first += rows) {
+    rows = adji_hdf5_block(shape, f.rows, first);
     status = adji_check_cancel(source->ctx);
     if (!status) status = adji_hdf5_rows(table, first, rows, f.direct ? row_of(&f, first) : f.staging);
     if (!status && !f.direct) status = convert_rows(&f, f.staging, first, rows);
@@ -149,7 +153,7 @@ static adj_status read_here(adji_source *source, const adj_open_options *options
     uint64_t work = table.shape.work_bytes;
     status = adji_charge(memory, work, "chunks of an HDF5 file") ? ADJ_OK : ADJ_E_MEMORY;
     if (!status) {
-      status = read_table(source, &table, options->type, parts);
+      status = read_table(source, &table, options, parts);
       adji_discharge(memory, work);
     }
     adji_hdf5_close(&table);
@@ -162,9 +166,9 @@ static adj_status read_here(adji_source *source, const adj_open_options *options
 
 static adj_status fetch_blocks(adji_helper *helper, const filling *f) {
   adj_status status = ADJ_OK;
-  uint64_t block = 0;
-  for (uint64_t first = 0; !status && first < f->shape->count; first += f->shape->block_rows, block++) {
-    uint64_t rows = rows_from(f->shape, first);
+  uint64_t block = 0, end = f->rows.first + f->rows.count, rows;
+  for (uint64_t first = f->rows.first; !status && first < end; first += rows, block++) {
+    rows = adji_hdf5_block(f->shape, f->rows, first);
     const void *bytes = NULL;
     status = adji_helper_block(helper, block, &bytes);
     if (status) return status;
@@ -172,7 +176,7 @@ static adj_status fetch_blocks(adji_helper *helper, const filling *f) {
       memcpy(row_of(f, first), bytes, rows * row_bytes(f));
     else
       status = convert_rows(f, bytes, first, rows);
-    if (!status && first + rows < f->shape->count) status = adji_helper_done(helper, block);
+    if (!status && first + rows < end) status = adji_helper_done(helper, block);
   }
   return status;
 }
@@ -183,12 +187,12 @@ static adj_status read_there(adji_source *source, const adj_open_options *option
   adj_status status = adji_helper_start(source, options, &helper, &shape);
   if (status) return status;
   filling f;
-  status = begin_points(source, &shape, options->type, &f);
+  status = begin_points(source, &shape, options, &f);
   if (!status && readable_past(&f)) {
     adji_helper_stop(&helper);
     status = read_past(&f);
-  } else if (!status && shape.count) {
-    status = adji_helper_begin(&helper, &shape);
+  } else if (!status && f.rows.count) {
+    status = adji_helper_begin(&helper, &shape, f.rows);
     if (!status) status = fetch_blocks(&helper, &f);
   }
   finish_points(&f, status, parts);

@@ -176,5 +176,5 @@ adj_status adji_read_npy(adji_source *source, const adj_open_options *options, i
   if (status) return status;
   status = adji_check_length(source, h.table.offset, h.table.count, h.table.dim * adji_stored_size(h.table.stored));
   if (status) return status;
-  return adji_read_table(source, options->type, &h.table, parts);
+  return adji_read_table(source, options, &h.table, parts);
 }

@@ -258,14 +258,21 @@ static adj_status use_in_place(adji_source *source, const adji_table *table, adj
   return ADJ_OK;
 }
 
+/* Only the bytes of the table are loaded, unless they are in memory already. */
 static adj_status convert_table(adji_source *source, const adji_table *table, adji_dataset_parts *parts, bool exact) {
   adji_memory *memory = &source->ctx->memory;
-  adj_status status = adji_source_load(source, false);
+  bool pending = adji_source_pending(source);
+  uint64_t row_bytes = table->row_stride ? table->row_stride : table->dim * adji_stored_size(table->stored);
+  adj_status status = adji_source_load_part(source, table->offset, adji_mul(table->count, row_bytes));
   if (status) return status;
   void *block = adji_alloc(memory, adji_mul(parts->count, parts->dim), adji_type_size(parts->type), "points");
   if (!block) return ADJ_E_MEMORY;
-  adji_conversion conversion = {
-      .table = table, .from = source->bytes + table->offset, .to = block, .type = parts->type, .exact = exact};
+  adji_conversion conversion = {.table = table,
+                                .from = source->bytes + (pending ? 0 : table->offset),
+                                .to = block,
+                                .type = parts->type,
+                                .exact = exact,
+                                .first_row = table->first_row};
   status = adji_convert(source->ctx, &conversion);
   if (status) {
     adji_free(memory, block);
@@ -276,19 +283,46 @@ static adj_status convert_table(adji_source *source, const adji_table *table, ad
   return ADJ_OK;
 }
 
-adj_status adji_read_table(adji_source *source, adj_type asked, const adji_table *table, adji_dataset_parts *parts) {
-  parts->type = adji_table_type(source, table->stored, asked);
-  if (table->stored == ADJI_F16) parts->precision = 11;
-  if (table->stored == ADJI_F32 && parts->type == ADJ_F64) parts->precision = 24;
-  parts->count = table->count;
-  parts->dim = table->dim;
-  size_t size = adji_type_size(parts->type);
-  bool in_place = usable_in_place(source, table, parts->type);
-  adj_status status = in_place ? use_in_place(source, table, parts) : convert_table(source, table, parts, !asked);
+adji_row_range adji_rows_of_part(const adj_open_options *options, uint64_t count) {
+  uint64_t begin, end;
+  if (!options->parts) return (adji_row_range){0, count};
+  adji_slice(count, options->parts, options->part, &begin, &end);
+  return (adji_row_range){begin, end - begin};
+}
+
+/* The rows of the table that the options ask for, as a table. */
+static adj_status narrow(const adj_open_options *options, const adji_table *whole, adji_table *table) {
+  *table = *whole;
+  if (!options->parts || whole->all_rows) return ADJ_OK;
+  if (whole->by_column)
+    return adji_fail(ADJ_E_UNSUPPORTED, "parts: values column after column (Fortran order) are read as a whole");
+  adji_row_range rows = adji_rows_of_part(options, whole->count);
+  uint64_t row_bytes = whole->row_stride ? whole->row_stride : whole->dim * adji_stored_size(whole->stored);
+  table->count = rows.count;
+  table->first_row = rows.first;
+  table->offset += rows.first * row_bytes;
+  return ADJ_OK;
+}
+
+adj_status adji_read_table(adji_source *source, const adj_open_options *options, const adji_table *table,
+                           adji_dataset_parts *parts) {
+  adji_table rows;
+  adj_status status = narrow(options, table, &rows);
   if (status) return status;
-  if (table->by_column && table->count) {
+  parts->type = adji_table_type(source, rows.stored, options->type);
+  if (rows.stored == ADJI_F16) parts->precision = 11;
+  if (rows.stored == ADJI_F32 && parts->type == ADJ_F64) parts->precision = 24;
+  parts->count = rows.count;
+  parts->dim = rows.dim;
+  parts->first_row = rows.first_row;
+  parts->all_rows = table->all_rows ? table->all_rows : table->count;
+  size_t size = adji_type_size(parts->type);
+  bool in_place = usable_in_place(source, &rows, parts->type);
+  status = in_place ? use_in_place(source, &rows, parts) : convert_table(source, &rows, parts, !options->type);
+  if (status) return status;
+  if (rows.by_column && rows.count) {
     parts->row_stride = size;
-    parts->column_stride = table->count * size;
+    parts->column_stride = rows.count * size;
   }
   return ADJ_OK;
 }

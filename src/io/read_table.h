@@ -38,10 +38,22 @@ typedef struct adji_table {
   uint32_t dim;
   uint64_t offset;     /* of the first value in the source                       */
   uint64_t row_stride; /* bytes from row to row; 0: packed. Not with by_column   */
+  /* The reader chose a part of the rows itself: number of the first one, and how many the file has; or 0. */
+  uint64_t first_row, all_rows;
 } adji_table;
 
-/* The caller has checked that the whole table lies within the source, which need not be loaded. */
-adj_status adji_read_table(adji_source *source, adj_type asked, const adji_table *table, adji_dataset_parts *parts);
+/* Some of the rows of a file. */
+typedef struct adji_row_range {
+  uint64_t first, count;
+} adji_row_range;
+
+/* The part of `count` rows that the options ask for: all, or one of several. */
+adji_row_range adji_rows_of_part(const adj_open_options *options, uint64_t count);
+
+/* The caller has checked that the whole table lies within the source, which need not be loaded. Reads the part of its
+ * rows that the options ask for. */
+adj_status adji_read_table(adji_source *source, const adj_open_options *options, const adji_table *table,
+                           adji_dataset_parts *parts);
 
 /* Converts the values of a table to packed f32 or f64. A value that overflows the type is ADJ_E_DATA, and so is, if
  * exact is set, an integer that would be rounded. The message names row and column. */

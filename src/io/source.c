@@ -173,11 +173,16 @@ static adj_status fetch(void *user, uint64_t offset, uint64_t bytes) {
   return ADJ_OK;
 }
 
+typedef struct loading {
+  adji_source *source;
+  uint64_t bytes; /* from to_offset on */
+} loading;
+
 static adj_status load_chunk(void *user, uint64_t chunk, uint32_t lane) {
   (void)lane;
-  const adji_source *source = user;
+  const loading *job = user;
   uint64_t at = chunk * LOAD_BYTES;
-  return fetch(user, at, source->size - at < LOAD_BYTES ? source->size - at : LOAD_BYTES);
+  return fetch(job->source, at, job->bytes - at < LOAD_BYTES ? job->bytes - at : LOAD_BYTES);
 }
 
 /* Bytes that were added at the end do not matter. Any other change may have been seen in part. */
@@ -190,18 +195,20 @@ static adj_status check_unchanged(const adji_source *source) {
   return size < source->size || (size == source->size && later) ? file_changed(source, size) : ADJ_OK;
 }
 
-static adj_status read_file(adji_source *source) {
+static adj_status read_file(adji_source *source, uint64_t offset, uint64_t bytes) {
   adji_memory *memory = &source->ctx->memory;
-  source->to = adji_alloc(memory, source->size, 1, "the input");
+  source->to = adji_alloc(memory, bytes, 1, "the input");
   if (!source->to) return ADJ_E_MEMORY;
-  uint64_t chunks = source->size / LOAD_BYTES + (source->size % LOAD_BYTES != 0);
-  adj_status status = adji_loop(source->ctx, chunks, load_chunk, source);
+  source->to_offset = offset;
+  loading job = {source, bytes};
+  uint64_t chunks = bytes / LOAD_BYTES + (bytes % LOAD_BYTES != 0);
+  adj_status status = adji_loop(source->ctx, chunks, load_chunk, &job);
   if (!status) status = check_unchanged(source);
   if (status) {
     adji_free(memory, source->to);
     return status;
   }
-  take_block(source, source->to, source->size);
+  take_block(source, source->to, bytes);
   return ADJ_OK;
 }
 
@@ -236,13 +243,21 @@ static void close_file(adji_source *source) {
   source->file.descriptor = -1;
 }
 
-adj_status adji_source_load(adji_source *source, bool map) {
+static adj_status load(adji_source *source, bool map, uint64_t offset, uint64_t bytes) {
   if (!adji_source_pending(source)) return ADJ_OK;
   uint64_t begin = adji_now_ns();
-  adj_status status = map ? map_file(source) : read_file(source);
+  adj_status status = map ? map_file(source) : read_file(source, offset, bytes);
   close_file(source);
-  if (!status) adji_trace(source->ctx, "load", 0, begin, source->size);
+  if (!status) adji_trace(source->ctx, "load", 0, begin, bytes);
   return status;
+}
+
+adj_status adji_source_load(adji_source *source, bool map) {
+  return load(source, map, 0, source->size);
+}
+
+adj_status adji_source_load_part(adji_source *source, uint64_t offset, uint64_t bytes) {
+  return load(source, false, offset, bytes);
 }
 
 void adji_source_give(adji_source *source, adji_dataset_parts *parts) {

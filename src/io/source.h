@@ -62,6 +62,9 @@ static inline bool adji_source_pending(const adji_source *source) {
  * became shorter, or changed and did not grow, is ADJ_E_IO. Does nothing if the bytes are there. */
 adj_status adji_source_load(adji_source *source, bool map);
 
+/* The same for `bytes` from offset on, which become the bytes of the source, if the file is not loaded yet. */
+adj_status adji_source_load_part(adji_source *source, uint64_t offset, uint64_t bytes);
+
 /* A source of bytes that the caller owns. They must outlive the source and a dataset made from it. */
 void adji_source_borrow(adj_ctx *ctx, const char *path, const void *bytes, uint64_t size, adji_source *source);
 

@@ -9,8 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "io/write_arrays.h"
-#include "io/write_text.h"
 #include "plan/plan.h"
 
 void adj_write_options_init(adj_write_options *options, size_t struct_size) {
@@ -20,20 +18,30 @@ void adj_write_options_init(adj_write_options *options, size_t struct_size) {
 
 /* ---- For the formats ---------------------------------------------------------------------------- */
 
-adj_status adji_write_block(adji_pair_writer *writer, const adj_rows *rows, uint64_t count, uint64_t bytes_each,
+adj_status adji_write_block(adji_pair_writer *writer, const adji_rows *rows, uint64_t count, uint64_t bytes_each,
                             adji_format_fn format) {
   adji_row_block block = {writer, rows};
   adji_items items = {.count = count, .bytes_each = bytes_each, .format = format, .user = &block};
   return adji_output_items(writer->output, &items);
 }
 
-void adji_put_wide_ids(const uint32_t *ids, uint64_t count, void *to) {
-  int64_t *wide = to;
-  for (uint64_t i = 0; i < count; i++)
-    wide[i] = ids[i] == ADJ_NO_ID ? -1 : (int64_t)ids[i];
+adj_status adji_write_header(adji_pair_writer *writer, const void *header, uint64_t bytes, uint64_t bytes_before) {
+  if (writer->share.first) return adji_output_write(writer->output, header, bytes);
+  adji_output_seek(writer->output, bytes + bytes_before);
+  return ADJ_OK;
 }
 
-uint64_t adji_row_of_pair(const adj_rows *rows, uint64_t pair) {
+void adji_put_wide_ids(const adji_rows *rows, uint64_t first, uint64_t count, void *to) {
+  int64_t *wide = to;
+  if (rows->wide) {
+    memcpy(wide, rows->wide + first, count * sizeof *wide);
+    return;
+  }
+  for (uint64_t i = 0; i < count; i++)
+    wide[i] = adji_id_at(rows, first + i);
+}
+
+uint64_t adji_row_of_pair(const adji_rows *rows, uint64_t pair) {
   /* Finds the last row that begins at or before the pair. It is not empty. Row low always begins there, row high never
    * does. */
   uint64_t low = 0, high = rows->row_count, at = rows->offsets[0] + pair;
@@ -65,7 +73,7 @@ static void expect_bytes(write_job *job, uint64_t each, bool exact) {
   for (adji_pair_writer *file = job->file; file < job->file + FILES; file++) {
     if (!file->format) continue;
     adji_pair_writer about = *file;
-    if (!exact) about.rows = file->left->count, about.pairs = each;
+    if (!exact) about.rows = file->left_count, about.pairs = each;
     uint64_t mine = about.format->bytes(&about, false);
     if (mine > INT64_MAX) mine = INT64_MAX;
     bytes += mine;
@@ -87,13 +95,13 @@ static adj_status check_room(const write_job *job) {
   return adji_outputs_check_room(outputs, bytes, FILES);
 }
 
-static adj_status begin_files(write_job *job, uint64_t rows, uint64_t pairs, const uint32_t *degrees) {
+static adj_status begin_files(write_job *job, uint64_t rows, uint64_t pairs) {
   adji_pair_writer *end = job->file + FILES;
   for (adji_pair_writer *file = job->file; file < end; file++) {
     bool graph = file->format == &adji_table_graph;
     file->rows = rows;
     file->pairs = graph ? job->pairs : pairs;
-    file->degrees = graph ? job->degrees : degrees;
+    adji_write_whole(file);
   }
   expect_bytes(job, 0, true);
   adj_status status = check_room(job);
@@ -103,9 +111,10 @@ static adj_status begin_files(write_job *job, uint64_t rows, uint64_t pairs, con
 }
 
 static adj_status sink_begin(void *user, uint64_t rows, uint64_t pairs, const uint32_t *degrees) {
+  (void)degrees;
   write_job *job = user;
   adji_meter_write_begin(&job->meter, false);
-  adj_status status = begin_files(job, rows, pairs, degrees);
+  adj_status status = begin_files(job, rows, pairs);
   adji_meter_write_end(&job->meter);
   return status;
 }
@@ -113,9 +122,10 @@ static adj_status sink_begin(void *user, uint64_t rows, uint64_t pairs, const ui
 static adj_status sink_write(void *user, const adj_rows *rows) {
   write_job *job = user;
   adj_status status = ADJ_OK;
+  adji_rows block = {rows->first_row, rows->row_count, rows->offsets, rows->ids, .distances = rows->distances};
   adji_meter_write_begin(&job->meter, rows->first_row + rows->row_count == job->plan->left->count);
   for (adji_pair_writer *file = job->file; !status && file < job->file + FILES; file++)
-    if (file->format) status = file->format->rows(file, rows);
+    if (file->format) status = file->format->rows(file, &block);
   adji_meter_write_end(&job->meter);
   return status;
 }
@@ -151,20 +161,21 @@ static adj_status find_format(const family *from, const char *name, const char *
   return adji_fail(ADJ_E_ARGUMENT, "%s: \"%s\" is not a format for %s (%s)", path, name, from->what, from->names);
 }
 
-static adj_status choose_formats(write_job *job, const char *path, const adj_write_options *options) {
-  bool nearest = job->plan->spec.kind == ADJ_KNN, counts = options->counts != 0;
+adj_status adji_choose_formats(adj_join_kind kind, bool with_distance, const char *path,
+                               const adj_write_options *options, const adji_pair_format **main,
+                               const adji_pair_format **second) {
+  bool nearest = kind == ADJ_KNN, counts = options->counts != 0;
   const family *from = counts ? &counts_family : nearest ? &neighbours_family : &pairs_family;
-  adj_status status = find_format(from, options->format, path, &job->file[MAIN].format);
+  adj_status status = find_format(from, options->format, path, main);
   if (status || !options->distances) return status;
   if (!nearest || counts)
     return adji_fail(ADJ_E_ARGUMENT, "distances: only the results of kNN joins have a second file for them");
-  if (!(job->plan->spec.flags & ADJ_WITH_DISTANCE))
-    return adji_fail(ADJ_E_ARGUMENT, "distances: the join was planned without ADJ_WITH_DISTANCE");
+  if (!with_distance) return adji_fail(ADJ_E_ARGUMENT, "distances: the join was planned without ADJ_WITH_DISTANCE");
   const char *const both[] = {path, options->distances, NULL};
   if (!strcmp(options->distances, "-") || !strcmp(options->distances, path) ||
       adj_paths_check(NULL, both, 0) == ADJ_E_ARGUMENT)
     return adji_fail(ADJ_E_ARGUMENT, "distances: need a file of their own, not \"%s\"", options->distances);
-  return find_format(&distances_family, NULL, options->distances, &job->file[DISTANCES].format);
+  return find_format(&distances_family, NULL, options->distances, second);
 }
 
 /* ---- Rows ------------------------------------------------------------------------------------------- */
@@ -224,57 +235,13 @@ static adj_status write_rows(write_job *job, const adj_run_control *control, adj
                                                         : adj_stream(job->plan, &sink, control, stats);
   for (file = job->file; file < job->file + FILES; file++) {
     if (!status && file->format && file->format->finish) status = file->format->finish(file);
+    if (!status && file->format && file->format->complete) status = file->format->complete(file);
     adji_free(&job->plan->ctx->memory, file->state);
   }
   return status;
 }
 
-/* ---- Counts: the number of neighbours of each left point ------------------------------------------ */
-
-typedef struct counts {
-  const adj_dataset *left;
-  const uint32_t *degrees;
-  char separator;
-} counts;
-
-static uint64_t format_binary(const void *user, uint64_t first, uint64_t many, char *to) {
-  const counts *job = user;
-  memcpy(to, job->degrees + first, many * sizeof *job->degrees);
-  return many * sizeof *job->degrees;
-}
-
-static uint64_t format_text(const void *user, uint64_t first, uint64_t many, char *to) {
-  const counts *job = user;
-  const char *begin = to;
-  for (uint64_t row = first; row < first + many; row++) {
-    to = adji_put_row_name(job->left, row, job->separator, to);
-    *to++ = job->separator;
-    to = adji_put_count(job->degrees[row], to);
-    *to++ = '\n';
-  }
-  return (uint64_t)(to - begin);
-}
-
-static adj_status write_counts(const adji_pair_writer *file, const uint32_t *degrees) {
-  const adj_dataset *left = file->left;
-  counts job = {left, degrees, file->format == &adji_format_tsv ? '\t' : ','};
-  adji_items items = {.count = left->count, .user = &job};
-  char header[ADJI_NPY_HEADER];
-  size_t bytes;
-  if (file->format == &adji_format_npy) {
-    char shape[32];
-    snprintf(shape, sizeof shape, "(%llu,)", (unsigned long long)left->count);
-    bytes = adji_npy_header(header, "'<u4'", shape);
-    items.bytes_each = sizeof *degrees;
-    items.format = format_binary;
-  } else {
-    bytes = (size_t)snprintf(header, sizeof header, "id%ccount\n", job.separator);
-    items.bytes_each = adji_row_name_bytes(left) + ADJI_COUNT_TEXT + 2;
-    items.format = format_text;
-  }
-  adj_status status = adji_output_write(file->output, header, bytes);
-  return status ? status : adji_output_items(file->output, &items);
-}
+/* ---- Counts ------------------------------------------------------------------------------------------- */
 
 static adj_status write_degrees(write_job *job, const adj_run_control *control, adj_stats *stats) {
   adj_plan *plan = job->plan;
@@ -287,7 +254,12 @@ static adj_status write_degrees(write_job *job, const adj_run_control *control, 
   if (!status) status = adji_outputs_check_room(&output, &bytes, 1); /* a line of text has four characters, too */
   adji_meter_expect(&job->meter, bytes, adji_output_syncs(output) ? bytes : 0);
   adji_meter_write_begin(&job->meter, true);
-  if (!status) status = write_counts(&job->file[MAIN], degrees);
+  adji_pair_writer *file = &job->file[MAIN];
+  file->rows = plan->left->count;
+  adji_write_whole(file);
+  adji_counts counts = {.writer = file, .many = file->rows, .narrow = degrees};
+  if (!status) status = adji_counts_begin(file);
+  if (!status) status = adji_counts_rows(&counts);
   adji_meter_write_end(&job->meter);
   stats->write_s += (double)(adji_now_ns() - begin_ns) * 1e-9;
   adji_free(memory, degrees);
@@ -302,6 +274,8 @@ static adj_status open_file(write_job *job, int which, const char *path, uint32_
   if (!format) return ADJ_OK;
   job->file[which] = (adji_pair_writer){.format = format,
                                         .ctx = plan->ctx,
+                                        .left_count = plan->left->count,
+                                        .right_count = plan->right->count,
                                         .left = plan->left,
                                         .right = plan->right,
                                         .type = plan->left->type,
@@ -352,7 +326,8 @@ adj_status adj_write(adj_plan *plan, const char *path, const adj_write_options *
   status = adji_meter_begin(&job.meter, control);
   if (status) return status;
   adji_call outer = adji_call_begin(&plan->ctx->cancels);
-  status = choose_formats(&job, path, &mine);
+  status = adji_choose_formats(plan->spec.kind, (plan->spec.flags & ADJ_WITH_DISTANCE) != 0, path, &mine,
+                               &job.file[MAIN].format, &job.file[DISTANCES].format);
   if (!status) status = open_file(&job, MAIN, path, mine.flags);
   if (!status) status = open_file(&job, DISTANCES, mine.distances, mine.flags);
   if (!status) status = run_job(&job, mine.counts != 0, &run);

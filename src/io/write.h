@@ -1,28 +1,59 @@
 /* SPDX-License-Identifier: MIT
  *
- * The formats of a join's result. write.c calls begin once, rows for each block of rows in ascending order, and finish
- * once if all went well.
+ * The formats of a join's result. Who writes calls begin once, rows for each block of rows in ascending order, and
+ * finish once if all went well. write.c writes the whole result of a plan. share.c writes the rows that one of several
+ * processes has, at their place in a file that all of them write.
  */
 #ifndef ADJI_WRITE_H
 #define ADJI_WRITE_H
 
+#include "adjoin_share.h"
 #include "data/dataset.h"
 #include "io/output.h"
+
+/* A block of finished rows, as adj_rows. */
+typedef struct adji_rows {
+  uint64_t first_row, row_count;
+  const uint64_t *offsets;
+  const uint32_t *ids; /* one of these; the other is NULL */
+  const int64_t *wide;
+  const void *distances;
+} adji_rows;
+
+/* The id of an entry; -1: padding. */
+static inline int64_t adji_id_at(const adji_rows *rows, uint64_t entry) {
+  if (rows->wide) return rows->wide[entry];
+  return rows->ids[entry] == ADJ_NO_ID ? -1 : (int64_t)rows->ids[entry];
+}
 
 typedef struct adji_pair_writer {
   const struct adji_pair_format *format;
   adji_output *output;
   adj_ctx *ctx;
-  const adj_dataset *left, *right; /* right == left for a self-join                        */
+  uint64_t left_count, right_count;
+  const adj_dataset *left, *right; /* their labels are names; NULL: names are numbers      */
   adj_type type;                   /* of the distances                                     */
   uint32_t k;                      /* kNN: entries of every row, padding last; else 0      */
   bool with_distance;
-  /* From begin on. Both counts are exact. degrees has one entry per row. In a kNN join pairs and degrees include
-   * padding, as in adj_sink, except for the graph. */
+  /* From begin on: of the whole file, exact. In a kNN join pairs include padding, as in adj_sink, except for the
+   * graph. */
   uint64_t rows, pairs;
-  const uint32_t *degrees;
-  void *state; /* of the format: one block, made by begin, freed by write.c         */
+  /* The share of the file that this process writes: whether it is the first and the last one; what the shares before it
+   * have, and what it has itself. bytes: of text, without the header. */
+  struct {
+    bool first, last;
+    uint64_t rows_before, pairs_before, bytes_before, rows, pairs;
+  } share;
+  adj_share_sums sums; /* of what is written by this process, from finish on; of all shares, for complete */
+  void *state;         /* of the format: one block, made by begin, freed by who calls it                  */
 } adji_pair_writer;
+
+/* The share is the whole file. After rows and pairs are set. */
+static inline void adji_write_whole(adji_pair_writer *writer) {
+  writer->share.first = writer->share.last = true;
+  writer->share.rows = writer->rows;
+  writer->share.pairs = writer->pairs;
+}
 
 typedef struct adji_pair_format {
   const char *name;   /* also the ending of the path                                     */
@@ -30,9 +61,17 @@ typedef struct adji_pair_format {
   /* Of the file, about; or at least, which must never be too many. From `rows` and `pairs` alone. */
   uint64_t (*bytes)(const adji_pair_writer *writer, bool least);
   adj_status (*begin)(adji_pair_writer *writer);
-  adj_status (*rows)(adji_pair_writer *writer, const adj_rows *rows);
-  adj_status (*finish)(adji_pair_writer *writer); /* NULL: nothing follows the rows */
+  adj_status (*rows)(adji_pair_writer *writer, const adji_rows *rows);
+  /* NULL: nothing follows the rows. complete: once for the file, when all shares are finished; uses writer->sums. */
+  adj_status (*finish)(adji_pair_writer *writer);
+  adj_status (*complete)(adji_pair_writer *writer);
 } adji_pair_format;
+
+/* The format by name, or if name is NULL by the ending of the path, of those for such a result. second: NULL unless
+ * options ask for the distances alone, kNN only. */
+adj_status adji_choose_formats(adj_join_kind kind, bool with_distance, const char *path,
+                               const adj_write_options *options, const adji_pair_format **main,
+                               const adji_pair_format **second);
 
 /* Formats of pairs. csv and tsv also write the neighbours of kNN joins. */
 extern const adji_pair_format adji_format_npz, adji_format_csv, adji_format_tsv, adji_format_npy;
@@ -45,17 +84,32 @@ extern const adji_pair_format adji_table_graph;
 /* What adji_write_block() passes to format as user. */
 typedef struct adji_row_block {
   const adji_pair_writer *writer;
-  const adj_rows *rows;
+  const adji_rows *rows;
 } adji_row_block;
 
 /* adji_output_items() for a block of rows. */
-adj_status adji_write_block(adji_pair_writer *writer, const adj_rows *rows, uint64_t count, uint64_t bytes_each,
+adj_status adji_write_block(adji_pair_writer *writer, const adji_rows *rows, uint64_t count, uint64_t bytes_each,
                             adji_format_fn format);
 
-/* Ids as int64, padding as -1. */
-void adji_put_wide_ids(const uint32_t *ids, uint64_t count, void *to);
+/* Writes the header, or with a share that is not the first goes to its place: bytes_before after the header. */
+adj_status adji_write_header(adji_pair_writer *writer, const void *header, uint64_t bytes, uint64_t bytes_before);
+
+/* Ids of entries as int64, padding as -1. */
+void adji_put_wide_ids(const adji_rows *rows, uint64_t first, uint64_t count, void *to);
+
+/* The number of neighbours of each row, as npy, csv or tsv. counts: degrees of `many` rows, those from first_row on;
+ * one of narrow and wide. */
+typedef struct adji_counts {
+  const adji_pair_writer *writer;
+  uint64_t first_row, many;
+  const uint32_t *narrow;
+  const uint64_t *wide;
+} adji_counts;
+uint64_t adji_counts_bytes(const adji_pair_writer *writer); /* of a row, at least */
+adj_status adji_counts_begin(adji_pair_writer *writer);
+adj_status adji_counts_rows(const adji_counts *counts);
 
 /* The row of a pair. Both are counted from the first of the block. */
-uint64_t adji_row_of_pair(const adj_rows *rows, uint64_t pair);
+uint64_t adji_row_of_pair(const adji_rows *rows, uint64_t pair);
 
 #endif

@@ -69,7 +69,7 @@ adj_status adji_arrays_append(adji_arrays *arrays, const adji_array_part *part) 
 }
 
 adj_status adji_arrays_begin(adji_arrays *arrays, adj_ctx *ctx, adji_output *output, const adji_array *each,
-                             uint32_t count) {
+                             uint32_t count, bool first) {
   arrays->ctx = ctx;
   arrays->output = output;
   arrays->count = count;
@@ -79,22 +79,37 @@ adj_status adji_arrays_begin(adji_arrays *arrays, adj_ctx *ctx, adji_output *out
   for (uint32_t i = 0; i < count; i++) {
     header_bytes[i] = adji_npy_header(headers[i], each[i].descr, each[i].shape);
     arrays->member[i] = (adji_zip_member){.name = each[i].name, .bytes = header_bytes[i] + each[i].bytes};
-    arrays->written[i] = 0;
+    arrays->begin[i] = arrays->written[i] = first ? 0 : header_bytes[i] + each[i].before;
+    arrays->end[i] = header_bytes[i] + each[i].before + each[i].mine;
   }
   adji_zip_place(arrays->member, count);
   adj_status status = ADJ_OK;
-  for (uint32_t i = 0; !status && i < count; i++) {
+  for (uint32_t i = 0; first && !status && i < count; i++) {
     adji_array_part header = {.array = i, .count = header_bytes[i], .item_bytes = 1, .from = headers[i]};
     status = adji_arrays_append(arrays, &header);
   }
   return status;
 }
 
-adj_status adji_arrays_finish(adji_arrays *arrays) {
-  for (uint32_t i = 0; i < arrays->count; i++)
-    if (arrays->written[i] != arrays->member[i].bytes)
+adj_status adji_arrays_finish(adji_arrays *arrays, adj_share_sums *sums) {
+  for (uint32_t i = 0; i < arrays->count; i++) {
+    if (arrays->written[i] != arrays->end[i])
       return adji_fail(ADJ_E_INTERNAL, "%s: %s has %llu bytes instead of %llu", adji_output_name(arrays->output),
                        arrays->member[i].name, (unsigned long long)arrays->written[i],
+                       (unsigned long long)arrays->end[i]);
+    sums->crc[i] = arrays->member[i].crc;
+    sums->bytes[i] = arrays->end[i] - arrays->begin[i];
+  }
+  return ADJ_OK;
+}
+
+adj_status adji_arrays_complete(adji_arrays *arrays, const adj_share_sums *sums) {
+  for (uint32_t i = 0; i < arrays->count; i++) {
+    if (sums->bytes[i] != arrays->member[i].bytes)
+      return adji_fail(ADJ_E_INTERNAL, "%s: the shares of %s have %llu bytes instead of %llu",
+                       adji_output_name(arrays->output), arrays->member[i].name, (unsigned long long)sums->bytes[i],
                        (unsigned long long)arrays->member[i].bytes);
+    arrays->member[i].crc = sums->crc[i];
+  }
   return adji_zip_finish(arrays->output, arrays->member, arrays->count);
 }

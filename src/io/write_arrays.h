@@ -7,6 +7,7 @@
 #ifndef ADJI_WRITE_ARRAYS_H
 #define ADJI_WRITE_ARRAYS_H
 
+#include "adjoin_share.h"
 #include "io/output.h"
 #include "io/write_zip.h"
 
@@ -32,6 +33,8 @@ typedef struct adji_array {
   const char *descr; /* Python's name of the type: "'<i8'"       */
   char shape[48];    /* "(5, 2)"                                 */
   uint64_t bytes;    /* of all its items                         */
+  uint64_t before;   /* of those that earlier shares write       */
+  uint64_t mine;     /* of those that this process writes        */
 } adji_array;
 
 typedef struct adji_arrays {
@@ -39,13 +42,15 @@ typedef struct adji_arrays {
   adji_output *output;
   uint32_t count;
   adji_zip_member member[ADJI_ARRAYS_MOST];
-  uint64_t written[ADJI_ARRAYS_MOST]; /* bytes of each so far */
+  uint64_t written[ADJI_ARRAYS_MOST]; /* bytes of each so far, or where the next ones go */
+  uint64_t end[ADJI_ARRAYS_MOST];     /* after those of this process */
+  uint64_t begin[ADJI_ARRAYS_MOST];
   adji_crc_tables crc;
 } adji_arrays;
 
-/* Gives every array its place and writes its header. */
+/* Gives every array its place and, in the process that writes the first share, writes its header. */
 adj_status adji_arrays_begin(adji_arrays *arrays, adj_ctx *ctx, adji_output *output, const adji_array *each,
-                             uint32_t count);
+                             uint32_t count, bool first);
 
 /* Items to append to an array. from points to the items as they are written. If it is NULL, make writes items
  * first .. first + many - 1 to a buffer; first is then a multiple of the number of items in ADJI_ARRAYS_CHUNK bytes. */
@@ -60,7 +65,10 @@ typedef struct adji_array_part {
 
 adj_status adji_arrays_append(adji_arrays *arrays, const adji_array_part *part);
 
-/* Writes the headers of the zip file. ADJ_E_INTERNAL if items are missing. */
-adj_status adji_arrays_finish(adji_arrays *arrays);
+/* The checksums of what this process wrote. ADJ_E_INTERNAL if items are missing. */
+adj_status adji_arrays_finish(adji_arrays *arrays, adj_share_sums *sums);
+
+/* Writes the headers of the zip file, from the checksums of all that was written. */
+adj_status adji_arrays_complete(adji_arrays *arrays, const adj_share_sums *sums);
 
 #endif

@@ -24,7 +24,7 @@ static uint64_t digits_of(uint64_t number) {
 static uint64_t text_bytes(const adji_pair_writer *writer, bool least) {
   uint64_t fields = 2 + (writer->k > 0) + writer->with_distance;
   if (least) return writer->k ? 0 : adji_mul(writer->pairs, 2 * fields);
-  uint64_t names = digits_of(writer->left->count) + digits_of(writer->right->count);
+  uint64_t names = digits_of(writer->left_count) + digits_of(writer->right_count);
   uint64_t others = (writer->k ? digits_of(writer->k) : 0) + (writer->with_distance ? 10 : 0);
   return adji_mul(writer->pairs, names + others + fields);
 }
@@ -41,7 +41,7 @@ static adj_status begin(adji_pair_writer *writer) {
   const char rank[] = {'r', 'a', 'n', 'k', separator, 0};
   int length = snprintf(header, sizeof header, "left%c%sright%c%s", separator, writer->k ? rank : "",
                         writer->with_distance ? separator : '\n', writer->with_distance ? "distance\n" : "");
-  return adji_output_write(writer->output, header, (uint64_t)length);
+  return adji_write_header(writer, header, (uint64_t)length, writer->share.bytes_before);
 }
 
 /* Formats pairs first .. first + count - 1 of the block. All lines of a row have the same left name, so it is formatted
@@ -50,7 +50,7 @@ static uint64_t format_pairs(const void *user, uint64_t first, uint64_t count, c
   const adji_row_block *block = user;
   const adji_pair_writer *writer = block->writer;
   const text_state *state = writer->state;
-  const adj_rows *rows = block->rows;
+  const adji_rows *rows = block->rows;
   const char *begin_at = to, *name = NULL;
   size_t size = adji_type_size(writer->type), name_bytes = 0;
   uint64_t row = adji_row_of_pair(rows, first), end = rows->offsets[row + 1];
@@ -59,7 +59,8 @@ static uint64_t format_pairs(const void *user, uint64_t first, uint64_t count, c
       end = rows->offsets[++row + 1];
       name = NULL;
     }
-    if (rows->ids[pair] == ADJ_NO_ID) continue;
+    int64_t id = adji_id_at(rows, pair);
+    if (id < 0) continue;
     if (name) {
       memcpy(to, name, name_bytes);
       name = to;
@@ -74,7 +75,7 @@ static uint64_t format_pairs(const void *user, uint64_t first, uint64_t count, c
       to = adji_put_count(pair - rows->offsets[row] + 1, to);
       *to++ = state->separator;
     }
-    to = adji_put_row_name(writer->right, rows->ids[pair], state->separator, to);
+    to = adji_put_row_name(writer->right, (uint64_t)id, state->separator, to);
     if (writer->with_distance) {
       *to++ = state->separator;
       to = adji_put_real(&state->decimals, writer->type, (const char *)rows->distances + pair * size, to);
@@ -84,11 +85,11 @@ static uint64_t format_pairs(const void *user, uint64_t first, uint64_t count, c
   return (uint64_t)(to - begin_at);
 }
 
-static adj_status write_rows(adji_pair_writer *writer, const adj_rows *rows) {
+static adj_status write_rows(adji_pair_writer *writer, const adji_rows *rows) {
   const text_state *state = writer->state;
   uint64_t pairs = rows->offsets[rows->row_count] - rows->offsets[0];
   return adji_write_block(writer, rows, pairs, state->line_bytes, format_pairs);
 }
 
-const adji_pair_format adji_format_csv = {"csv", false, text_bytes, begin, write_rows, NULL};
-const adji_pair_format adji_format_tsv = {"tsv", false, text_bytes, begin, write_rows, NULL};
+const adji_pair_format adji_format_csv = {"csv", false, text_bytes, begin, write_rows, NULL, NULL};
+const adji_pair_format adji_format_tsv = {"tsv", false, text_bytes, begin, write_rows, NULL, NULL};

@@ -226,7 +226,7 @@ char *adji_put_float(const adji_decimals *decimals, float value, char *to) {
 /* ---- Names of rows ---------------------------------------------------------------------------- */
 
 uint64_t adji_row_name_bytes(const adj_dataset *set) {
-  if (!set->label_ends) return ADJI_COUNT_TEXT;
+  if (!set || !set->label_ends) return ADJI_COUNT_TEXT;
   uint64_t longest = 0, begin = 0;
   for (uint64_t row = 0; row < set->count; row++) {
     uint64_t length = set->label_ends[row] - begin;
@@ -249,7 +249,7 @@ static bool needs_quotes(const char *label, size_t length, char separator) {
 
 char *adji_put_row_name(const adj_dataset *set, uint64_t row, char separator, char *to) {
   size_t length;
-  const char *label = adj_dataset_label(set, row, &length);
+  const char *label = set ? adj_dataset_label(set, row, &length) : NULL;
   if (!label) return adji_put_count(row, to);
   if (!needs_quotes(label, length, separator)) {
     memcpy(to, label, length);

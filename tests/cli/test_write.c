@@ -246,29 +246,28 @@ static void test_zip64(void **unused) {
   adj_ctx_destroy(ctx);
 }
 
-/* Ids that int32 does not hold: both index arrays are int64. The sets are made of counts alone,
- * since the writer looks at nothing else of them. */
+/* Ids that int32 does not hold: both index arrays are int64. */
 static void test_npz_with_wide_ids(void **unused) {
   (void)unused;
   adj_ctx *ctx;
   assert_int_equal(adj_ctx_create(NULL, &ctx), ADJ_OK);
-  const adj_dataset left = {.count = 2}, right = {.count = 3000000000u};
-  const uint32_t degrees[] = {2, 1}, ids[] = {7, 2999999999u, 2147483648u};
+  const uint32_t ids[] = {7, 2999999999u, 2147483648u};
   const uint64_t offsets[] = {0, 2, 3};
-  adj_rows rows = {.row_count = 2, .offsets = offsets, .ids = ids};
+  adji_rows rows = {.row_count = 2, .offsets = offsets, .ids = ids};
   const adji_pair_format *format = &adji_format_npz;
   adji_pair_writer writer = {.format = format,
                              .ctx = ctx,
-                             .left = &left,
-                             .right = &right,
+                             .left_count = 2,
+                             .right_count = 3000000000u,
                              .type = ADJ_F32,
                              .rows = 2,
-                             .pairs = 3,
-                             .degrees = degrees};
+                             .pairs = 3};
+  adji_write_whole(&writer);
   assert_int_equal(adji_output_open(ctx, "wide.npz", 0, &writer.output), ADJ_OK);
   assert_int_equal(format->begin(&writer), ADJ_OK);
   assert_int_equal(format->rows(&writer, &rows), ADJ_OK);
   assert_int_equal(format->finish(&writer), ADJ_OK);
+  assert_int_equal(format->complete(&writer), ADJ_OK);
   adji_free(&ctx->memory, writer.state);
   assert_int_equal(adji_output_close(writer.output, ADJ_OK), ADJ_OK);
   assert_int_equal(adj_ctx_memory_used(ctx), 0);
@@ -295,16 +294,15 @@ static void test_ivecs_refuses_large_ids(void **unused) {
   (void)unused;
   adj_ctx *ctx;
   assert_int_equal(adj_ctx_create(NULL, &ctx), ADJ_OK);
-  const adj_dataset left = {.count = 2};
-  adj_dataset right = {.count = 2147483648u};
   adji_pair_writer writer = {
-      .ctx = ctx, .left = &left, .right = &right, .type = ADJ_F32, .k = 5, .rows = 2, .pairs = 10};
+      .ctx = ctx, .left_count = 2, .right_count = 2147483648u, .type = ADJ_F32, .k = 5, .rows = 2, .pairs = 10};
+  adji_write_whole(&writer);
   assert_int_equal(adji_output_open(ctx, "x.ivecs", 0, &writer.output), ADJ_OK);
   assert_int_equal(adji_table_ivecs.begin(&writer), ADJ_OK); /* the largest id is 2147483647 */
-  right.count++;
+  writer.right_count++;
   assert_int_equal(adji_table_ivecs.begin(&writer), ADJ_E_ARGUMENT);
   assert_non_null(strstr(adj_last_error(), "2147483649 points"));
-  right.count = 10;
+  writer.right_count = 10;
   writer.k = 2147483648u;
   assert_int_equal(adji_table_ivecs.begin(&writer), ADJ_E_ARGUMENT);
   assert_int_equal(adji_distances_fvecs.begin(&writer), ADJ_E_ARGUMENT);

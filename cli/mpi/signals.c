@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Signals. mpirun passes an interrupt on to every rank and kills those that are still there a moment later. A rank that
+ * waits for another one cannot finish its call, so none tries: part files are removed here, and the process ends.
+ * Everything that is global is of a type that a handler may use.
+ */
+#include <limits.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../message.h"
+#include "cluster.h"
+
+enum { PARTS = 2 };
+static char parts[PARTS][PATH_MAX];
+static volatile sig_atomic_t has_part[PARTS];
+static volatile sig_atomic_t own_rank;
+
+static void on_signal(int number) {
+  static const char text[] = "adjoin-mpi: stopped\n";
+  for (int i = 0; i < PARTS; i++)
+    if (has_part[i]) unlink(parts[i]);
+  if (!own_rank && write(STDERR_FILENO, text, sizeof text - 1) < 0) _exit(128 + number);
+  _exit(128 + number);
+}
+
+void cluster_signals(int rank) {
+  static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+  own_rank = rank;
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+    struct sigaction action = {.sa_handler = on_signal}, before;
+    sigfillset(&action.sa_mask);
+    if (!sigaction(numbers[i], NULL, &before) && before.sa_handler != SIG_IGN) sigaction(numbers[i], &action, NULL);
+  }
+}
+
+void cluster_signals_part(int which, const char *path) {
+  has_part[which] = 0;
+  if (!path || strlen(path) >= sizeof parts[which]) return;
+  memcpy(parts[which], path, strlen(path) + 1);
+  has_part[which] = 1;
+}
