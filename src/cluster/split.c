@@ -10,10 +10,6 @@
 
 #include "data/derive.h"
 
-/* What a query costs beside its candidates, and how many candidates a neighbour stands for, in units of one candidate.
- * Measured with range joins in two and three dimensions, 2 to 200 neighbours a point. */
-static const double QUERY_COST = 24, CANDIDATES_PER_PAIR = 4;
-
 /* ---- The work of sampled points -------------------------------------------------------------------------- */
 
 static adj_status count_neighbours(adj_ctx *ctx, const adj_join_spec *spec, const adj_dataset *sample,
@@ -31,17 +27,17 @@ static adj_status count_neighbours(adj_ctx *ctx, const adj_join_spec *spec, cons
 
 static adj_status weigh(adj_ctx *ctx, const adj_join_spec *spec, const adj_dataset *sample, uint64_t total,
                         double *weights) {
-  double scale = (double)total / (double)(sample->count + !sample->count) * CANDIDATES_PER_PAIR;
+  double scale = (double)total / (double)(sample->count + !sample->count);
   if (spec->kind == ADJ_KNN) {
     for (uint64_t i = 0; i < sample->count; i++)
-      weights[i] = QUERY_COST + 4.0 * spec->k;
+      weights[i] = adji_query_work(spec->k);
     return ADJ_OK;
   }
   uint32_t *degrees = adji_alloc(&ctx->memory, sample->count, sizeof *degrees, "sampled points");
   if (!degrees) return ADJ_E_MEMORY;
   adj_status status = count_neighbours(ctx, spec, sample, degrees);
   for (uint64_t i = 0; i < sample->count && !status; i++)
-    weights[i] = QUERY_COST + degrees[i] * scale;
+    weights[i] = adji_query_work(degrees[i] * scale);
   adji_free(&ctx->memory, degrees);
   return status;
 }

@@ -14,6 +14,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "cluster/split.h"
 #include "mpi/halo.h"
 #include "mpi/points.h"
 
@@ -98,7 +99,7 @@ static adj_status weigh_two(adj_mpi_plan *plan, const adj_dataset *left, const a
     adj_plan_destroy(local);
   }
   for (uint64_t i = 0; i < left->count && !status; i++)
-    weights[i] = per_left * (24 + (spec.kind == ADJ_KNN ? 4.0 * spec.k : 4 * degrees[i] * scale));
+    weights[i] = per_left * adji_query_work(spec.kind == ADJ_KNN ? spec.k : degrees[i] * scale);
   for (uint64_t i = 0; i < right->count && !status; i++)
     weights[left->count + i] = POINT_COST * scale;
   adji_free(&plan->ctx->memory, degrees);
