@@ -18,7 +18,7 @@ export PKG_CONFIG_PATH="$lib/pkgconfig"
 
 step "the headers are C11 and C++17 without a warning"
 strict="-Wall -Wextra -pedantic -Werror -fsyntax-only"
-printf '#include <adjoin.h>\n#include <adjoin_cuda.h>\n' >"$work/header.c"
+printf '#include <adjoin.h>\n#include <adjoin_cuda.h>\n#include <adjoin_share.h>\n' >"$work/header.c"
 cp "$work/header.c" "$work/header.cc"
 # shellcheck disable=SC2086 # lists of flags are meant to split, here and below
 "$cc" -std=c11 $strict -I"$prefix/include" "$work/header.c"
@@ -34,7 +34,7 @@ if [ -e "$lib/libadjoin.so" ] && command -v nm >/dev/null; then
   step "exported symbols are those of the headers"
   # adji_: what libadjoin_mpi uses, a library of the same version.
   nm -D --defined-only "$lib/libadjoin.so" | awk '$3 !~ /^adji_/ { print $3 }' | sort >"$work/exported"
-  cat "$prefix/include/adjoin.h" "$prefix/include/adjoin_cuda.h" | tr '\n' ' ' | grep -o 'ADJ_API [^(;]*(' | grep -o 'adj_[a-z0-9_]*($' | tr -d '(' |
+  cat "$prefix/include/adjoin.h" "$prefix/include/adjoin_cuda.h" "$prefix/include/adjoin_share.h" | tr '\n' ' ' | grep -o 'ADJ_API [^(;]*(' | grep -o 'adj_[a-z0-9_]*($' | tr -d '(' |
     sort -u >"$work/declared"
   diff "$work/declared" "$work/exported" || { echo "< declared, > exported"; exit 1; }
 fi
