@@ -107,21 +107,14 @@ BLOCK_INLINE __m256d merge_network(block *keys, const uint32_t wide, __m256d v0,
   return _mm256_min_pd(dropped.low, dropped.high);
 }
 
-/* Lists of four blocks and more do not stay in registers while they are merged. So they are merged by one function for
- * all kernels, and not in each of them: that would be half of the time it takes to compile kernels. */
-#define MERGE_LONG(wide)                                                                                     \
-  static __attribute__((noinline, unused)) __m256d merge_##wide(block *keys, __m256d v0, __m256d v1, __m256d v2, \
-                                                                __m256d v3) {                                \
-    return merge_network(keys, wide, v0, v1, v2, v3);                                                        \
-  }
-MERGE_LONG(4)
-MERGE_LONG(8)
-#undef MERGE_LONG
+/* A list of eight blocks does not stay in registers while it is merged. So it is merged by one function for all
+ * kernels, and not in each of them, which takes less time to compile. */
+static __attribute__((noinline, unused)) __m256d merge_8(block *keys, __m256d v0, __m256d v1, __m256d v2, __m256d v3) {
+  return merge_network(keys, 8, v0, v1, v2, v3);
+}
 
 BLOCK_INLINE __m256d merge_keys(block *keys, const uint32_t wide, __m256d v0, __m256d v1, __m256d v2, __m256d v3) {
-  if (wide == 8) return merge_8(keys, v0, v1, v2, v3);
-  if (wide == 4) return merge_4(keys, v0, v1, v2, v3);
-  return merge_network(keys, wide, v0, v1, v2, v3);
+  return wide == 8 ? merge_8(keys, v0, v1, v2, v3) : merge_network(keys, wide, v0, v1, v2, v3);
 }
 
 /* Inserts a key, given in all lanes: new[i] = min(old[i], max(old[i - 1], key)) for all i at once. Returns the key that
