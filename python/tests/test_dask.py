@@ -240,9 +240,10 @@ def test_a_cluster_that_loses_a_worker(tmp_path: Any) -> None:
     distributed = pytest.importorskip("distributed")
     a, b = cloud(13, 4000, 3), cloud(14, 3000, 3)
     quiet = {"distributed.worker.daemon": True, "distributed.logging": {"distributed": "critical"}}
+    soon = {"distributed.comm.timeouts.connect": "5s"}  # a worker that is gone is not waited for
     with (
-        dask.config.set({**quiet, "scheduler": None}),
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        dask.config.set({**quiet, **soon, "scheduler": None}),
+        distributed.LocalCluster(n_workers=2, threads_per_worker=4, dashboard_address=None) as cluster,
         distributed.Client(cluster) as client,
     ):
         gate = str(tmp_path / "gate")
