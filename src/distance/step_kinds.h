@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The steps of all metrics, and the measure of a join, as kernels see them; measure.h has the rest. Kernels take most of
- * the time of a build, so they include nothing that changes often: not adjoin.h.
+ * The steps of all metrics, and the measure of a join, as kernels see them; measure.h has the rest. Kernels take most
+ * of the time of a build, so they include nothing that changes often: not adjoin.h.
  */
 #ifndef ADJI_STEP_KINDS_H
 #define ADJI_STEP_KINDS_H
