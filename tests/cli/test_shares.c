@@ -185,7 +185,7 @@ static void pairs(void **state) {
   (void)state;
   static const char *const paths[] = {"share.npz", "share.npy", "share.csv", "share.tsv"};
   for (uint32_t flags = 0; flags <= ADJ_WITH_DISTANCE; flags++) {
-    whole w = {NULL};
+    whole w = {0};
     adj_join_spec spec;
     adj_write_options write;
     adj_join_spec_init(&spec, sizeof spec);
@@ -205,7 +205,7 @@ static void pairs(void **state) {
 static void neighbours(void **state) {
   (void)state;
   static const char *const paths[] = {"share.npz", "share.npy", "share.csv", "share.ivecs"};
-  whole w = {NULL};
+  whole w = {0};
   adj_join_spec spec;
   adj_write_options write;
   adj_join_spec_init(&spec, sizeof spec);
