@@ -146,7 +146,7 @@ static void *survey_lane(void *argument) {
     float sums[QUERIES] = {0};
     for (uint32_t j = 0; j < s->dim; j++)
       for (uint64_t q = 0; q < QUERIES; q++) {
-        float t = s->queries[j * QUERIES + q] - row[j];
+        float t = s->queries[(uint64_t)j * QUERIES + q] - row[j];
         sums[q] += t * t;
       }
     for (uint64_t q = 0; q < s->many; q++)
@@ -175,14 +175,14 @@ papers_survey *papers_survey_of(const adj_dataset *set, unsigned threads) {
   survey_work s = {.set = set, .count = adj_dataset_count(set), .dim = adj_dataset_dim(set)};
   s.many = s.count < QUERIES ? s.count : QUERIES;
   float *queries = calloc((size_t)QUERIES * s.dim, sizeof *queries);
-  float *row = malloc(s.dim * sizeof *row);
+  float *row = calloc(s.dim, sizeof *row);
   double *wide = malloc(s.dim * sizeof *wide);
   papers_survey *out = malloc(sizeof *out);
   bool ok = queries && row && wide && out;
   for (uint64_t q = 0; q < s.many && ok; q++) {
     ok = read_row(set, q * s.count / s.many, row, wide);
     for (uint32_t j = 0; j < s.dim && ok; j++)
-      queries[j * QUERIES + q] = row[j];
+      queries[(uint64_t)j * QUERIES + q] = row[j];
   }
   if (ok) {
     s.queries = queries;
