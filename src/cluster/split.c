@@ -223,18 +223,29 @@ adj_status adj_split_save(const adj_split *split, void *buffer, uint64_t capacit
   return ADJ_OK;
 }
 
-/* Whether the nodes are a tree: each is below an earlier one, and the regions are numbered from the left. */
+/* Nodes and regions that were met, and the longest way to one. */
+typedef struct tree_walk {
+  uint32_t nodes, regions, depth;
+} tree_walk;
+
+enum { MOST_DEPTH = 64 };
+
+/* Whether the nodes below one are as adji_cuts_of makes them: two new ones for each cut, regions numbered from the
+ * left. */
+static bool walk_tree(const adji_cuts *cuts, uint32_t node, uint32_t depth, tree_walk *met) {
+  const adji_cut *cut = &cuts->nodes[node];
+  if (depth > met->depth) met->depth = depth;
+  if (cut->below == node) return cut->region == met->regions++;
+  if (depth == MOST_DEPTH || cut->dim >= cuts->dim || cut->below != met->nodes) return false;
+  met->nodes += 2;
+  if (met->nodes > node_count(cuts->count)) return false;
+  return walk_tree(cuts, cut->below, depth + 1, met) && walk_tree(cuts, cut->below + 1, depth + 1, met);
+}
+
 static bool is_tree(const adji_cuts *cuts) {
-  uint64_t nodes = node_count(cuts->count), made = 1, regions = 0;
-  for (uint64_t i = 0; i < nodes; i++) {
-    const adji_cut *cut = &cuts->nodes[i];
-    bool leaf = cut->below == i;
-    if (leaf ? cut->region >= cuts->count : cut->below <= i || cut->below >= nodes - 1 || cut->dim >= cuts->dim)
-      return false;
-    regions += leaf;
-    made += leaf ? 0 : 2;
-  }
-  return regions == cuts->count && made == nodes;
+  tree_walk met = {.nodes = 1};
+  return walk_tree(cuts, 0, 0, &met) && met.nodes == node_count(cuts->count) && met.regions == cuts->count &&
+         met.depth == cuts->depth;
 }
 
 static adj_status read_bytes(adj_split *split, const char *bytes, uint64_t size) {

@@ -90,7 +90,7 @@ static bool same_row(const scene *s, uint64_t row, uint64_t many, const int64_t 
     int64_t id = e->ids[at + i] == ADJ_NO_ID ? -1 : (int64_t)e->ids[at + i];
     if (ids[i] != id) return false;
   }
-  return !s->distances || !memcmp(distances, (const char *)e->distances + at * size, many * size);
+  return !s->distances || !many || !memcmp(distances, (const char *)e->distances + at * size, many * size);
 }
 
 static void compare_rows(const scene *s, const adj_mpi_rows *rows) {
