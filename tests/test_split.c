@@ -200,8 +200,9 @@ static void lists_merge_by_sum_and_id(void **state) {
       for (uint32_t i = 0; i < 8; i++) { /* entries ascend by (sum, id): sums 0, 0, 1, 1, ... */
         uint32_t side = mask >> i & 1;
         if (many[side] < k) {
-          ids[side][many[side]] = (int64_t)(100 - 10 * (i / 2) + i % 2);
-          sums[side][many[side]++] = i / 2;
+          uint32_t sum = i / 2;
+          ids[side][many[side]] = 100 - 10 * (int64_t)sum + i % 2;
+          sums[side][many[side]++] = sum;
         }
       }
       for (uint32_t side = 0; side < 2; side++)
@@ -223,8 +224,9 @@ static void lists_merge_by_sum_and_id(void **state) {
       from.sums = sums[1];
       assert_int_equal(adj_lists_merge(&to, &from, NULL), ADJ_OK);
       for (uint32_t i = 0; i < k && i < 8; i++) {
-        assert_int_equal(merged[i], 100 - 10 * (i / 2) + i % 2);
-        assert_true(values[i] == i / 2);
+        uint32_t sum = i / 2;
+        assert_int_equal(merged[i], 100 - 10 * (int64_t)sum + i % 2);
+        assert_true(values[i] == sum);
       }
     }
 }

@@ -9,7 +9,7 @@
 typedef enum shim_fault { SHIM_NONE, SHIM_DELAY, SHIM_FAIL, SHIM_ABORT, SHIM_KILL } shim_fault;
 
 /* From now on: what happens to call number `at`, counted from 1. */
-void shim_set(shim_fault fault, long at);
+void shim_set(shim_fault what, long at);
 /* Whether it has happened. */
 int shim_reached(void);
 

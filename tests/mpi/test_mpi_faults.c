@@ -217,14 +217,14 @@ static void refuse_requests(void) {
   spec.metric = ADJ_DOT;
   check_same(make_plan(&spec, ADJ_MPI_HALO, set, &plan), ADJ_E_UNSUPPORTED, "halo");
   adj_dataset_destroy(set);
-  if (rank == 1) points[2 * 7] = points[2 * 7 + 1] = 0; /* no direction */
+  if (rank == 1) points[14] = points[15] = 0; /* no direction */
   set = my_points();
   spec = question(0);
   spec.metric = ADJ_COSINE;
   for (adj_mpi_distribution d = ADJ_MPI_REPLICATED; d <= ADJ_MPI_HALO; d++)
     check_same(make_plan(&spec, d, set, &plan), ADJ_E_DATA, "rank 1: row 8");
   adj_dataset_destroy(set);
-  points[2 * 7] = points[2 * 7 + 1] = 0.5f;
+  points[14] = points[15] = 0.5f;
   check_same(adj_mpi_agree(MPI_COMM_WORLD, rank == 1 ? ADJ_E_IO : ADJ_OK, "file.npy: no such file"), ADJ_E_IO,
              "rank 1: file.npy: no such file");
   check_same(adj_mpi_agree(MPI_COMM_WORLD, ADJ_OK, NULL), ADJ_OK, NULL);
@@ -251,7 +251,7 @@ int main(int argc, char **argv) {
     PMPI_Barrier(MPI_COMM_WORLD);
     return 0; /* the job has ended before */
   }
-  int step = argc > 1 ? atoi(argv[1]) : 1;
+  int step = argc > 1 ? (int)strtol(argv[1], NULL, 10) : 1;
   refuse_requests();
   for (adj_mpi_distribution d = ADJ_MPI_REPLICATED; d <= ADJ_MPI_HALO; d++) {
     end_by_the_caller(d);
