@@ -25,6 +25,23 @@ typedef struct adji_build {
   uint64_t *slice_cells; /* per slice: cells (or images) that begin in it; then the number of its first one */
 } adji_build;
 
+/* So many bits too many make parts; more are not worth it. */
+enum { ADJI_MOST_PART_BITS = 6 };
+
+/* Turns the counts of the slices into starting positions; returns the total. */
+static inline uint64_t adji_slices_add_up(adji_build *b) {
+  uint64_t total = 0;
+  for (uint64_t s = 0; s < b->slices; s++) {
+    uint64_t many = b->slice_cells[s];
+    b->slice_cells[s] = total;
+    total += many;
+  }
+  return total;
+}
+
+/* build_order.c: the items of all points, sorted. */
+adj_status adji_build_order(adji_build *b);
+
 /* Cell numbers of rows from `begin` on, a block at a time. Returns the end of the block. */
 enum { ADJI_KEY_BLOCK = 256 };
 uint64_t adji_number_block(const adji_build *b, uint64_t begin, uint64_t end, uint64_t *keys);
