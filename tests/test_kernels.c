@@ -349,6 +349,30 @@ static void ids_are_sorted(void **state) {
       }
 }
 
+/* Rows of any length, with and without an id to drop: nothing but the row is written. */
+static void rows_are_placed(void **state) {
+  (void)state;
+  enum { MOST = 700 };
+  static uint32_t ids[MOST + ADJI_PAD], wanted[MOST], to[MOST + 1];
+  join_case random = {.random = 16};
+  for (uint32_t i = 0; adj_isa_name(i); i++)
+    for (uint32_t count = 0; count < MOST; count += count < 300 ? 1 : 37)
+      for (int round = 0; round < 12; round++) {
+        uint32_t kept = 0, drop = ADJ_NO_ID;
+        random_ids(ids, count, round % 2 ? 3 : 6000000, round, &random);
+        if (count && round % 3) drop = ids[case_random(&random) % count];
+        for (uint32_t k = 0; k < count; k++)
+          if (ids[k] != drop) wanted[kept++] = ids[k];
+        qsort(wanted, kept, sizeof *wanted, by_id);
+        to[kept] = 0x1234;
+        bool sort = round % 4 != 3;
+        assert_int_equal(adji_kernels_for(adj_isa_name(i))->place_ids(ids, count, drop, sort, to), kept);
+        if (!sort) qsort(to, kept, sizeof *to, by_id);
+        assert_memory_equal(to, wanted, kept * sizeof *to);
+        assert_int_equal(to[kept], 0x1234);
+      }
+}
+
 /* Sorted by the bits asked for, and stable: the untouched bits of equal items hold their old place. */
 static void items_are_sorted(void **state) {
   (void)state;
@@ -670,12 +694,12 @@ static void points_move_in_buckets(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(kernels_are_canonical),  cmocka_unit_test(single_pairs_are_canonical),
-      cmocka_unit_test(powers_are_close),       cmocka_unit_test(angles_are_close),
-      cmocka_unit_test(ids_are_sorted),         cmocka_unit_test(items_are_sorted),
-      cmocka_unit_test(values_are_sorted),      cmocka_unit_test(slabs_keep_their_promise),
-      cmocka_unit_test(slabs_are_wide_enough),  cmocka_unit_test(long_cell_numbers),
-      cmocka_unit_test(points_move_in_buckets),
+      cmocka_unit_test(kernels_are_canonical),    cmocka_unit_test(single_pairs_are_canonical),
+      cmocka_unit_test(powers_are_close),         cmocka_unit_test(angles_are_close),
+      cmocka_unit_test(ids_are_sorted),           cmocka_unit_test(rows_are_placed),
+      cmocka_unit_test(items_are_sorted),         cmocka_unit_test(values_are_sorted),
+      cmocka_unit_test(slabs_keep_their_promise), cmocka_unit_test(slabs_are_wide_enough),
+      cmocka_unit_test(long_cell_numbers),        cmocka_unit_test(points_move_in_buckets),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

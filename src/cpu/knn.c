@@ -173,9 +173,12 @@ ADJI_FETCHES fetch_row(const knn_cores *c, const adji_window *window, uint64_t r
   if (window->distances) adji_fetch_to_write((const char *)window->distances + at * size, many * size);
 }
 
-static void fetch_ahead(const knn_cores *c, const adji_batch *batch, uint64_t i) {
+/* Neighbours of the next query are about as far away as those of the one before. */
+static void fetch_ahead(const knn_cores *c, const adji_batch *batch, const adji_knn_group *g, uint64_t i) {
   const adj_dataset *left = c->join.left;
   adji_fetch_nodes(c->right, &c->order, i, batch);
+  if (adji_point_order_is_sparse(&c->order, c->right))
+    adji_fetch_sparse(&g->search, left, &c->order, i, batch, g->last_sum);
   if (i + POINTS_AHEAD < batch->end)
     __builtin_prefetch(left->data + adji_point_row(&c->order, i + POINTS_AHEAD) * left->row_stride);
   if (i + ROWS_AHEAD >= batch->end) return;
@@ -186,7 +189,7 @@ static void fetch_ahead(const knn_cores *c, const adji_batch *batch, uint64_t i)
 static adj_status fill_points(const knn_cores *c, const adji_batch *batch, adji_knn_group *g, adji_tally *tally) {
   adj_status status = ADJ_OK;
   for (uint64_t i = batch->begin; i < batch->end && !status; i++) {
-    fetch_ahead(c, batch, i);
+    fetch_ahead(c, batch, g, i);
     status = fill_point(c, g, i, c->window, tally);
     if (!status && i % 16 == 0) status = adji_check_cancel(c->join.ctx);
   }

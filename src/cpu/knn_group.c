@@ -281,10 +281,13 @@ static void learn(adji_knn_group *g, double sum) {
   guess->mean = guess->mean > 0 ? guess->mean + SHARE * (sum - guess->mean) : sum;
 }
 
+static double sum_at(const adji_knn_group *g, uint32_t i) {
+  return g->right->type == ADJ_F64 ? ((const double *)g->sums)[i] : (double)((const float *)g->sums)[i];
+}
+
 /* The same, of the row at hand. */
 static void learn_from_row(adji_knn_group *g, uint32_t found) {
-  if (!g->guess.enabled || found < g->k) return;
-  learn(g, g->right->type == ADJ_F64 ? ((double *)g->sums)[found - 1] : (double)((float *)g->sums)[found - 1]);
+  if (g->guess.enabled && found >= g->k) learn(g, sum_at(g, found - 1));
 }
 
 /* The row of query q, from list `slot`. */
@@ -368,33 +371,50 @@ static void find_neighbours(adji_knn_group *g, uint64_t leaf, adji_tally *tally)
 }
 
 /* The row of a query with at most one neighbour. */
-static void place_nearest(const adji_knn_group *g, uint32_t row, float sum, uint32_t id, const adji_window *window) {
-  if (id == ADJ_NO_ID || !places_directly(g, window)) {
-    adji_row_place_padded(window, &g->join->style, row, &id, &sum, id != ADJ_NO_ID);
+static void place_nearest(const adji_knn_group *g, uint32_t row, const adji_nearest *task, uint32_t i,
+                          const adji_window *window) {
+  bool wide = g->right->type == ADJ_F64;
+  uint32_t id = task->found[i];
+  if (id == ADJ_NO_ID || g->join->style.measure->report != ADJI_REPORT_ROOT || window->k != 1) {
+    const void *sum = wide ? (const void *)&task->sums.f64[i] : (const void *)&task->sums.f32[i];
+    adji_row_place_padded(window, &g->join->style, row, &id, sum, id != ADJ_NO_ID);
     return;
   }
   uint64_t at = adji_window_at(window, row);
   window->ids[at] = id;
-  if (window->distances) ((float *)window->distances)[at] = sqrtf(sum);
+  if (!window->distances) return;
+  if (wide)
+    ((double *)window->distances)[at] = sqrt(task->sums.f64[i]);
+  else
+    ((float *)window->distances)[at] = sqrtf(task->sums.f32[i]);
+}
+
+/* The largest sum of query i, or -1: nothing is looked for. */
+static void limit_nearest(adji_nearest *task, adj_type type, uint32_t i, double limit) {
+  if (type == ADJ_F64)
+    task->sums.f64[i] = limit;
+  else
+    task->sums.f32[i] = (float)limit;
 }
 
 /* Fills rows for k = 1, all in one call of a kernel. */
 static void fill_nearest(const adji_knn_group *g, uint64_t leaf, uint64_t wanted, const adji_window *window,
                          adji_tally *tally) {
   const adji_tree *left = g->left, *right = g->right;
+  uint64_t size = adji_type_size(right->type);
   const uint32_t *rows = left->ids + leaf * left->leaf;
   adji_nearest task = {.level = right->level, .levels = right->levels, .dim = right->dim};
   task.coords = right->coords;
   task.ids = right->ids;
-  task.queries = (const float *)left->coords + leaf * left->dim * left->leaf;
-  task.box = (const float *)adji_chunk_boxes(left, 0, leaf / ADJI_FAN) + leaf % ADJI_FAN;
+  task.queries = (const char *)left->coords + leaf * left->dim * left->leaf * size;
+  task.box = (const char *)adji_chunk_boxes(left, 0, leaf / ADJI_FAN) + leaf % ADJI_FAN * size;
   task.count = adji_tree_leaf_count(left, leaf);
-  for (uint32_t i = 0; i < task.count; i++)
-    task.sums[i] = wanted >> i & 1 ? (float)adji_join_limit(g->join, rows[i]) : -1;
+  for (uint32_t i = 0; i < ADJI_LEAF; i++)
+    limit_nearest(&task, right->type, i, wanted >> i & 1 ? adji_join_limit(g->join, rows[i]) : -1);
   tally->candidates += g->find_nearest(&task);
   for (uint32_t i = 0; i < task.count && window; i++) {
     if (!(wanted >> i & 1)) continue;
-    place_nearest(g, rows[i], task.sums[i], task.found[i], window);
+    place_nearest(g, rows[i], &task, i, window);
     tally->pairs += task.found[i] != ADJ_NO_ID;
   }
 }
@@ -482,7 +502,9 @@ static uint32_t find_one(adji_knn_group *g, uint32_t row, uint64_t chunk, const 
     visit_nearby(g, adji_near_leaf(&g->search, g->coords, chunk), tally);
     search(g, tally);
   }
-  return read_list(g, 0);
+  uint32_t found = read_list(g, 0);
+  if (found == g->k) g->last_sum = sum_at(g, found - 1);
+  return found;
 }
 
 uint32_t adji_knn_group_find(adji_knn_group *g, uint32_t row, uint64_t chunk, adji_tally *tally) {

@@ -71,6 +71,7 @@ typedef struct adji_knn_group {
   adji_tree_stack listing;
   uint32_t *ids; /* of a row, or of the points of all collected leaves */
   void *sums;
+  double last_sum; /* of the k-th neighbour of the last query found alone; 0: none yet */
 } adji_knn_group;
 
 /* Whether there is a kernel that searches the whole tree for one query. */

@@ -160,13 +160,12 @@ static adj_status count_queries(adji_walker *w, const adji_group *group, adji_ta
   uint32_t counts[ADJI_GROUP] = {0};
   adj_status status = reserve_mirrored(w, group->near_total);
   if (status) return status;
-  adji_count_fn count = s->style.kernels->typed[s->style.type == ADJ_F64]->count[s->style.measure->step];
   task.mirrored = w->mirrored;
   for (uint32_t first = 0; first < group->task.query_count; first += AT_ONCE) {
     if (adji_group_cancelled(w, group)) return adji_check_cancel(s->join->ctx);
     task.queries = group->task.queries + first;
     task.query_count = group->task.query_count - first < AT_ONCE ? group->task.query_count - first : AT_ONCE;
-    count(&task, counts + first);
+    adji_count_task(w, group, &task, counts + first);
   }
   task = group->task;
   for (uint32_t k = 0; k < task.query_count; k++) {

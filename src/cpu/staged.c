@@ -51,6 +51,12 @@ static uint32_t finish_row(const adji_row_style *style, adji_row_room *room, uin
   return count;
 }
 
+/* Consecutive queries have the same neighbours, so labels are in a cache. */
+static void label_ids(const uint32_t *labels, uint32_t *ids, uint32_t count) {
+  for (uint32_t i = 0; i < count; i++)
+    ids[i] = labels[ids[i]];
+}
+
 static adj_status stage_row(adji_walker *w, const adji_row_style *style, uint32_t slot, uint32_t row, uint32_t found,
                             adji_tally *tally) {
   if (!found) return ADJ_OK;
@@ -60,6 +66,7 @@ static adj_status stage_row(adji_walker *w, const adji_row_style *style, uint32_
   if (!b) return ADJ_E_MEMORY;
   uint32_t count = finish_row(style, &w->room, slot, row, found, b->at + HEADER);
   if (!count) return ADJ_OK;
+  if (s->result->labels) label_ids(s->result->labels, b->at + HEADER, count);
   b->at[0] = row;
   b->at[1] = count;
   b->at += HEADER + count * entry;
@@ -172,6 +179,7 @@ adj_status adji_staged_gather(staged *s, adji_run *run) {
   run->progress_from = run->progress_to;
   adj_status status = make_room(s, run);
   if (!status) status = adji_loop(s->join->ctx, s->bins.count, place_bin, s);
+  s->result->labelled = !status && s->result->labels;
   adji_trace(s->join->ctx, "deal", 0, begin, s->rows);
   return status;
 }

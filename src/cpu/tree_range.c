@@ -88,9 +88,11 @@ static adj_status process(void *state, const adji_batch *batch, uint32_t lane_nu
   const adj_dataset *left = t->join.left;
   lane *l = &t->lanes[lane_number];
   double limit = t->join.limit;
+  bool sparse = adji_point_order_is_sparse(&t->order, t->tree) && !t->join.limits;
   adj_status status = ADJ_OK;
   for (uint64_t i = batch->begin; i < batch->end && !status; i++) {
     adji_fetch_nodes(t->tree, &t->order, i, batch);
+    if (sparse) adji_fetch_sparse(&l->within.search, left, &t->order, i, batch, limit);
     if (i + POINTS_AHEAD < batch->end) __builtin_prefetch(left->data + row_at(t, i + POINTS_AHEAD) * left->row_stride);
     l->within.near = t->join.limits || !l->near.box
                          ? NULL

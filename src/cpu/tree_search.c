@@ -120,6 +120,10 @@ static void fetch_bytes(const void *at, uint64_t bytes) {
     __builtin_prefetch((const char *)at + i, 0, 2);
 }
 
+static void fetch_chunk_boxes(const adji_tree *tree, uint64_t chunk) {
+  fetch_bytes(adji_chunk_boxes(tree, 0, chunk), (uint64_t)2 * ADJI_FAN * tree->dim * adji_type_size(tree->type));
+}
+
 /* Where a chunk has many queries they need all of it, and parts of those around it, which have numbers close to its
  * own. Where it has one or none, that query needs its boxes and a few of its leaves. */
 enum { BOXES_AHEAD = 4, CHUNKS_AHEAD = 128 };
@@ -132,10 +136,45 @@ void adji_fetch_nodes(const adji_tree *tree, const adji_point_order *order, uint
   for (uint64_t at = i == batch->begin ? i : i + ahead; at <= i + ahead && at < batch->end; at++) {
     uint64_t chunk = adji_point_chunk(order, at);
     if (at > batch->begin && chunk == adji_point_chunk(order, at - 1)) continue;
-    fetch_bytes(adji_chunk_boxes(tree, 0, chunk), (uint64_t)2 * ADJI_FAN * tree->dim * size);
+    fetch_chunk_boxes(tree, chunk);
     if (!dense || (chunk + 1) * points > tree->count) continue;
     fetch_bytes((const char *)tree->coords + chunk * points * tree->dim * size, points * tree->dim * size);
     fetch_bytes(tree->ids + chunk * points, points * sizeof *tree->ids);
+  }
+}
+
+static void fetch_chunk_leaves(const adji_tree_search *s, adji_box_reach from, uint64_t chunk) {
+  const adji_tree *tree = s->tree;
+  uint64_t row = tree->dim * (uint64_t)adji_type_size(tree->type);
+  adji_chunk_bounds bounds;
+  adji_bound_chunk(s, from, 0, chunk, &bounds);
+  for (uint32_t near = bounds.near; near; near &= near - 1) {
+    uint64_t first = (chunk * ADJI_FAN + (uint32_t)__builtin_ctz(near)) * tree->leaf;
+    fetch_bytes((const char *)tree->coords + first * row, tree->leaf * row);
+    fetch_bytes(tree->ids + first, tree->leaf * sizeof *tree->ids);
+  }
+}
+
+/* Searches far apart would wait for memory at every chunk and every leaf. Boxes first; when they are there, the leaves
+ * that they say are near. */
+enum { FIRST_AHEAD = 4, LEAVES_AHEAD = 2 };
+
+void adji_fetch_sparse(const adji_tree_search *s, const adj_dataset *left, const adji_point_order *order, uint64_t i,
+                       const adji_batch *batch, double reach) {
+  for (uint32_t ahead = LEAVES_AHEAD; ahead <= FIRST_AHEAD && i + ahead < batch->end; ahead += LEAVES_AHEAD) {
+    double point[ADJI_FEW_DIMS];
+    if (adji_copy_point(left, adji_point_row(order, i + ahead), point)) return;
+    uint64_t above = adji_point_chunk(order, i + ahead) / ADJI_FAN;
+    adji_box_reach from = {point, point, reach};
+    adji_chunk_bounds bounds;
+    adji_bound_chunk(s, from, 1, above, &bounds);
+    for (uint32_t near = bounds.near; near; near &= near - 1) {
+      uint64_t chunk = above * ADJI_FAN + (uint32_t)__builtin_ctz(near);
+      if (ahead == FIRST_AHEAD)
+        fetch_chunk_boxes(s->tree, chunk);
+      else
+        fetch_chunk_leaves(s, from, chunk);
+    }
   }
 }
 

@@ -95,6 +95,11 @@ static inline bool adji_point_order_is_dense(const adji_point_order *order, cons
   return order->items && order->count * ADJI_FAN * tree->leaf >= QUERIES_A_CHUNK * tree->count;
 }
 
+/* Whether queries are ordered and most chunks have one or none, in dimensions in which few leaves are near. */
+static inline bool adji_point_order_is_sparse(const adji_point_order *order, const adji_tree *tree) {
+  return order->items && tree->levels > 1 && tree->dim <= ADJI_FEW_DIMS && !adji_point_order_is_dense(order, tree);
+}
+
 /* The chunk of query i, or ADJI_NO_CHUNK. */
 #define ADJI_NO_CHUNK UINT64_MAX
 static inline uint64_t adji_point_chunk(const adji_point_order *order, uint64_t i) {
@@ -121,6 +126,10 @@ const adji_leaves *adji_near_nodes_at(adji_near_nodes *near, const adji_tree_sea
 /* Fetches what the queries some places after query i will need of the tree into the cache. To be called for every query
  * of a batch. */
 void adji_fetch_nodes(const adji_tree *tree, const adji_point_order *order, uint64_t i, const adji_batch *batch);
+
+/* The same for a sparse order: the leaves within reach of the next queries. */
+void adji_fetch_sparse(const adji_tree_search *s, const adj_dataset *left, const adji_point_order *order, uint64_t i,
+                       const adji_batch *batch, double reach);
 
 /* Fills a queue with batches of so many queries; 0: as many as keep all threads busy. */
 adj_status adji_point_batches(adj_ctx *ctx, uint64_t queries, uint64_t each, adji_queue *queue);

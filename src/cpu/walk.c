@@ -48,6 +48,13 @@ static adji_group_shape shape_of(const adji_walk *walk) {
   return shape;
 }
 
+static void choose_counts(adji_walker *w) {
+  const adji_row_style *style = &w->walk.join->style;
+  w->count = style->kernels->typed[style->type == ADJ_F64]->count[style->measure->step];
+  if (style->type == ADJ_F64)
+    w->narrow = adji_count_narrow_for(style->kernels->isa, style->measure, w->walk.join->right->dim);
+}
+
 static adj_status open_walker(adji_walker *w, const adji_walk *walk, uint32_t lane) {
   const adji_range_index *index = walk->index;
   adji_memory *memory = &walk->join->ctx->memory;
@@ -57,6 +64,7 @@ static adj_status open_walker(adji_walker *w, const adji_walk *walk, uint32_t la
   w->split.compare_all = walk->sums;
   w->limited = index->boxes;
   w->shape = shape_of(walk);
+  choose_counts(w);
   adj_status status = ADJ_OK;
   if (!index->ego) status = adji_neighbours_init(&w->neighbours, &index->grid, &index->right, walk->forward);
   if (!status && index->has_boxes) {
@@ -331,12 +339,23 @@ void adji_list_queries(adji_walker *w, const adji_row_style *style, const adji_g
     found[k] = append_inside(group, room->ids[k], found[k]);
 }
 
+/* The narrow kernel copies the queries first, which pays if it is followed by some candidates. Where many pairs are at
+ * the limit, as on a lattice, too many are unsure. */
+void adji_count_task(adji_walker *w, const adji_group *group, const adji_task *task, uint32_t *counts) {
+  enum { LEAST_NARROW = 32, UNSURE = 64, PAUSE = 256 };
+  if (!w->narrow || group->near_total < LEAST_NARROW || w->wide_groups) {
+    w->count(task, counts);
+    if (w->wide_groups) w->wide_groups--;
+  } else if (w->narrow(task, w->count, counts) * UNSURE > group->near_total) {
+    w->wide_groups = PAUSE;
+  }
+}
+
 /* Counts among the ranges of the task, which has all queries of the group. */
 static void count_ranges(adji_walker *w, const adji_group *group, const adji_task *ranges, uint32_t *counts) {
-  const adji_row_style *style = &w->walk.join->style;
-  adji_count_fn count = style->kernels->typed[style->type == ADJ_F64]->count[style->measure->step];
-  uint32_t total = ranges->query_count;
-  uint32_t each = w->walk.index->prefilter.filter || adji_group_is_long(group) ? ADJI_LIST_MAX : total;
+  enum { LANES = 32 }; /* in few dimensions: two vectors of f32 */
+  uint32_t total = ranges->query_count, few = ranges->right->dim <= ADJI_FEW_DIMS ? LANES : ADJI_LIST_MAX;
+  uint32_t each = w->walk.index->prefilter.filter ? ADJI_LIST_MAX : adji_group_is_long(group) ? few : total;
   adji_task task = *ranges;
   adji_range copied;
   if (!w->walk.index->prefilter.filter && panel_of(w, group)) adji_panel_use(&w->panel, &task, &copied);
@@ -344,9 +363,9 @@ static void count_ranges(adji_walker *w, const adji_group *group, const adji_tas
     task.queries = ranges->queries + first;
     task.query_count = total - first < each ? total - first : each;
     if (w->walk.index->prefilter.filter)
-      adji_prefilter_list(&w->prefilter, style, &task, NULL, NULL, counts + first);
+      adji_prefilter_list(&w->prefilter, &w->walk.join->style, &task, NULL, NULL, counts + first);
     else
-      count(&task, counts + first);
+      adji_count_task(w, group, &task, counts + first);
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include "cpu/panel.h"
 #include "cpu/range_index.h"
+#include "distance/count_narrow.h"
 #include "index/neighbours.h"
 #include "queue/queue.h"
 #include "queue/stats.h"
@@ -76,6 +77,9 @@ struct adji_walker {
   uint8_t *mirrored; /* of the candidates of a group: how many of its queries they belong to */
   uint64_t mirrored_room;
   adji_ordered ordered;
+  adji_count_fn count;
+  adji_count_narrow_fn narrow; /* counts f64 in few dimensions; NULL: there is none */
+  uint32_t wide_groups;        /* the next ones that are counted without it, as too many pairs were unsure */
   uint32_t queries[ADJI_GROUP];
 };
 
@@ -126,6 +130,10 @@ static inline bool adji_group_is_alone(const adji_walker *w, const adji_group *g
  * be large enough. found receives how many each has. */
 void adji_list_queries(adji_walker *w, const adji_row_style *style, const adji_group *group, uint32_t first,
                        uint32_t many, uint32_t *found);
+
+/* Adds the number of neighbours of each query of the task to counts. The group has these queries and all candidates of
+ * the task, perhaps more. */
+void adji_count_task(adji_walker *w, const adji_group *group, const adji_task *task, uint32_t *counts);
 
 /* Adds the number of neighbours of each query of the group to counts. */
 void adji_count_queries(adji_walker *w, const adji_group *group, uint32_t *counts);

@@ -9,9 +9,10 @@
 #include <immintrin.h>
 #include <stdint.h>
 
-/* The numbers of the set bits of an 8-lane mask, a byte each. */
+/* The numbers of the set bits of an 8-lane mask, then those of the others, a byte each. */
+#define BELOW(mask, i) __builtin_popcount((mask) & ((UINT32_C(1) << (i)) - 1))
 #define LANE(mask, i) \
-  ((mask) >> (i)&1 ? (uint64_t)(i) << 8 * __builtin_popcount((mask) & ((UINT32_C(1) << (i)) - 1)) : 0)
+  ((uint64_t)(i) << 8 * ((mask) >> (i)&1 ? BELOW(mask, i) : __builtin_popcount(mask) + BELOW(~(mask), i)))
 #define FRONT(mask)                                                                                                \
   (LANE(mask, 0) | LANE(mask, 1) | LANE(mask, 2) | LANE(mask, 3) | LANE(mask, 4) | LANE(mask, 5) | LANE(mask, 6) | \
    LANE(mask, 7))
@@ -19,6 +20,7 @@
 #define SIXTEEN(mask) FOUR(mask), FOUR((mask) + 4), FOUR((mask) + 8), FOUR((mask) + 12)
 #define SIXTY_FOUR(mask) SIXTEEN(mask), SIXTEEN((mask) + 16), SIXTEEN((mask) + 32), SIXTEEN((mask) + 48)
 static const uint64_t FRONT_LANES[256] = {SIXTY_FOUR(0U), SIXTY_FOUR(64U), SIXTY_FOUR(128U), SIXTY_FOUR(192U)};
+#undef BELOW
 #undef LANE
 #undef FRONT
 #undef FOUR

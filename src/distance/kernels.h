@@ -110,6 +110,8 @@ extern const adji_kernels adji_kernels_scalar;
 #if defined(__x86_64__)
 extern const adji_kernels adji_kernels_avx2;
 extern const adji_kernels adji_kernels_avx512;
+void adji_sort_ids_avx2(uint32_t *ids, uint32_t count);
+uint32_t adji_place_ids_avx2(uint32_t *ids, uint32_t count, uint32_t drop, bool sort, uint32_t *to);
 /* In files of their own, as they take long to compile. */
 extern const adji_typed_kernels adji_kernels_f64_avx2, adji_kernels_f64_avx512;
 /* Those for range joins, in files of their own because they take long to compile. */

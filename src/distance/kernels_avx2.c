@@ -3,6 +3,7 @@
  * The kernels for AVX2 with FMA, of f32; those of f64 are in kernels_f64_avx2.c.
  */
 #if defined(__x86_64__)
+#include "distance/kernels.h"
 #include "distance/kernels_vectors_avx2.h"
 #include "distance/knn_blocks_x86.h"
 
@@ -33,9 +34,9 @@ static inline void load_four_f32(const float *const *row, uint32_t j, __m256 *c)
 #ifndef RANGE_PART
 const adji_kernels adji_kernels_avx2 = {"avx2",
                                         {&kernels_f32, &adji_kernels_f64_avx2},
-                                        adji_sort_ids_portable,
-                                        false,
-                                        adji_place_ids_portable,
+                                        adji_sort_ids_avx2,
+                                        true,
+                                        adji_place_ids_avx2,
                                         adji_stream_row_portable};
 #endif
 #endif

@@ -5,6 +5,7 @@
 #if defined(__x86_64__)
 #include <float.h>
 
+#include "distance/kernels.h"
 #include "distance/kernels_vectors_avx2.h"
 #include "distance/knn_blocks_x86.h"
 

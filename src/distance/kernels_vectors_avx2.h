@@ -6,7 +6,6 @@
 #define ADJI_KERNELS_VECTORS_AVX2_H
 
 #include "distance/front_lanes_avx2.h"
-#include "distance/kernels.h"
 #include "distance/kernels_x86.h"
 
 #define V_ABS(a) V_(andnot)(V_SET1((T)-0.0), a)

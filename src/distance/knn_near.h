@@ -16,7 +16,8 @@
 void adji_knn_near_avx512(adji_knn_task *task, const adji_tree_level *leaves);
 #endif
 
-/* The nearest point of a whole tree to each query of a leaf, where queries exclude no id: 2 to 6 dimensions. */
+/* The nearest point of a whole tree to each query of a leaf, where queries exclude no id: 2 to 6 dimensions. Leaves are
+ * padded with NaN. */
 typedef struct adji_nearest {
   const adji_tree_level *level; /* of the tree, with ADJI_LEAF points a leaf */
   uint32_t levels, dim;
@@ -25,9 +26,12 @@ typedef struct adji_nearest {
   /* Queries by dimension, ADJI_LEAF coordinates each, and the bounds of their box as a chunk has them. */
   const void *queries, *box;
   uint32_t count;
-  /* In: the largest sum of each query; nothing is found for those below 0. Out: the sum of the nearest point, and its
-   * id, or ADJ_NO_ID. */
-  float sums[ADJI_LEAF];
+  /* In: the largest sum of each query; nothing is found for those below 0, as all behind `count` must be. Out: the sum
+   * of the nearest point, and its id, or ADJ_NO_ID. */
+  union {
+    float f32[ADJI_LEAF];
+    double f64[ADJI_LEAF];
+  } sums;
   uint32_t found[ADJI_LEAF];
 } adji_nearest;
 
@@ -35,12 +39,16 @@ typedef struct adji_nearest {
 typedef uint64_t (*adji_nearest_fn)(adji_nearest *task);
 
 #if defined(__x86_64__)
-uint64_t adji_nearest_avx512(adji_nearest *task);
+uint64_t adji_nearest_f32_avx2(adji_nearest *task);
+uint64_t adji_nearest_f64_avx2(adji_nearest *task);
+uint64_t adji_nearest_f32_avx512(adji_nearest *task);
+uint64_t adji_nearest_f64_avx512(adji_nearest *task);
 #endif
 
 static inline adji_nearest_fn adji_nearest_for(const char *isa, adj_type type) {
 #if defined(__x86_64__)
-  if (type == ADJ_F32 && !strcmp(isa, "avx512")) return adji_nearest_avx512;
+  if (!strcmp(isa, "avx512")) return type == ADJ_F64 ? adji_nearest_f64_avx512 : adji_nearest_f32_avx512;
+  if (!strcmp(isa, "avx2")) return type == ADJ_F64 ? adji_nearest_f64_avx2 : adji_nearest_f32_avx2;
 #endif
   (void)isa;
   (void)type;

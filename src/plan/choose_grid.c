@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "distance/count_narrow.h"
 #include "gpu/papers/access.h"
 #include "index/radix_sort.h"
 #include "plan/choose_grid_private.h"
@@ -92,6 +93,12 @@ static uint32_t choose_two_or_three(const adji_chooser *c) {
   return more_ns < lookups ? 2 : 3;
 }
 
+/* Candidates compared at once. In few dimensions f64 is counted as f32; lists, which are not, are no slower for it. */
+static double cell_lanes(const adji_chooser *c) {
+  bool narrow = !c->gpu && adji_count_narrow_for(c->ctx->isa, c->ask->measure, c->set->dim);
+  return c->set->type == ADJ_F64 && !narrow ? 8 : 16;
+}
+
 static uint32_t choose_axis_count(const adji_chooser *c) {
   uint32_t most = most_axes(c);
   if (c->ask->tuning->indexed) return (uint32_t)c->ask->tuning->indexed;
@@ -99,7 +106,7 @@ static uint32_t choose_axis_count(const adji_chooser *c) {
   if (most == 3 && c->set->dim == 3 && !c->gpu) return choose_two_or_three(c);
   if (most <= 3 && c->set->dim <= 3) return most;
   double candidates[ADJI_MAX_AXES + 1], best = INFINITY, ranges = 1;
-  double lanes = c->set->type == ADJ_F64 ? 8 : 16, n = (double)c->population;
+  double lanes = cell_lanes(c), n = (double)c->population;
   const adji_costs *costs = &c->ctx->costs;
   adji_sample_candidates(c, most, candidates);
   uint32_t axes = 0;

@@ -440,7 +440,8 @@ static adj_status collect(adj_plan *plan, adji_run *run, adj_result *result) {
   return collect_laid_out(plan, run, result);
 }
 
-adj_status adj_collect(adj_plan *plan, adj_result **out, const adj_run_control *control, adj_stats *stats) {
+adj_status adji_collect_labelled(adj_plan *plan, const uint32_t *labels, adj_result **out,
+                                 const adj_run_control *control, adj_stats *stats) {
   if (!plan || !out) return adji_fail(ADJ_E_ARGUMENT, "plan and out: neither may be NULL");
   adji_run run;
   uint64_t begin = adji_now_ns();
@@ -448,6 +449,7 @@ adj_status adj_collect(adj_plan *plan, adj_result **out, const adj_run_control *
   if (status) return status;
   adj_result *result = adji_result_create(plan->ctx, plan->left->count, plan->left->type);
   if (!result) status = ADJ_E_MEMORY;
+  if (result) result->labels = labels;
   if (!status) status = check_collect(plan, &run);
   if (!status) status = collect(plan, &run, result);
   if (!status) status = adji_finish_run(plan, &run, begin, 0, result->pairs, stats);
@@ -457,4 +459,8 @@ adj_status adj_collect(adj_plan *plan, adj_result **out, const adj_run_control *
     *out = result;
   adji_plan_end(&run);
   return status;
+}
+
+adj_status adj_collect(adj_plan *plan, adj_result **out, const adj_run_control *control, adj_stats *stats) {
+  return adji_collect_labelled(plan, NULL, out, control, stats);
 }

@@ -39,6 +39,11 @@ double adji_collect_once_entries(const adj_plan *plan);
 /* Whether rows are counted after all, because collecting them ended with that status. The run begins anew. */
 bool adji_counts_instead(const adj_plan *plan, adji_run *run, adj_status status);
 
+/* adj_collect, with labels in the place of ids if they come cheap: result->labelled tells. labels: one for each right
+ * point, ascending; NULL: none. */
+ADJI_SHARED adj_status adji_collect_labelled(adj_plan *plan, const uint32_t *labels, adj_result **out,
+                                             const adj_run_control *control, adj_stats *stats);
+
 /* kNN: whether a radius limits the neighbours; how many there are without one; rows that fit the buffer of a stream;
  * and the exact number. */
 bool adji_knn_is_bounded(const adj_plan *plan);

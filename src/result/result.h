@@ -24,6 +24,10 @@ struct adj_result {
   uint64_t *offsets;
   uint32_t *ids;
   void *distances;
+  /* What ids are to be called, ascending by id; NULL: as they are. Only some ways to make rows do that, where it costs
+   * little; these set labelled. */
+  const uint32_t *labels;
+  bool labelled;
 };
 
 /* Without arrays: the run adds them. NULL: failed, the message is set. */
