@@ -223,6 +223,26 @@ static void many_points_match_the_reference(void **state) {
   }
 }
 
+/* A product that serves both points of a pair: blocks enough for one and two threads, with points that are given up
+ * since too many candidates pass (ties), and strays. */
+static void pairs_match_the_reference(void **state) {
+  (void)state;
+  static const kind shapes[] = {UNIFORM, LATTICE, STRAYS, SKEWED};
+  adj_ctx *contexts[] = {context_of(1, NULL), context_of(2, NULL)};
+  for (int i = 0; i < 8; i++) {
+    sets s = {.self_join = true, .radius = i % 3 ? INFINITY : 0.5, .metric = ADJ_L2};
+    s.left = s.right = make_points(shapes[i / 2], i % 2 ? ADJ_F64 : ADJ_F32, i % 2 ? 20 : 4, 2111, (uint64_t)i);
+    reference_rows answer = answer_of(&s);
+    for (uint32_t k = 1; k <= 49; k += 24)
+      for (int t = 0; t < 4; t++)
+        check_join(contexts[t / 2], &s, &answer, k, t % 2 ? "prefilter=amx" : "prefilter=vnni", "pairs");
+    reference_free(&answer);
+    free(s.left.data);
+  }
+  adj_ctx_destroy(contexts[0]);
+  adj_ctx_destroy(contexts[1]);
+}
+
 static void two_sets_and_a_radius_match_the_reference(void **state) {
   static const uint32_t ks[] = {1, 10, 338};
   static const double radii[] = {INFINITY, 1.5, 0.3, 0};
@@ -365,13 +385,10 @@ static void bounds_hold_for_every_pair(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(bounds_hold_for_every_pair),
-      cmocka_unit_test(shapes_match_the_reference),
-      cmocka_unit_test(dimensions_match_the_reference),
-      cmocka_unit_test(many_points_match_the_reference),
-      cmocka_unit_test(two_sets_and_a_radius_match_the_reference),
-      cmocka_unit_test(few_queries_use_segments),
-      cmocka_unit_test(other_metrics_have_no_filter),
+      cmocka_unit_test(bounds_hold_for_every_pair),     cmocka_unit_test(shapes_match_the_reference),
+      cmocka_unit_test(dimensions_match_the_reference), cmocka_unit_test(many_points_match_the_reference),
+      cmocka_unit_test(pairs_match_the_reference),      cmocka_unit_test(two_sets_and_a_radius_match_the_reference),
+      cmocka_unit_test(few_queries_use_segments),       cmocka_unit_test(other_metrics_have_no_filter),
       cmocka_unit_test(odd_sets_match_the_reference),
   };
   return cmocka_run_group_tests(tests, start, stop);

@@ -2,7 +2,8 @@
  *
  * The engine of brute force: chooses a prefilter, cuts the work into pieces, and turns the k best into rows.
  *
- * A piece is a group of queries with all right points. If there are too few queries to keep all lanes busy, the right
+ * A piece is a group of queries with all right points. In a self-join with a prefilter of codes it is a block of points
+ * with all blocks behind it (brute_pairs.c). If there are too few queries to keep all lanes busy, the right
  * points are cut into segments, and a piece is a group with one segment. The best of the segments are merged at the
  * end.
  */
@@ -33,27 +34,33 @@ void adji_brute_add_list(const brute *b, brute_lane *lane, uint64_t query, adji_
 
 static void finish_piece(brute *b, brute_lane *lane, const brute_piece *piece, adji_tally *tally) {
   size_t size = adji_type_size(b->join.style.type);
-  for (uint64_t q = piece->begin; q < piece->end; q++) {
-    adji_kbest *best = &lane->best[q - piece->begin];
+  for (uint64_t at = 0; at < piece->end - piece->begin; at++) {
+    uint64_t q = brute_query(piece, at);
+    adji_kbest *best = &lane->best[at];
     if (b->segments == 1) {
       uint64_t many = adji_kbest_finish(best, true, lane->ids, lane->row_sums);
       adji_row_place_padded(b->window, &b->join.style, q, lane->ids, lane->row_sums, (uint32_t)many);
       tally->pairs += many;
     } else {
-      uint64_t part = (q - b->window->first_row) * b->segments + piece->segment, at = part * b->k;
+      uint64_t part = (q - b->window->first_row) * b->segments + piece->segment, to = part * b->k;
       b->part_counts[part] =
-          (uint32_t)adji_kbest_finish(best, false, b->part_ids + at, (char *)b->part_sums + at * size);
+          (uint32_t)adji_kbest_finish(best, false, b->part_ids + to, (char *)b->part_sums + to * size);
     }
   }
   tally->candidates += (piece->end - piece->begin) * (piece->last - piece->first);
 }
 
+static void begin_best(const brute *b, brute_lane *lane, const brute_piece *piece) {
+  for (uint64_t at = 0; at < piece->end - piece->begin; at++)
+    adji_kbest_reset(&lane->best[at], adji_join_limit(&b->join, brute_query(piece, at)));
+}
+
 static adj_status run_piece(void *user, const adji_batch *batch, uint32_t lane_number, adji_tally *tally) {
   brute *b = user;
   brute_lane *lane = &b->lanes[lane_number];
+  if (b->pairs.active) return adji_brute_pairs_block(b, lane, batch->begin);
   const brute_piece *piece = &b->pieces[batch->begin];
-  for (uint64_t q = piece->begin; q < piece->end; q++)
-    adji_kbest_reset(&lane->best[q - piece->begin], adji_join_limit(&b->join, q));
+  begin_best(b, lane, piece);
   adj_status status = b->prefiltered ? adji_brute_prefilter(b, lane, piece) : adji_brute_plain(b, lane, piece);
   if (!status) finish_piece(b, lane, piece, tally);
   return status;
@@ -75,6 +82,55 @@ static void merge_segments(brute *b, adji_run *run) {
   }
 }
 
+/* ---- Rows of pairs, after the drain (brute_pairs.c) ------------------------------------------ */
+
+/* The group number `task` of the points listed at [from, to) of pairs.order. */
+static brute_piece ordered_piece(const brute *b, uint64_t task, uint64_t from, uint64_t to) {
+  uint64_t begin = from + task * b->group, end = to - begin < b->group ? to : begin + b->group;
+  return (brute_piece){.begin = begin, .end = end, .last = b->right.count, .list = b->pairs.order};
+}
+
+static void place_pairs(brute *b, brute_lane *lane, const brute_piece *piece) {
+  adji_tally tally = {0};
+  finish_piece(b, lane, piece, &tally);
+  lane->tally.pairs += tally.pairs;
+  lane->tally.candidates += tally.candidates;
+}
+
+static adj_status finish_answered(void *user, uint64_t task, uint32_t lane_number) {
+  brute *b = user;
+  brute_lane *lane = &b->lanes[lane_number];
+  brute_piece piece = ordered_piece(b, task, 0, b->pairs.answered);
+  begin_best(b, lane, &piece);
+  for (uint64_t at = 0; at < piece.end - piece.begin; at++)
+    adji_brute_pairs_take(b, lane, &piece, at);
+  place_pairs(b, lane, &piece);
+  return ADJ_OK;
+}
+
+static adj_status scan_again(void *user, uint64_t task, uint32_t lane_number) {
+  brute *b = user;
+  brute_lane *lane = &b->lanes[lane_number];
+  brute_piece piece = ordered_piece(b, task, b->pairs.answered, b->right.count);
+  begin_best(b, lane, &piece);
+  adj_status status = adji_brute_prefilter(b, lane, &piece);
+  if (!status) place_pairs(b, lane, &piece);
+  return status;
+}
+
+static adj_status gather_pairs(brute *b, adji_run *run) {
+  adj_ctx *ctx = b->join.ctx;
+  adji_brute_pairs_order(b);
+  uint64_t again = b->right.count - b->pairs.answered;
+  adj_status status = adji_loop(ctx, (b->pairs.answered + b->group - 1) / b->group, finish_answered, b);
+  if (!status) status = adji_loop(ctx, (again + b->group - 1) / b->group, scan_again, b);
+  for (uint32_t i = 0; i < ctx->threads; i++) {
+    run->tally.pairs += b->lanes[i].tally.pairs;
+    run->tally.candidates += b->lanes[i].tally.candidates;
+  }
+  return status ? status : adji_run_check_pairs(run, run->tally.pairs);
+}
+
 /* ---- Lanes ----------------------------------------------------------------------------------- */
 
 static void lay_out_lane(const brute *b, brute_lane *lane, brute_arena *arena) {
@@ -90,6 +146,7 @@ static void lay_out_lane(const brute *b, brute_lane *lane, brute_arena *arena) {
     adji_brute_prefilter_layout(b, &lane->prefilter, arena);
   else
     adji_brute_plain_layout(b, &lane->plain, arena);
+  if (b->pairs.active) adji_brute_pairs_layout(b, lane, arena);
 }
 
 static uint64_t lane_bytes(const brute *b) {
@@ -158,7 +215,7 @@ static adj_status add_piece(brute *b, uint64_t begin, uint64_t end, uint32_t seg
   uint64_t count = b->right.count, tiles = (count + ADJI_TILE_MULTIPLE - 1) / ADJI_TILE_MULTIPLE, first, last;
   adji_slice(tiles, b->segments, segment, &first, &last);
   last *= ADJI_TILE_MULTIPLE;
-  *piece = (brute_piece){begin, end, first * ADJI_TILE_MULTIPLE, last < count ? last : count, segment};
+  *piece = (brute_piece){begin, end, first * ADJI_TILE_MULTIPLE, last < count ? last : count, segment, NULL};
   double work = (double)(end - begin) * (double)(piece->last - piece->first);
   uint32_t number = (uint32_t)b->queue->count;
   return adji_queue_add(b->queue, (adji_batch){number, number + 1, work});
@@ -181,6 +238,14 @@ static adj_status make_pieces(brute *b) {
       status = add_piece(b, begin, end, s);
   }
   adji_queue_sort(b->queue);
+  return status;
+}
+
+/* With pairs, a piece of work is a block of points with itself and all blocks behind it. */
+static adj_status queue_pairs(brute *b) {
+  adj_status status = adji_queue_init(b->queue, b->join.ctx, b->pairs.blocks);
+  for (uint32_t i = 0; i < b->pairs.blocks && !status; i++)
+    status = adji_queue_add(b->queue, (adji_batch){i, i + 1, (double)(b->pairs.blocks - i)});
   return status;
 }
 
@@ -218,6 +283,7 @@ static void end(void *state, adji_run *run) {
   brute *b = state;
   close_lanes(b);
   drop_pieces(b);
+  adji_brute_pairs_end(b);
 }
 
 /* The pieces depend on the window, so every pass has a queue of its own. */
@@ -228,9 +294,12 @@ static adj_status begin(void *state, adji_run *run, const adji_pass *pass) {
   b->segments = 1;
   if (!b->k || b->window->end_row == b->window->first_row) return adji_queue_init(b->queue, b->join.ctx, 1);
   choose_group(b);
-  adj_status status = make_pieces(b);
+  bool all = !b->window->first_row && b->window->end_row == b->right.count;
+  b->pairs.active = pass->alone && all && adji_brute_pairs_choose(b);
+  adj_status status = b->pairs.active ? queue_pairs(b) : make_pieces(b);
   if (!status) status = make_parts(b);
   if (!status) status = open_lanes(b);
+  if (!status && b->pairs.active) status = adji_brute_pairs_begin(b);
   if (status) end(b, run);
   return status;
 }
@@ -239,6 +308,7 @@ static adj_status gather(void *state, adji_run *run, const adji_active *active) 
   (void)active;
   brute *b = state;
   if (!b->k) place_nothing(b);
+  if (b->pairs.active) return gather_pairs(b, run);
   if (b->segments > 1) merge_segments(b, run);
   return ADJ_OK;
 }
@@ -336,9 +406,8 @@ static adj_status try_prefilter(brute *b, double *cost) {
       adji_kbest_reset(&lane.best[q], adji_join_limit(&b->join, piece.begin + q));
     status = adji_brute_prefilter(b, &lane, &piece);
   }
-  double queries = (double)TRIALS * TRIAL_QUERIES;
-  *cost =
-      pair_cost(b, b->sketch.prefilter) * (double)b->right.count + candidate_cost(b) * (double)lane.evaluated / queries;
+  b->passed = (double)lane.evaluated / ((double)TRIALS * TRIAL_QUERIES);
+  *cost = pair_cost(b, b->sketch.prefilter) * (double)b->right.count + candidate_cost(b) * b->passed;
   adji_free(memory, arena.base);
   return status;
 }
@@ -411,9 +480,13 @@ static void brute_destroy(void *state) {
   free(b);
 }
 
+/* The part of a query's time that remains where a product serves two points, about. */
+static const double PAIRS_SHARE = 0.65;
+
 double adji_brute_query_ns(const adji_engine *engine) {
   const brute *b = engine->workers[0].state;
-  return b->cost > 0 ? b->cost : least_cost(b, b->prefiltered ? b->sketch.prefilter : NULL);
+  double cost = b->cost > 0 ? b->cost : least_cost(b, b->prefiltered ? b->sketch.prefilter : NULL);
+  return b->pairs_expected ? PAIRS_SHARE * cost : cost;
 }
 
 /* One query in so many of each thread, and so many: fewer tell little, since queries of a group share what is loaded.
@@ -439,7 +512,8 @@ adj_status adji_brute_try(adji_engine *engine, double *query_ns) {
   adj_status status = b->prefiltered ? adji_brute_prefilter(b, &lane, &piece) : adji_brute_plain(b, &lane, &piece);
   for (uint64_t q = 0; q < b->group && !status; q++)
     adji_kbest_finish(&lane.best[q], true, lane.ids, lane.row_sums);
-  b->cost = *query_ns = (double)(adji_thread_ns() - begin) / (double)b->group;
+  b->cost = (double)(adji_thread_ns() - begin) / (double)b->group;
+  *query_ns = adji_brute_query_ns(engine);
   adji_free(memory, arena.base);
   return status;
 }
@@ -471,6 +545,8 @@ adj_status adji_brute_create(const adji_join *join, const adji_lent *base, const
   }
   b->batch = options->batch;
   choose_sizes(b);
+  choose_group(b);
+  b->pairs_expected = adji_brute_pairs_choose(b);
   adji_engine_init(out, join,
                    &(adji_worker){.state = b,
                                   .name = "cpu",

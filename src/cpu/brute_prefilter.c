@@ -37,23 +37,18 @@ void adji_brute_prefilter_layout(const brute *b, brute_prefilter *prefilter, bru
     prefilter->keys[q] = (uint64_t *)(void *)keys + q * b->keys_capacity;
 }
 
-/* The rank of the key that gives the bound: a query may be among its own candidates. */
-static uint64_t wanted(const brute *b) {
-  return (uint64_t)b->k + b->join.style.drop_self;
-}
-
 /* Evaluates the candidates of keys [begin, end) for query number `at` of the piece. */
 static void evaluate(const brute *b, brute_lane *lane, const brute_piece *piece, uint64_t at, uint64_t begin,
                      uint64_t end) {
   const uint64_t *keys = lane->prefilter.keys[at];
-  uint32_t own = b->join.style.drop_self ? (uint32_t)(piece->begin + at) : ADJ_NO_ID;
+  uint32_t own = b->join.style.drop_self ? (uint32_t)brute_query(piece, at) : ADJ_NO_ID;
   while (begin < end) {
     uint32_t many = 0;
     for (; begin < end && many < BRUTE_LIST; begin++) {
       brute_list(b, lane, many, (uint32_t)keys[begin]);
       many += lane->list[many] != own;
     }
-    adji_brute_add_list(b, lane, piece->begin + at, &lane->best[at], many);
+    adji_brute_add_list(b, lane, brute_query(piece, at), &lane->best[at], many);
   }
   double limit = lane->best[at].limit;
   if (limit < lane->prefilter.bound[at]) lane->prefilter.bound[at] = limit;
@@ -73,9 +68,9 @@ static uint64_t keep_within(const brute *b, brute_prefilter *prefilter, uint64_t
 }
 
 /* Lowers the bound of a query by what was found, and drops what is above it. */
-static void tighten(const brute *b, brute_lane *lane, const brute_piece *piece, uint64_t at) {
+void adji_brute_tighten(const brute *b, brute_lane *lane, const brute_piece *piece, uint64_t at) {
   brute_prefilter *prefilter = &lane->prefilter;
-  uint64_t many = wanted(b);
+  uint64_t many = brute_wanted(b);
   if (prefilter->found[at] >= many) {
     b->keys->select(prefilter->keys[at], prefilter->found[at], many);
     uint32_t value = (uint32_t)(prefilter->keys[at][many - 1] >> 32);
@@ -94,9 +89,9 @@ static void tighten(const brute *b, brute_lane *lane, const brute_piece *piece, 
 }
 
 /* Strays: points about which sketches prove nothing. */
-static void add_strays(const brute *b, brute_lane *lane, const brute_piece *piece, uint64_t at) {
+void adji_brute_add_strays(const brute *b, brute_lane *lane, const brute_piece *piece, uint64_t at) {
   const adji_sketch *sketch = &b->sketch;
-  uint32_t own = b->join.style.drop_self ? (uint32_t)(piece->begin + at) : ADJ_NO_ID;
+  uint32_t own = b->join.style.drop_self ? (uint32_t)brute_query(piece, at) : ADJ_NO_ID;
   for (uint32_t i = 0; i < sketch->stray_count;) {
     uint32_t many = 0;
     for (; i < sketch->stray_count && many < BRUTE_LIST; i++) {
@@ -104,26 +99,26 @@ static void add_strays(const brute *b, brute_lane *lane, const brute_piece *piec
       brute_list(b, lane, many, row);
       many += row != own && row >= piece->first && row < piece->last;
     }
-    adji_brute_add_list(b, lane, piece->begin + at, &lane->best[at], many);
+    adji_brute_add_list(b, lane, brute_query(piece, at), &lane->best[at], many);
   }
 }
 
 static void begin_query(const brute *b, brute_lane *lane, const brute_piece *piece, uint64_t at) {
   brute_prefilter *prefilter = &lane->prefilter;
-  const void *row = adji_packed_row(b->queries, piece->begin + at);
+  const void *row = adji_packed_row(b->queries, brute_query(piece, at));
   adji_sketch_query_init(&b->sketch, row, prefilter->scratch, prefilter->words + at * b->sketch.groups * 4,
                          &prefilter->queries[at]);
-  add_strays(b, lane, piece, at);
+  adji_brute_add_strays(b, lane, piece, at);
   prefilter->base[at] = prefilter->queries[at].base;
   prefilter->bound[at] = lane->best[at].limit;
   prefilter->found[at] = 0;
-  tighten(b, lane, piece, at);
+  adji_brute_tighten(b, lane, piece, at);
 }
 
-/* Evaluates what the prefilter left over. */
-static void end_query(const brute *b, brute_lane *lane, const brute_piece *piece, uint64_t at) {
+/* What the prefilter left over. */
+void adji_brute_evaluate(const brute *b, brute_lane *lane, const brute_piece *piece, uint64_t at) {
   brute_prefilter *prefilter = &lane->prefilter;
-  uint64_t many = wanted(b), found = prefilter->found[at];
+  uint64_t many = brute_wanted(b), found = prefilter->found[at];
   if (found > many) {
     b->keys->select(prefilter->keys[at], found, many);
     evaluate(b, lane, piece, at, 0, many);
@@ -155,7 +150,7 @@ static uint64_t tile_size(const brute *b, uint64_t done, uint64_t remaining) {
   return size < remaining ? size : remaining;
 }
 
-adj_status adji_brute_prefilter(const brute *b, brute_lane *lane, const brute_piece *piece) {
+adj_status adji_brute_scan(const brute *b, brute_lane *lane, const brute_piece *piece) {
   brute_prefilter *prefilter = &lane->prefilter;
   uint64_t count = piece->end - piece->begin, size;
   adji_prefilter_sketch_task task = {
@@ -166,9 +161,8 @@ adj_status adji_brute_prefilter(const brute *b, brute_lane *lane, const brute_pi
   task.keys = prefilter->keys;
   task.found = prefilter->found;
   begin_piece(b, lane, piece);
-  adj_status status = ADJ_OK;
   for (uint64_t first = piece->first; first < piece->last; first += size) {
-    status = adji_check_cancel(b->join.ctx);
+    adj_status status = adji_check_cancel(b->join.ctx);
     if (status) return status;
     size = tile_size(b, first - piece->first, piece->last - first);
     task.first = (uint32_t)first;
@@ -177,10 +171,15 @@ adj_status adji_brute_prefilter(const brute *b, brute_lane *lane, const brute_pi
     task.minus = b->sketch.minus + first;
     b->sketch.prefilter->run(&task);
     for (uint64_t at = 0; at < count; at++)
-      if (prefilter->found[at] >= prefilter->next[at]) tighten(b, lane, piece, at);
+      if (prefilter->found[at] >= prefilter->next[at]) adji_brute_tighten(b, lane, piece, at);
   }
-  for (uint64_t at = 0; at < count && !status; at++) {
-    end_query(b, lane, piece, at);
+  return ADJ_OK;
+}
+
+adj_status adji_brute_prefilter(const brute *b, brute_lane *lane, const brute_piece *piece) {
+  adj_status status = adji_brute_scan(b, lane, piece);
+  for (uint64_t at = 0; at < piece->end - piece->begin && !status; at++) {
+    adji_brute_evaluate(b, lane, piece, at);
     if (at % 16 == 0) status = adji_check_cancel(b->join.ctx);
   }
   return status;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Shared by the parts of brute force: the engine (brute.c), the scan without a prefilter (brute_plain.c) and the scan
- * with one (brute_prefilter.c).
+ * Shared by the parts of brute force: the engine (brute.c), the scan without a prefilter (brute_plain.c), the scan with
+ * one (brute_prefilter.c), and the one in which a product serves both points of a pair (brute_pairs.c).
  */
 #ifndef ADJI_BRUTE_PRIVATE_H
 #define ADJI_BRUTE_PRIVATE_H
@@ -14,8 +14,14 @@
 typedef struct brute_piece {
   uint64_t begin, end;
   uint64_t first, last;
-  uint32_t segment; /* number of this part of the right points */
+  uint32_t segment;     /* number of this part of the right points */
+  const uint32_t *list; /* not NULL: the queries are those listed at [begin, end) */
 } brute_piece;
+
+/* The query number `at` of a piece. */
+static inline uint64_t brute_query(const brute_piece *piece, uint64_t at) {
+  return piece->list ? piece->list[piece->begin + at] : piece->begin + at;
+}
 
 enum {
   BRUTE_LIST = 1024, /* candidates whose canonical sums are computed in one call */
@@ -51,9 +57,27 @@ typedef struct brute_lane {
   void *sums;                /* sums of the listed candidates */
   uint32_t *ids;             /* a finished row */
   void *row_sums;
+  adji_tally tally; /* of rows after the drain */
   brute_plain plain;
   brute_prefilter prefilter;
+  uint64_t *pairs; /* brute_pairs.c: what passed, of two blocks */
+  int32_t *half, *reach, *candidate_reach;
 } brute_lane;
+
+/* A self-join in which a product serves both points of a pair. Arrays have an entry per point. */
+typedef struct brute_pairs {
+  bool active;
+  uint64_t block, blocks; /* points per block, and their number */
+  uint32_t capacity;      /* keys per point */
+  pthread_mutex_t *locks; /* per block: guards what follows, of its points */
+  uint64_t *keys;         /* that passed so far */
+  uint32_t *found, *next; /* how many, and how many before the next selection */
+  int32_t *reach;         /* half the largest value that may belong; ADJI_REACH_NONE: too many passed, or a stray */
+  double *bound;          /* no candidate with a larger sum belongs */
+  adji_sketch_query *queries;
+  uint32_t *order;   /* after the drain: points that have their candidates, then the others */
+  uint64_t answered; /* how many have them */
+} brute_pairs;
 
 typedef struct brute {
   adji_join join;
@@ -67,6 +91,8 @@ typedef struct brute {
   uint64_t batch;         /* requested queries per piece, or 0 */
   uint32_t k;             /* the most neighbours a row can have */
   double cost;            /* nanoseconds per query on one core, about */
+  double passed;          /* candidates evaluated per query, as far as known */
+  bool pairs_expected;    /* a product will serve two points, unless a run has windows of rows */
   uint64_t group;         /* queries per piece, at most */
   uint64_t tile;          /* right points per tile */
   uint64_t keys_capacity; /* prefilter: entries of a query's keys */
@@ -79,11 +105,8 @@ typedef struct brute {
   void *part_sums;
   uint32_t *part_counts;
   brute_lane *lanes;
+  brute_pairs pairs;
 } brute;
-
-/* Both find the k best of the piece's queries among its right points: lane->best[q - begin]. */
-adj_status adji_brute_plain(const brute *b, brute_lane *lane, const brute_piece *piece);
-adj_status adji_brute_prefilter(const brute *b, brute_lane *lane, const brute_piece *piece);
 
 /* The memory of a lane is one block, handed out in order. If base is NULL it is only counted. */
 typedef struct brute_arena {
@@ -96,6 +119,33 @@ static inline void *brute_alloc(brute_arena *arena, uint64_t count, size_t size)
   arena->used += (adji_mul(count, size) + 127) & ~UINT64_C(63);
   return at;
 }
+
+/* Both find the k best of the piece's queries among its right points: lane->best[at] of query number at. */
+adj_status adji_brute_plain(const brute *b, brute_lane *lane, const brute_piece *piece);
+adj_status adji_brute_prefilter(const brute *b, brute_lane *lane, const brute_piece *piece);
+
+/* The parts of the latter. Compares the queries with the right points: keys and bounds of lane->prefilter. */
+adj_status adji_brute_scan(const brute *b, brute_lane *lane, const brute_piece *piece);
+/* Lowers the bound of query number `at` by its keys, and drops those above it. */
+void adji_brute_tighten(const brute *b, brute_lane *lane, const brute_piece *piece, uint64_t at);
+/* Evaluates candidates that were found in any way, of query number `at`: keys, how many, and the bound are set. */
+void adji_brute_evaluate(const brute *b, brute_lane *lane, const brute_piece *piece, uint64_t at);
+/* Adds the strays of the piece to the best. */
+void adji_brute_add_strays(const brute *b, brute_lane *lane, const brute_piece *piece, uint64_t at);
+/* The rank of the key that gives the bound: a query may be among its own candidates. */
+static inline uint64_t brute_wanted(const brute *b) {
+  return (uint64_t)b->k + b->join.style.drop_self;
+}
+
+/* brute_pairs.c. Whether the pass can be done so, with what size of blocks; memory, which end frees; the first step; a
+ * block with those behind it; and, after the drain, the candidates of query number `at` of a piece of pairs.order. */
+bool adji_brute_pairs_choose(brute *b);
+void adji_brute_pairs_layout(const brute *b, brute_lane *lane, brute_arena *arena);
+adj_status adji_brute_pairs_begin(brute *b);
+adj_status adji_brute_pairs_block(brute *b, brute_lane *lane, uint64_t block);
+void adji_brute_pairs_order(brute *b);
+void adji_brute_pairs_take(const brute *b, brute_lane *lane, const brute_piece *piece, uint64_t at);
+void adji_brute_pairs_end(brute *b);
 
 void adji_brute_plain_layout(const brute *b, brute_plain *plain, brute_arena *arena);
 void adji_brute_prefilter_layout(const brute *b, brute_prefilter *prefilter, brute_arena *arena);

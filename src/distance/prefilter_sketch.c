@@ -59,12 +59,12 @@ __attribute__((target("avx2,fma,f16c,bmi2"))) static void sketch_avx2(const adji
 
 /* ---- Choice ---------------------------------------------------------------------------------- */
 
-static const adji_prefilter_sketch gemm_plain = {"gemm", false, sketch_plain};
+static const adji_prefilter_sketch gemm_plain = {"gemm", false, sketch_plain, NULL};
 #if defined(__x86_64__)
-static const adji_prefilter_sketch gemm_avx2 = {"gemm", false, sketch_avx2};
-static const adji_prefilter_sketch gemm_avx512 = {"gemm", false, adji_prefilter_sketch_avx512};
-static const adji_prefilter_sketch vnni = {"vnni", true, adji_prefilter_sketch_vnni};
-static const adji_prefilter_sketch amx = {"amx", true, adji_prefilter_sketch_amx};
+static const adji_prefilter_sketch gemm_avx2 = {"gemm", false, sketch_avx2, NULL};
+static const adji_prefilter_sketch gemm_avx512 = {"gemm", false, adji_prefilter_sketch_avx512, NULL};
+static const adji_prefilter_sketch vnni = {"vnni", true, adji_prefilter_sketch_vnni, adji_sketch_pairs_vnni};
+static const adji_prefilter_sketch amx = {"amx", true, adji_prefilter_sketch_amx, adji_sketch_pairs_amx};
 #endif
 
 const adji_prefilter_sketch *adji_prefilter_sketch_for(const char *isa, const char *name) {

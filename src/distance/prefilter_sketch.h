@@ -51,10 +51,25 @@ typedef struct adji_prefilter_sketch_task {
   uint32_t *found;
 } adji_prefilter_sketch_task;
 
+/* The same for the pairs of two sets of queries, each candidate of the tile being a query as well: a product serves
+ * both of its points. Half of values are compared, so that norms may be odd: a pair passes if half its value is at most
+ * the reach of either point. Codes only; least, keys and found of the tile are not used. */
+typedef struct adji_sketch_pairs_task {
+  adji_prefilter_sketch_task tile; /* at most 2^16 queries and candidates */
+  const int32_t *half;             /* per query: half its base, rounded down; ADJI_HALF_NONE: no pair of it passes */
+  const int32_t *query_reach;      /* per query, and per candidate; readable up to multiples as the tile is */
+  const int32_t *candidate_reach;
+  uint64_t *pairs; /* out: value << 32 | query << 16 | candidate; room for all pairs and ADJI_SKETCH_PAD */
+} adji_sketch_pairs_task;
+
+/* Reaches are between these. Products are below 2^28, so ADJI_HALF_NONE is beyond every reach. */
+enum { ADJI_HALF_NONE = 1 << 30, ADJI_REACH_NONE = -(1 << 29), ADJI_REACH_ALL = 1 << 29 };
+
 typedef struct adji_prefilter_sketch {
   const char *name;
   bool codes;
   void (*run)(const adji_prefilter_sketch_task *task);
+  uint64_t (*run_pairs)(const adji_sketch_pairs_task *task); /* returns how many pass; NULL: f32 */
 } adji_prefilter_sketch;
 
 /* The prefilter by name: "amx" and "vnni" use codes, "gemm" uses f32. NULL when this CPU or the given instruction set
@@ -68,6 +83,8 @@ uint32_t adji_sketch_groups(bool codes, uint32_t dim);
 void adji_prefilter_sketch_avx512(const adji_prefilter_sketch_task *task);
 void adji_prefilter_sketch_vnni(const adji_prefilter_sketch_task *task);
 void adji_prefilter_sketch_amx(const adji_prefilter_sketch_task *task);
+uint64_t adji_sketch_pairs_vnni(const adji_sketch_pairs_task *task);
+uint64_t adji_sketch_pairs_amx(const adji_sketch_pairs_task *task);
 bool adji_amx_usable(void); /* asks the system for permission to use the tiles */
 #endif
 

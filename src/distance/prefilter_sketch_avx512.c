@@ -21,29 +21,48 @@ SKETCH_INLINE __mmask16 valid_lanes(const adji_prefilter_sketch_task *task, uint
   return remaining >= 16 ? 0xffff : (__mmask16)((1u << remaining) - 1);
 }
 
-/* Appends the lanes of mask, with the given values, to the keys of query q. */
-SKETCH_INLINE void append(const adji_prefilter_sketch_task *task, uint32_t q, uint32_t at, __mmask16 mask,
-                          __m512i value) {
+/* Stores value << 32 | place for the lanes of mask, where `first` is the place of the first lane. Returns their end. */
+SKETCH_INLINE uint64_t *store_lanes(uint64_t *to, __mmask16 mask, __m512i value, uint64_t first) {
   const __m512i lanes = _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0);
   __m512i low = _mm512_cvtepu32_epi64(_mm512_castsi512_si256(value));
   __m512i high = _mm512_cvtepu32_epi64(_mm512_extracti64x4_epi64(value, 1));
-  __m512i place = _mm512_add_epi64(lanes, _mm512_set1_epi64((int64_t)task->first + at));
+  __m512i place = _mm512_add_epi64(lanes, _mm512_set1_epi64((int64_t)first));
   low = _mm512_or_si512(_mm512_slli_epi64(low, 32), place);
   high = _mm512_or_si512(_mm512_slli_epi64(high, 32), _mm512_add_epi64(place, _mm512_set1_epi64(8)));
-  uint64_t *to = task->keys[q] + task->found[q];
   _mm512_storeu_si512(to, _mm512_maskz_compress_epi64((__mmask8)mask, low));
   to += __builtin_popcount(mask & 0xff);
   _mm512_storeu_si512(to, _mm512_maskz_compress_epi64((__mmask8)(mask >> 8), high));
-  task->found[q] += (uint32_t)__builtin_popcount(mask);
+  return to + __builtin_popcount(mask >> 8);
+}
+
+/* Appends the lanes of mask, with the given values, to the keys of query q. */
+SKETCH_INLINE void append(const adji_prefilter_sketch_task *task, uint32_t q, uint32_t at, __mmask16 mask,
+                          __m512i value) {
+  uint64_t *end = store_lanes(task->keys[q] + task->found[q], mask, value, (uint64_t)task->first + at);
+  task->found[q] = (uint32_t)(end - task->keys[q]);
+}
+
+/* What a sum says about a pair of codes. */
+SKETCH_INLINE __m512i code_values(const adji_prefilter_sketch_task *task, uint32_t q, __m512i sum) {
+  __m512i value = _mm512_sub_epi32(_mm512_set1_epi32(task->base[q].code), _mm512_add_epi32(sum, sum));
+  return _mm512_max_epi32(value, _mm512_setzero_si512());
 }
 
 /* Appends what passes of 16 sums of codes. */
 SKETCH_INLINE void keep_codes(const adji_prefilter_sketch_task *task, uint32_t q, uint32_t at, __mmask16 valid,
                               __m512i sum) {
   __mmask16 mask = _mm512_cmpge_epi32_mask(sum, _mm512_set1_epi32(task->least[q].code)) & valid;
-  if (!mask) return;
-  __m512i value = _mm512_sub_epi32(_mm512_set1_epi32(task->base[q].code), _mm512_add_epi32(sum, sum));
-  append(task, q, at, mask, _mm512_max_epi32(value, _mm512_setzero_si512()));
+  if (mask) append(task, q, at, mask, code_values(task, q, sum));
+}
+
+/* Stores what passes of 16 sums of codes for either point. Half a value is half - sum. */
+SKETCH_INLINE uint64_t *keep_pairs(const adji_sketch_pairs_task *task, uint32_t q, uint32_t at, __mmask16 valid,
+                                   __m512i sum, uint64_t *to) {
+  __m512i reach = _mm512_max_epi32(_mm512_set1_epi32(task->query_reach[q]),  //
+                                   _mm512_loadu_si512(task->candidate_reach + at));
+  __m512i least = _mm512_sub_epi32(_mm512_set1_epi32(task->half[q]), reach);
+  __mmask16 mask = _mm512_cmpge_epi32_mask(sum, least) & valid;
+  return mask ? store_lanes(to, mask, code_values(&task->tile, q, sum), (uint64_t)q << 16 | at) : to;
 }
 
 /* Appends what passes of 16 sums of f32. */
@@ -128,6 +147,21 @@ void adji_prefilter_sketch_vnni(const adji_prefilter_sketch_task *task) {
 
 void adji_prefilter_sketch_avx512(const adji_prefilter_sketch_task *task) {
   multiply_tile(task, false);
+}
+
+uint64_t adji_sketch_pairs_vnni(const adji_sketch_pairs_task *task) {
+  const adji_prefilter_sketch_task *tile = &task->tile;
+  uint64_t *to = task->pairs;
+  sums buffer;
+  for (uint32_t at = 0; at < tile->count; at += BLOCKS * ADJI_SKETCH_BLOCK)
+    for (uint32_t q = 0; q < tile->query_count; q += QUERIES) {
+      multiply(tile, q, at, true, &buffer);
+      for (uint32_t i = 0; i < QUERIES * BLOCKS; i++) {
+        uint32_t first = at + i % BLOCKS * ADJI_SKETCH_BLOCK;
+        to = keep_pairs(task, q + i / BLOCKS, first, valid_lanes(tile, first), _mm512_load_si512(buffer.row[i]), to);
+      }
+    }
+  return (uint64_t)(to - task->pairs);
 }
 
 /* ---- Tiles ----------------------------------------------------------------------------------- */
@@ -221,6 +255,17 @@ AMX_INLINE void keep_tiles(const adji_prefilter_sketch_task *task, uint32_t quer
   }
 }
 
+AMX_INLINE uint64_t *keep_tile_pairs(const adji_sketch_pairs_task *task, uint32_t query, uint32_t candidate,
+                                     const tile_sums *from, uint64_t *to) {
+  for (uint32_t t = 0; t < 4; t++) {
+    uint32_t first = query + t / 2 * 16, at = candidate + t % 2 * ADJI_SKETCH_BLOCK;
+    __mmask16 valid = valid_lanes(&task->tile, at);
+    for (uint32_t i = 0; i < 16; i++)
+      to = keep_pairs(task, first + i, at, valid, _mm512_load_si512(from->tile[t][i]), to);
+  }
+  return to;
+}
+
 /* The tiles multiply one block while the sums of the previous one are filtered. */
 AMX void adji_prefilter_sketch_amx(const adji_prefilter_sketch_task *task) {
   uint32_t words = words_at_once(task->groups), candidate;
@@ -234,5 +279,22 @@ AMX void adji_prefilter_sketch_amx(const adji_prefilter_sketch_task *task) {
     keep_tiles(task, query, candidate - 32, &buffer[(candidate / 32 + 1) % 2]);
   }
   _tile_release();
+}
+
+AMX uint64_t adji_sketch_pairs_amx(const adji_sketch_pairs_task *task) {
+  const adji_prefilter_sketch_task *tile = &task->tile;
+  uint32_t words = words_at_once(tile->groups), candidate;
+  uint64_t *to = task->pairs;
+  set_layout(words);
+  tile_sums buffer[2];
+  for (uint32_t query = 0; query < tile->query_count; query += 32) {
+    for (candidate = 0; candidate < tile->count; candidate += 32) {
+      multiply_tiles(tile, query, candidate, words, &buffer[candidate / 32 % 2]);
+      if (candidate) to = keep_tile_pairs(task, query, candidate - 32, &buffer[(candidate / 32 + 1) % 2], to);
+    }
+    to = keep_tile_pairs(task, query, candidate - 32, &buffer[(candidate / 32 + 1) % 2], to);
+  }
+  _tile_release();
+  return (uint64_t)(to - task->pairs);
 }
 #endif
