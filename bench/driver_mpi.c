@@ -6,9 +6,9 @@
  *
  * K: a whole number; RADIUS: with a point. alone: by libadjoin, on one rank. Rank i has rows COUNT * i / RANKS and on;
  * with "scattered" it has every RANKS-th row, from row i on: both are spread over all of space. One thread a rank. One
- * line of JSON: CPU seconds of all ranks (user and system, of the plan and the run), bytes sent, imbalance, peak
- * memory, and a checksum of ids that is the same for every distribution and number of ranks if points are not
- * scattered.
+ * line of JSON: CPU seconds of all ranks (user and system, of the plan and the run; of these in the kernel, and while
+ * waiting for messages, in which MPI copies them), bytes sent, imbalance, peak memory, and a checksum of ids that is
+ * the same for every distribution and number of ranks if points are not scattered.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "adjoin_mpi.h"
@@ -65,8 +66,15 @@ static uint64_t hash_entry(uint64_t row, uint64_t id) {
   return x * UINT64_C(0xbf58476d1ce4e5b9);
 }
 
+/* Of this process in the kernel: mostly pages that it clears, and copies between processes. */
+static double kernel(void) {
+  struct rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  return (double)usage.ru_stime.tv_sec + (double)usage.ru_stime.tv_usec * 1e-6;
+}
+
 typedef struct outcome {
-  double cpu;
+  double cpu, kernel;
   uint64_t checksum, pairs;
   adj_mpi_stats stats;
 } outcome;
@@ -74,10 +82,11 @@ typedef struct outcome {
 static void join_alone(adj_ctx *ctx, const adj_join_spec *spec, const adj_dataset *set, outcome *out) {
   adj_plan *plan = NULL;
   adj_result *result = NULL;
-  double begin = cpu();
+  double begin = cpu(), inside = kernel();
   must(adj_plan_create(ctx, spec, set, NULL, &plan));
   must(adj_collect(plan, &result, NULL, NULL));
   out->cpu = cpu() - begin;
+  out->kernel = kernel() - inside;
   out->pairs = adj_result_pairs(result);
   out->stats.peak_bytes = adj_ctx_memory_peak(ctx);
   for (uint64_t i = 0; i < adj_result_rows(result); i++)
@@ -95,10 +104,11 @@ static void join_together(adj_ctx *ctx, const adj_join_spec *spec, const adj_dat
   adj_mpi_plan *plan = NULL;
   adj_mpi_result *result = NULL;
   MPI_Barrier(MPI_COMM_WORLD);
-  double begin = cpu();
+  double begin = cpu(), inside = kernel();
   must(adj_mpi_plan_create(MPI_COMM_WORLD, ctx, spec, set, NULL, &options, &plan));
   must(adj_mpi_collect(plan, &result, NULL, &out->stats));
   out->cpu = cpu() - begin;
+  out->kernel = kernel() - inside;
   adj_mpi_layout layout;
   adj_mpi_layout_init(&layout, sizeof layout);
   must(adj_mpi_result_layout(result, &layout));
@@ -147,21 +157,27 @@ int main(int argc, char **argv) {
     join_together(ctx, &spec, set, distribution, &o);
   const adj_mpi_stats *s = &o.stats;
   uint64_t width = dim * sizeof(float), here = (s->points + s->halo_points) * width + o.pairs * 8 + s->rows * 8;
-  double sums[] = {o.cpu, (double)s->bytes_points, (double)s->bytes_least, (double)s->bytes_rows,
-                   (double)s->halo_points};
-  double most[] = {(double)s->peak_bytes, (double)s->peak_bytes / (double)(here + 1), s->wait_s};
+  double sums[] = {o.cpu,
+                   (double)s->bytes_points,
+                   (double)s->bytes_least,
+                   (double)s->bytes_rows,
+                   (double)s->halo_points,
+                   o.kernel,
+                   s->wait_cpu_s};
+  double most[] = {(double)s->peak_bytes, (double)s->peak_bytes / (double)(here + 1)};
   uint64_t exact[] = {o.checksum, o.pairs};
-  MPI_Allreduce(MPI_IN_PLACE, sums, 5, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
-  MPI_Allreduce(MPI_IN_PLACE, most, 3, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+  MPI_Allreduce(MPI_IN_PLACE, sums, 7, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+  MPI_Allreduce(MPI_IN_PLACE, most, 2, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
   MPI_Allreduce(MPI_IN_PLACE, exact, 2, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD);
   if (!rank)
     printf("{\"set\": \"%s\", \"count\": %" PRIu64
            ", \"dim\": %u, \"ask\": \"%s\", \"how\": \"%s\", \"ranks\": %d, "
-           "\"cpu_s\": %.2f, \"mb_points\": %.1f, \"mb_least\": %.1f, \"mb_rows\": %.1f, \"halo\": %.0f, "
+           "\"cpu_s\": %.2f, \"kernel_s\": %.2f, \"wait_cpu_s\": %.2f, \"mb_points\": %.1f, \"mb_least\": %.1f, "
+           "\"mb_rows\": %.1f, \"halo\": %.0f, "
            "\"work_imbalance\": %.3f, \"busy_imbalance\": %.3f, \"peak_mb\": %.1f, \"peak_of_needed\": %.2f, "
            "\"pairs\": %" PRIu64 ", \"checksum\": \"%016" PRIx64 "\"}\n",
-           argv[1], count, dim, argv[4], argv[5], ranks, sums[0], sums[1] / 1e6, sums[2] / 1e6, sums[3] / 1e6, sums[4],
-           s->work_imbalance, s->busy_imbalance, most[0] / 1e6, most[1], exact[1], exact[0]);
+           argv[1], count, dim, argv[4], argv[5], ranks, sums[0], sums[5], sums[6], sums[1] / 1e6, sums[2] / 1e6,
+           sums[3] / 1e6, sums[4], s->work_imbalance, s->busy_imbalance, most[0] / 1e6, most[1], exact[1], exact[0]);
   adj_dataset_destroy(set);
   adj_ctx_destroy(ctx);
   MPI_Finalize();

@@ -152,11 +152,13 @@ typedef struct adj_mpi_stats {
   uint64_t messages;
   double total_s, plan_s, exchange_s, join_s, wait_s; /* wall clock. wait: nothing to do until others sent     */
   double cpu_s;          /* CPU time of this rank's process during the run, all threads                     */
-  double work;           /* estimated work of this rank: candidates, queries and points by what they cost   */
+  double work;           /* estimated work of this rank: queries, neighbours and points by what they cost   */
   double work_imbalance; /* of all ranks: (largest - mean) / mean of it                                     */
-  double busy_imbalance; /* the same of seconds at joins                                                    */
+  double busy_imbalance; /* the same of join_cpu_s                                                          */
   uint64_t peak_bytes;   /* most host memory that the context and this library held at once                 */
   adj_stats join;        /* of this rank's joins, added up; names of the last                               */
+  double join_cpu_s;     /* CPU time of join_s                                                              */
+  double wait_cpu_s;     /* CPU time of wait_s: MPI's own work and copies, and looking for messages         */
 } adj_mpi_stats;
 
 ADJ_API void adj_mpi_stats_init(adj_mpi_stats *stats, size_t struct_size);

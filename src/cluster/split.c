@@ -25,21 +25,57 @@ static adj_status count_neighbours(adj_ctx *ctx, const adj_join_spec *spec, cons
   return status;
 }
 
+/* Neighbours by the density around each point: so many are as near as the last of them, and their number grows with the
+ * power of the distance that is the dimension. For points that have fewer in the sample within the radius. */
+enum { DENSITY_OF = 8 };
+
+static adj_status refine(adj_ctx *ctx, const adj_join_spec *spec, const adj_dataset *sample, const uint32_t *degrees,
+                         double scale, double *neighbours) {
+  adj_join_spec near = *spec;
+  adj_plan *plan = NULL;
+  adj_result *result = NULL;
+  near.kind = ADJ_KNN;
+  near.k = DENSITY_OF;
+  near.radius = INFINITY;
+  near.flags = ADJ_WITH_DISTANCE;
+  near.order = ADJ_ORDER_ID;
+  near.backend = ADJ_BACKEND_CPU;
+  near.algorithm = near.tuning = near.system = NULL;
+  adj_status status = adj_plan_create(ctx, &near, sample, NULL, &plan);
+  if (!status) status = adj_collect(plan, &result, NULL, NULL);
+  const void *distances = status ? NULL : adj_result_distances(result);
+  for (uint64_t i = 0; i < sample->count && !status; i++) {
+    uint64_t last = i * DENSITY_OF + DENSITY_OF - 1;
+    double reach = sample->type == ADJ_F64 ? ((const double *)distances)[last] : ((const float *)distances)[last];
+    if (degrees[i] < DENSITY_OF && reach > 0 && spec->radius < reach)
+      neighbours[i] = scale * DENSITY_OF * pow(spec->radius / reach, sample->dim);
+  }
+  adj_result_destroy(result);
+  adj_plan_destroy(plan);
+  return status;
+}
+
 static adj_status weigh(adj_ctx *ctx, const adj_join_spec *spec, const adj_dataset *sample, uint64_t total,
                         double *weights) {
-  double scale = (double)total / (double)(sample->count + !sample->count);
-  if (spec->kind == ADJ_KNN) {
-    for (uint64_t i = 0; i < sample->count; i++)
-      weights[i] = adji_query_work(spec->k);
-    return ADJ_OK;
+  double scale = (double)total / (double)(sample->count + !sample->count), pairs = 0;
+  for (uint64_t i = 0; i < sample->count; i++)
+    weights[i] = spec->k;
+  if (spec->kind == ADJ_RANGE) {
+    uint32_t *degrees = adji_alloc(&ctx->memory, sample->count, sizeof *degrees, "sampled points");
+    if (!degrees) return ADJ_E_MEMORY;
+    adj_status status = count_neighbours(ctx, spec, sample, degrees);
+    for (uint64_t i = 0; i < sample->count && !status; i++) {
+      weights[i] = degrees[i] * scale;
+      pairs += degrees[i];
+    }
+    if (!status && scale > 1 && pairs < DENSITY_OF * (double)sample->count)
+      status = refine(ctx, spec, sample, degrees, scale, weights);
+    adji_free(&ctx->memory, degrees);
+    if (status) return status;
   }
-  uint32_t *degrees = adji_alloc(&ctx->memory, sample->count, sizeof *degrees, "sampled points");
-  if (!degrees) return ADJ_E_MEMORY;
-  adj_status status = count_neighbours(ctx, spec, sample, degrees);
-  for (uint64_t i = 0; i < sample->count && !status; i++)
-    weights[i] = adji_query_work(degrees[i] * scale);
-  adji_free(&ctx->memory, degrees);
-  return status;
+  for (uint64_t i = 0; i < sample->count; i++)
+    weights[i] = adji_query_work(weights[i]);
+  return ADJ_OK;
 }
 
 static adj_status take_spec(const adj_join_spec *spec, adj_join_spec *out) {

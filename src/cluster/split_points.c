@@ -108,9 +108,11 @@ typedef struct haloing {
   part p;
   const uint32_t *home;
   const double *radii;
-  double *widths;   /* by dimension, of the spec's radius */
-  uint64_t *counts; /* by slice and region: members, then where they go */
-  uint32_t *rows;   /* NULL: count */
+  double *widths;       /* by dimension, of the spec's radius */
+  double *cells;        /* of the regions: low, then high values */
+  uint64_t *counts;     /* by slice and region: members, then where they go */
+  uint32_t *rows;       /* NULL: count */
+  unsigned char *marks; /* by point: it may reach another region. Made while counting; NULL: not asked for */
 } haloing;
 
 /* One point, and where its visits go. */
@@ -160,38 +162,83 @@ static void visit(const visiting *v, uint32_t node) {
   }
 }
 
-/* Most points are well inside of the cell of their home: all that is within their reach is there too. */
-static bool stays_home(const haloing *h, const visiting *v, const double *low, const double *high) {
-  if (!h->home || !v->widths) return false;
-  uint64_t dim = v->split->cuts.dim;
+/* Most points are so far inside of the cell of their home that all that is within their reach is there too: x - low >
+ * width, which holds in exact arithmetic if it does rounded, as width is a double. */
+static bool stays_home(const haloing *h, const visiting *v) {
+  uint64_t dim = v->split->cuts.dim, cells = dim * v->split->cuts.count;
+  const double *low = h->cells + v->home * dim, *high = low + cells;
+  if (!v->widths) return false;
+  bool in = true;
   for (uint32_t j = 0; j < dim; j++)
-    if (!(v->x[j] - low[v->home * dim + j] > v->widths[j] && high[v->home * dim + j] - v->x[j] > v->widths[j]))
-      return false;
-  return true;
+    in = in && v->x[j] - low[j] > v->widths[j] && high[j] - v->x[j] > v->widths[j];
+  return in;
 }
 
-/* Room of a lane: coordinates, widths of one point, and cells of the regions. */
+/* Widths of rounded radii, of a slice: few differ. */
+enum { WIDTHS = 256 };
+typedef struct width_table {
+  uint64_t keys[WIDTHS];
+  double widths[WIDTHS];
+} width_table;
+
+/* Whether a point stays at home by the width of a somewhat larger radius, which is found in a table. Pairs within a
+ * radius are within a larger one. Not in a box, where widths differ by dimension. */
+static bool surely_stays(const haloing *h, const visiting *v, double radius, width_table *table, double *widths) {
+  if (h->p.split->box || !(radius >= 0) || isinf(radius)) return false;
+  uint64_t bits;
+  memcpy(&bits, &radius, 8);
+  bits = (bits >> 48) + 1; /* four bits of the fraction */
+  uint64_t place = bits % WIDTHS, rounded = bits << 48;
+  if (table->keys[place] != bits) {
+    double larger;
+    memcpy(&larger, &rounded, 8);
+    if (isinf(larger)) return false;
+    width_of(h->p.split, larger, widths);
+    table->keys[place] = bits;
+    table->widths[place] = widths[0];
+  }
+  for (uint32_t j = 0; j < h->p.split->cuts.dim; j++)
+    widths[j] = table->widths[place];
+  visiting wide = *v;
+  wide.widths = widths;
+  return stays_home(h, &wide);
+}
+
+/* What a slice needs: coordinates and widths of one point, and a table. */
+typedef struct slice_room {
+  double *x, *widths;
+  width_table table;
+} slice_room;
+
+static void halo_point(const haloing *h, uint64_t slice, uint64_t i, slice_room *room) {
+  const adj_split *split = h->p.split;
+  visiting v = {split, room->x, h->widths, h->home ? h->home[i] : UINT32_MAX, (uint32_t)i, NULL, h->rows};
+  v.counts = h->counts + slice * split->cuts.count;
+  if (h->rows && h->marks && !h->marks[i]) return;
+  for (uint32_t j = 0; j < split->cuts.dim; j++)
+    room->x[j] = adji_dataset_at(h->p.points, i, j);
+  bool stays = h->home && h->radii && surely_stays(h, &v, h->radii[i], &room->table, room->widths);
+  if (h->radii && !stays) {
+    v.widths = isinf(h->radii[i]) ? NULL : room->widths;
+    if (v.widths) width_of(split, h->radii[i], room->widths);
+  }
+  stays = stays || (h->home && stays_home(h, &v));
+  if (h->marks && !h->rows) h->marks[i] = !stays;
+  if (!stays) visit(&v, 0);
+}
+
 static adj_status halo_slice(void *user, uint64_t slice, uint32_t lane) {
   (void)lane;
   const haloing *h = user;
   const adj_split *split = h->p.split;
-  uint64_t begin, end, dim = split->cuts.dim, cells = dim * split->cuts.count;
-  double *room = adji_alloc(&split->ctx->memory, 2 * dim + 2 * cells, sizeof *room, "regions");
+  uint64_t begin, end, dim = split->cuts.dim;
+  slice_room *room = adji_alloc_zero(&split->ctx->memory, 1, sizeof *room + 2 * dim * sizeof(double), "regions");
   if (!room) return ADJ_E_MEMORY;
-  double *x = room, *mine = room + dim, *low = mine + dim, *high = low + cells;
-  adji_split_cells(split, low, high);
+  room->x = (double *)(void *)(room + 1);
+  room->widths = room->x + dim;
   adji_slice(h->p.points->count, h->p.slices, slice, &begin, &end);
-  for (uint64_t i = begin; i < end; i++) {
-    visiting v = {split, x, h->widths, h->home ? h->home[i] : UINT32_MAX, (uint32_t)i, NULL, h->rows};
-    v.counts = h->counts + slice * split->cuts.count;
-    for (uint32_t j = 0; j < dim; j++)
-      x[j] = adji_dataset_at(h->p.points, i, j);
-    if (h->radii) {
-      v.widths = isinf(h->radii[i]) ? NULL : mine;
-      if (v.widths) width_of(split, h->radii[i], mine);
-    }
-    if (!stays_home(h, &v, low, high)) visit(&v, 0);
-  }
+  for (uint64_t i = begin; i < end; i++)
+    halo_point(h, slice, i, room);
   adji_free(&split->ctx->memory, room);
   return ADJ_OK;
 }
@@ -209,41 +256,107 @@ static void place_slices(const haloing *h, const uint64_t *starts) {
   }
 }
 
-static adj_status find_halo(haloing *h, uint64_t *counts, uint32_t *rows) {
+/* ---- The three questions ------------------------------------------------------------------------------------- */
+
+static adj_status open_halo(haloing *h, const adj_dataset *points) {
   const adj_split *split = h->p.split;
-  uint64_t regions = split->cuts.count;
-  if (!h->radii && !isinf(split->spec.radius)) width_of(split, split->spec.radius, h->widths);
-  if (!h->radii && isinf(split->spec.radius)) h->widths = NULL;
-  adj_status status = adji_loop(split->ctx, h->p.slices, halo_slice, h);
+  adji_memory *memory = &split->ctx->memory;
+  adj_status status = open_part(split, points, &h->p);
+  if (!status) status = check_home(split, points, h->home);
   if (status) return status;
-  if (rows) {
-    place_slices(h, counts);
-    h->rows = rows;
-    return adji_loop(split->ctx, h->p.slices, halo_slice, h);
-  }
+  h->counts = adji_alloc_zero(memory, adji_mul(h->p.slices, split->cuts.count), sizeof *h->counts, "regions");
+  bool everywhere = !h->radii && isinf(split->spec.radius);
+  if (!everywhere) h->widths = adji_alloc(memory, split->cuts.dim, sizeof *h->widths, "regions");
+  if (!h->counts || (!everywhere && !h->widths)) return ADJ_E_MEMORY;
+  if (!h->radii && !everywhere) width_of(split, split->spec.radius, h->widths);
+  uint64_t cells = (uint64_t)split->cuts.count * split->cuts.dim;
+  h->cells = adji_alloc(memory, 2 * cells, sizeof *h->cells, "regions");
+  if (!h->cells) return ADJ_E_MEMORY;
+  adji_split_cells(split, h->cells, h->cells + cells);
+  return ADJ_OK;
+}
+
+static void close_halo(haloing *h) {
+  adji_memory *memory = &h->p.split->ctx->memory;
+  adji_free(memory, h->widths);
+  adji_free(memory, h->cells);
+  adji_free(memory, h->counts);
+  adji_free(memory, h->marks);
+  adj_dataset_destroy(h->p.derived);
+}
+
+static adj_status fill_lists(haloing *h, const uint64_t *starts, uint32_t *rows) {
+  place_slices(h, starts);
+  h->rows = rows;
+  return adji_loop(h->p.split->ctx, h->p.slices, halo_slice, h);
+}
+
+static void add_counts(const haloing *h, uint64_t *counts) {
+  uint64_t regions = h->p.split->cuts.count;
   memset(counts, 0, regions * sizeof *counts);
   for (uint64_t i = 0; i < h->p.slices * regions; i++)
     counts[i % regions] += h->counts[i];
-  return ADJ_OK;
 }
 
 adj_status adj_split_halo(const adj_split *split, const adj_dataset *points, const uint32_t *home, const double *radii,
                           uint64_t *counts, uint32_t *rows) {
   if (!split || !points || !counts) return adji_fail(ADJ_E_ARGUMENT, "split, points and counts: none may be NULL");
-  haloing h = {.home = home, .radii = radii};
+  haloing h = {.p.split = split, .home = home, .radii = radii};
+  adji_call outer = adji_call_begin(&split->ctx->cancels);
+  adj_status status = open_halo(&h, points);
+  if (!status) status = adji_loop(split->ctx, h.p.slices, halo_slice, &h);
+  if (!status && rows)
+    status = fill_lists(&h, counts, rows);
+  else if (!status)
+    add_counts(&h, counts);
+  close_halo(&h);
+  adji_call_set(outer);
+  return status;
+}
+
+adj_status adji_split_halo_lists(const adj_split *split, const adj_dataset *points, const uint32_t *home,
+                                 const double *radii, uint64_t *starts, uint32_t **rows) {
+  haloing h = {.p.split = split, .home = home, .radii = radii};
   adji_memory *memory = &split->ctx->memory;
   adji_call outer = adji_call_begin(&split->ctx->cancels);
-  adj_status status = open_part(split, points, &h.p);
-  if (!status) status = check_home(split, points, home);
-  double *widths = NULL;
+  adj_status status = open_halo(&h, points);
+  *rows = NULL;
+  if (!status) h.marks = adji_alloc(memory, points->count + 1, 1, "points of halos");
+  if (!status && !h.marks) status = ADJ_E_MEMORY;
+  if (!status) status = adji_loop(split->ctx, h.p.slices, halo_slice, &h);
   if (!status) {
-    widths = h.widths = adji_alloc(memory, split->cuts.dim, sizeof *h.widths, "regions");
-    h.counts = adji_alloc_zero(memory, adji_mul(h.p.slices, split->cuts.count), sizeof *h.counts, "regions");
-    status = widths && h.counts ? find_halo(&h, counts, rows) : ADJ_E_MEMORY;
+    uint64_t at = 0;
+    add_counts(&h, starts);
+    for (uint32_t i = 0; i < split->cuts.count; i++) {
+      uint64_t many = starts[i];
+      starts[i] = at;
+      at += many;
+    }
+    starts[split->cuts.count] = at;
+    *rows = adji_alloc(memory, at + 1, sizeof **rows, "points of halos");
+    status = *rows ? fill_lists(&h, starts, *rows) : ADJ_E_MEMORY;
   }
-  adji_free(memory, widths);
-  adji_free(memory, h.counts);
-  adj_dataset_destroy(h.p.derived);
+  close_halo(&h);
+  adji_call_set(outer);
+  return status;
+}
+
+adj_status adji_split_border(const adj_split *split, const adj_dataset *points, uint32_t region, uint32_t *rows,
+                             uint64_t *count) {
+  haloing h = {.p.split = split};
+  uint32_t dim = split->cuts.dim;
+  adji_call outer = adji_call_begin(&split->ctx->cancels);
+  double *x = adji_alloc(&split->ctx->memory, dim, sizeof *x, "regions");
+  adj_status status = x ? open_halo(&h, points) : ADJ_E_MEMORY;
+  *count = 0;
+  for (uint64_t i = 0; i < points->count && !status; i++) {
+    for (uint32_t j = 0; j < dim; j++)
+      x[j] = adji_dataset_at(h.p.points, i, j);
+    visiting v = {split, x, h.widths, region, (uint32_t)i, NULL, NULL};
+    if (!stays_home(&h, &v)) rows[(*count)++] = (uint32_t)i;
+  }
+  adji_free(&split->ctx->memory, x);
+  close_halo(&h);
   adji_call_set(outer);
   return status;
 }

@@ -18,6 +18,7 @@ typedef struct prefix {
   uint64_t bytes;  /* as charged                  */
   uint64_t mapped; /* length of the mapping, or 0 */
   void *base;      /* of the mapping              */
+  uint64_t filled; /* of a block with room: bytes whose pages were looked for among spare ones */
 } prefix;
 
 _Static_assert(sizeof(prefix) <= PREFIX, "the prefix must fit in front of a block");
@@ -28,7 +29,7 @@ void adji_memory_init(adji_memory *memory, uint64_t limit) {
   atomic_init(&memory->fail_at, -1);
   memory->limit = limit;
   pthread_mutex_init(&memory->spare.lock, NULL);
-  memory->spare.keepers = memory->spare.count = 0;
+  memory->spare.keepers = memory->spare.hoarders = memory->spare.count = 0;
   atomic_init(&memory->spare.bytes, 0);
 }
 
@@ -85,11 +86,10 @@ static void shrink_spare(adji_spare *spare, uint64_t most) {
 /* Whether a block is kept. What is used and spare together stays within the limit. */
 static bool keep_spare(adji_memory *memory, void *block, uint64_t mapped) {
   adji_spare *spare = &memory->spare;
-  uint64_t available = adji_memory_available(memory), most = MOST_SPARE_BYTES;
-  if (available < most) most = available;
-  if (mapped > most) return false;
+  uint64_t available = adji_memory_available(memory);
   pthread_mutex_lock(&spare->lock);
-  bool kept = spare->keepers;
+  uint64_t most = spare->hoarders || available < MOST_SPARE_BYTES ? available : MOST_SPARE_BYTES;
+  bool kept = spare->keepers && mapped <= most;
   if (kept) {
     shrink_spare(spare, most - mapped);
     if (spare->count == ADJI_MOST_SPARE) shrink_spare(spare, atomic_load(&spare->bytes) - 1);
@@ -137,6 +137,52 @@ static char *use_spare(adji_memory *memory, uint64_t bytes, prefix *head) {
   return block;
 }
 
+/* ---- Pages of spare blocks ----------------------------------------------------------------------------------- */
+
+/* Moves up to `wanted` huge pages from the end of spare block i to `to`. Returns how many. The lock is held. */
+static uint64_t move_pages(adji_spare *spare, uint32_t i, char *to, uint64_t wanted) {
+#ifdef MREMAP_FIXED
+  char *block = spare->blocks[i];
+  prefix head = prefix_of(block);
+  uint64_t pages = (head.bytes + HUGE_PAGE - 1) / HUGE_PAGE, whole = room_of(block, &head) / HUGE_PAGE;
+  if (pages > whole) pages = whole;
+  uint64_t many = pages < wanted ? pages : wanted, length = many * HUGE_PAGE;
+  char *from = block + (pages - many) * HUGE_PAGE, *end = (char *)head.base + head.mapped;
+  if (many && mremap(from, length, length, MREMAP_MAYMOVE | MREMAP_FIXED, to) == MAP_FAILED) return 0;
+  if (from + length < end) munmap(from + length, (size_t)(end - from) - length);
+  atomic_fetch_sub(&spare->bytes, (uint64_t)(end - from));
+  head.mapped = (uint64_t)(from - (char *)head.base);
+  head.bytes = (pages - many) * HUGE_PAGE;
+  memcpy(block - PREFIX, &head, sizeof head);
+  if (!head.bytes) {
+    (void)take_out(spare, i);
+    munmap(head.base, head.mapped);
+  }
+  return many;
+#else
+  (void)spare, (void)i, (void)to, (void)wanted;
+  return 0;
+#endif
+}
+
+/* Gives bytes [from, to) of a fresh block pages of spare ones, the newest first; from is a multiple of the huge page.
+ * What they hold is lost. Returns whether there was one. */
+static bool fill_block(adji_memory *memory, char *block, uint64_t from, uint64_t to) {
+  adji_spare *spare = &memory->spare;
+  if (!atomic_load_explicit(&spare->bytes, memory_order_relaxed)) return false;
+  bool some = false;
+  pthread_mutex_lock(&spare->lock);
+  for (uint32_t i = spare->count; spare->hoarders && i-- && from < to;) {
+    uint64_t many = move_pages(spare, i, block + from, (to - from + HUGE_PAGE - 1) / HUGE_PAGE);
+    from += many * HUGE_PAGE;
+    some = some || many;
+  }
+  pthread_mutex_unlock(&spare->lock);
+  return some;
+}
+
+/* ---- Keeping ---------------------------------------------------------------------------------------------------- */
+
 void adji_memory_keep(adji_memory *memory) {
   pthread_mutex_lock(&memory->spare.lock);
   memory->spare.keepers++;
@@ -147,6 +193,20 @@ void adji_memory_drop(adji_memory *memory) {
   pthread_mutex_lock(&memory->spare.lock);
   if (!--memory->spare.keepers) shrink_spare(&memory->spare, 0);
   pthread_mutex_unlock(&memory->spare.lock);
+}
+
+void adji_memory_hoard(adji_memory *memory) {
+  adji_memory_keep(memory);
+  pthread_mutex_lock(&memory->spare.lock);
+  memory->spare.hoarders++;
+  pthread_mutex_unlock(&memory->spare.lock);
+}
+
+void adji_memory_hoard_end(adji_memory *memory) {
+  pthread_mutex_lock(&memory->spare.lock);
+  if (!--memory->spare.hoarders) shrink_spare(&memory->spare, MOST_SPARE_BYTES);
+  pthread_mutex_unlock(&memory->spare.lock);
+  adji_memory_drop(memory);
 }
 
 /* Gives all of them back, when the system has no more. */
@@ -219,16 +279,19 @@ static void *allocate(adji_memory *memory, uint64_t count, size_t size, const ch
     return NULL;
   }
   if (!adji_charge(memory, bytes, what)) return NULL;
-  prefix head = {bytes, 0, NULL};
+  prefix head = {.bytes = bytes};
   char *block = NULL;
   *zeroed = false;
   if (bytes >= LARGE) {
     block = use_spare(memory, bytes, &head);
-    *zeroed = !block;
-    if (!block) block = map_large(bytes, &head);
+    if (!block) {
+      block = map_large(bytes, &head);
+      *zeroed = block && !fill_block(memory, block, 0, bytes);
+    }
     if (!block) {
       drop_spare(memory);
       block = map_large(bytes, &head);
+      *zeroed = true;
     }
   } else {
     char *raw = aligned_alloc(PREFIX, (bytes + (uint64_t)2 * PREFIX - 1) & ~(uint64_t)(PREFIX - 1));
@@ -267,13 +330,15 @@ bool adji_grow(adji_memory *memory, void **block, uint64_t count, size_t size, u
 
 void *adji_alloc_ahead(adji_memory *memory, uint64_t bytes, uint64_t room) {
   if (bytes < LARGE || bytes > room || room > (uint64_t)1 << 60 || !adji_fits(memory, bytes)) return NULL;
-  prefix head = {bytes, 0, NULL};
+  prefix head = {.bytes = bytes};
   char *block = map_large(room, &head);
   if (!block) return NULL;
   if (!adji_charge(memory, bytes, "memory")) {
     munmap(head.base, head.mapped);
     return NULL;
   }
+  (void)fill_block(memory, block, 0, bytes);
+  head.filled = (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
   memcpy(block - PREFIX, &head, sizeof head);
   return block;
 }
@@ -290,6 +355,53 @@ bool adji_resize(adji_memory *memory, void *block, uint64_t bytes) {
   head.bytes = bytes;
   memcpy(start - PREFIX, &head, sizeof head);
   return true;
+}
+
+bool adji_claim(adji_memory *memory, void *block, uint64_t bytes, const char *what) {
+  prefix head = prefix_of(block);
+  if (bytes <= head.bytes) return true;
+  if (!adji_charge(memory, bytes - head.bytes, what)) return false;
+  head.bytes = bytes;
+  if (bytes > head.filled) {
+    (void)fill_block(memory, block, head.filled, bytes);
+    head.filled = (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+  }
+  memcpy((char *)block - PREFIX, &head, sizeof head);
+  return true;
+}
+
+/* Makes pages of a block, which keeps its addresses, a spare block. */
+static bool hoard_pages(adji_memory *memory, char *from, uint64_t bytes) {
+#ifdef MREMAP_DONTUNMAP
+  pthread_mutex_lock(&memory->spare.lock);
+  bool hoards = memory->spare.hoarders;
+  pthread_mutex_unlock(&memory->spare.lock);
+  if (!hoards) return false;
+  prefix head = {.bytes = bytes};
+  char *block = map_large(bytes, &head);
+  if (!block) return false;
+  if (mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, block) == MAP_FAILED) {
+    munmap(head.base, head.mapped);
+    return false;
+  }
+  memcpy(block - PREFIX, &head, sizeof head);
+  if (!keep_spare(memory, block, head.mapped)) munmap(head.base, head.mapped);
+  return true;
+#else
+  (void)memory, (void)from, (void)bytes;
+  return false;
+#endif
+}
+
+void adji_release(adji_memory *memory, void *block, uint64_t from, uint64_t to) {
+  prefix head = prefix_of(block);
+  uint64_t first = (from + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE, end = to / HUGE_PAGE * HUGE_PAGE;
+  if (!head.mapped || first >= end) return;
+  adji_discharge(memory, end - first);
+  head.bytes -= end - first;
+  memcpy((char *)block - PREFIX, &head, sizeof head);
+  if (!hoard_pages(memory, (char *)block + first, end - first))
+    (void)madvise((char *)block + first, end - first, MADV_DONTNEED);
 }
 
 void adji_free(adji_memory *memory, void *block) {

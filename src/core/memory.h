@@ -15,10 +15,10 @@
 #include "core/status.h"
 
 /* Large blocks that were freed, oldest first, and wait to be used again. */
-enum { ADJI_MOST_SPARE = 16 };
+enum { ADJI_MOST_SPARE = 128 };
 typedef struct adji_spare {
   pthread_mutex_t lock;
-  uint32_t keepers, count;
+  uint32_t keepers, hoarders, count;
   void *blocks[ADJI_MOST_SPARE];
   ADJI_ATOMIC(uint64_t) bytes;
 } adji_spare;
@@ -38,6 +38,11 @@ void adji_memory_init(adji_memory *memory, uint64_t limit);
 void adji_memory_keep(adji_memory *memory);
 void adji_memory_drop(adji_memory *memory);
 
+/* The same for a run of several steps, each of which frees about what the next one needs: all large blocks stay, and
+ * their pages go into new blocks of any size, where the system would have to clear fresh ones. */
+ADJI_SHARED void adji_memory_hoard(adji_memory *memory);
+ADJI_SHARED void adji_memory_hoard_end(adji_memory *memory);
+
 /* count * size bytes, aligned to 64; zeroed by _zero only. Large blocks use huge pages where the system has them; a
  * page gets its memory when it is first written. `what` names the block in the message. NULL: failed, the message is
  * set, and the status to return is ADJ_E_MEMORY. */
@@ -52,8 +57,15 @@ ADJI_SHARED bool adji_grow(adji_memory *memory, void **block, uint64_t count, si
 /* A large block whose size is an estimate: `bytes` now, and up to `room` later without moving. Only the bytes in use
  * count against the limit. NULL is not a failure: there is no such block, and no message. adji_resize tells whether the
  * block has the new size. */
-void *adji_alloc_ahead(adji_memory *memory, uint64_t bytes, uint64_t room);
+ADJI_SHARED void *adji_alloc_ahead(adji_memory *memory, uint64_t bytes, uint64_t room);
 bool adji_resize(adji_memory *memory, void *block, uint64_t bytes);
+/* Of such a block at least so many bytes are in use from now on, and its room stays. False: failed, the message is set.
+ */
+ADJI_SHARED bool adji_claim(adji_memory *memory, void *block, uint64_t bytes, const char *what);
+
+/* Gives the huge pages that lie wholly in bytes [from, to) of a block back to the system: they count as used no more,
+ * and what they held is lost. Each at most once. Small blocks stay as they are. */
+ADJI_SHARED void adji_release(adji_memory *memory, void *block, uint64_t from, uint64_t to);
 
 ADJI_SHARED void adji_free(adji_memory *memory, void *block); /* NULL is fine */
 

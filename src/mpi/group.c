@@ -11,10 +11,18 @@
 
 enum { TAG_NOTE = 1 };
 
-double adji_seconds(void) {
+static double seconds_of(clockid_t clock) {
   struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
+  clock_gettime(clock, &now);
   return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+double adji_seconds(void) {
+  return seconds_of(CLOCK_MONOTONIC);
+}
+
+double adji_cpu_seconds(void) {
+  return seconds_of(CLOCK_PROCESS_CPUTIME_ID);
 }
 
 /* ---- Life ------------------------------------------------------------------------------------------------------- */
@@ -105,26 +113,30 @@ bool adji_group_should_stop(adji_group *group) {
 /* ---- Waiting --------------------------------------------------------------------------------------------------------
  */
 
-/* Shares the core with whoever has something to do: ranks may be more than cores. The longer the wait has been, the
- * longer a nap: from 10 microseconds to a millisecond, so that a long wait takes little time of the processor. */
-static void nap(uint32_t turn) {
-  if (turn < 64) return;
-  uint32_t late = turn - 64 < 1000 ? turn - 64 : 1000;
-  struct timespec some = {0, 10000 + late * 1000};
+/* Shares the core with whoever has something to do: ranks may be more than cores. After a few turns without a nap, one
+ * is a quarter of the wait so far, from 20 microseconds to a millisecond: a long wait takes little time of the
+ * processor, and a short one is not much longer for it. */
+enum { SPINS = 16, LEAST_NAP = 20000, MOST_NAP = 1000000 };
+
+static void nap(uint32_t turn, double since) {
+  if (turn < SPINS) return;
+  double wanted = (adji_seconds() - since) * 0.25e9;
+  struct timespec some = {0, wanted < LEAST_NAP ? LEAST_NAP : wanted > MOST_NAP ? MOST_NAP : (long)wanted};
   nanosleep(&some, NULL);
 }
 
 adj_status adji_wait(adji_group *group, int count, MPI_Request *requests) {
-  double begin = adji_seconds();
+  double begin = adji_seconds(), cpu = seconds_of(CLOCK_THREAD_CPUTIME_ID);
   adj_status status = group->broken.broken ? tell_broken(group) : ADJ_OK;
   for (uint32_t turn = 0; !status; turn++) {
     int done = 0;
     status = adji_mpi_check(group, MPI_Testall(count, requests, &done, MPI_STATUSES_IGNORE), "a message");
     if (status || done) break;
     if (turn % 16 == 15) status = read_notes(group);
-    nap(turn);
+    nap(turn, begin);
   }
   group->wait_s += adji_seconds() - begin;
+  group->wait_cpu_s += seconds_of(CLOCK_THREAD_CPUTIME_ID) - cpu;
   return status;
 }
 
@@ -171,9 +183,10 @@ static adj_status settle_notes(adji_group *group) {
   int sent = (int)group->notes_sent;
   adj_status status = adji_all_reduce(group, &sent, 1, MPI_INT, MPI_SUM);
   uint32_t expected = (uint32_t)sent - group->notes_sent;
+  double begin = adji_seconds();
   for (uint32_t turn = 0; !status && group->notes_received < expected; turn++) {
     status = read_notes(group);
-    nap(turn);
+    nap(turn, begin);
   }
   if (!status && group->notes_sent) status = adji_wait(group, group->ranks, group->note_requests);
   group->notes_sent = group->notes_received = 0;
@@ -206,31 +219,51 @@ adj_status adji_agree(adji_group *group, adj_status status) {
  * ------------------------------------------------------------------------------------------- */
 
 typedef struct job {
-  adj_status (*fn)(void *user, adji_work *work);
+  adj_status (*fn)(void *user, adji_mpi_work *work);
   void *user;
-  adji_work work;
+  adji_mpi_work work;
   adj_status status;
   char text[ADJI_MESSAGE];
-  atomic_int done;
+  pthread_mutex_t lock;
+  pthread_cond_t ended;
+  bool done;
 } job;
 
 static void *job_main(void *argument) {
   job *j = argument;
   j->status = j->fn(j->user, &j->work);
   if (j->status) snprintf(j->text, sizeof j->text, "%s", adj_last_error());
-  atomic_store(&j->done, 1);
+  pthread_mutex_lock(&j->lock);
+  j->done = true;
+  pthread_cond_signal(&j->ended);
+  pthread_mutex_unlock(&j->lock);
   return NULL;
 }
 
+/* Whether the work is done, after up to so many milliseconds. */
+static bool await_end(job *j, double milliseconds) {
+  struct timespec until;
+  clock_gettime(CLOCK_REALTIME, &until);
+  int64_t at = until.tv_nsec + (int64_t)(milliseconds * 1e6);
+  until.tv_sec += at / 1000000000;
+  until.tv_nsec = at % 1000000000;
+  pthread_mutex_lock(&j->lock);
+  for (int late = 0; !j->done && !late;)
+    late = pthread_cond_timedwait(&j->ended, &j->lock, &until);
+  bool done = j->done;
+  pthread_mutex_unlock(&j->lock);
+  return done;
+}
+
 static int hear_progress(void *user, const adj_progress *where) {
-  adji_work *work = user;
+  adji_mpi_work *work = user;
   atomic_store(&work->fraction, (uint64_t)(where->fraction * 0x1p32));
   atomic_store(&work->pairs, where->pairs);
   return atomic_load(&work->stop);
 }
 
 /* Tells the caller where this rank is; whether it is to end. */
-static bool report_progress(adji_group *group, adji_work *work) {
+static bool report_progress(adji_group *group, adji_mpi_work *work) {
   const adj_run_control *control = group->control;
   double now = adji_seconds();
   if (!control || !control->progress || now - group->reported_at < control->interval_ms * 1e-3) return false;
@@ -246,8 +279,7 @@ static bool report_progress(adji_group *group, adji_work *work) {
 /* While the work goes on. Returns what this rank fails with, apart from the work. */
 static adj_status attend(adji_group *group, job *j, adji_requests *requests) {
   adj_status status = ADJ_OK;
-  for (uint32_t turn = 0; !atomic_load(&j->done); turn++) {
-    nap(64 + 8 * turn);
+  for (double turn = 0.1; !await_end(j, turn); turn = turn < 2 ? 1.2 * turn : turn) {
     int done;
     if (!status && requests && requests->count)
       status =
@@ -260,10 +292,10 @@ static adj_status attend(adji_group *group, job *j, adji_requests *requests) {
   return status;
 }
 
-adj_status adji_do_work(adji_group *group, adj_status (*fn)(void *user, adji_work *work), void *user,
+adj_status adji_do_work(adji_group *group, adj_status (*fn)(void *user, adji_mpi_work *work), void *user,
                         adji_requests *requests) {
   if (group->broken.broken) return tell_broken(group);
-  job j = {.fn = fn, .user = user};
+  job j = {.fn = fn, .user = user, .lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER};
   adj_run_control_init(&j.work.control, sizeof j.work.control);
   j.work.control.interval_ms = 20;
   j.work.control.progress = hear_progress;
@@ -273,6 +305,8 @@ adj_status adji_do_work(adji_group *group, adj_status (*fn)(void *user, adji_wor
   if (failed) return adji_fail(ADJ_E_MEMORY, "no thread for the joins of this rank: %s", strerror(failed));
   adj_status status = attend(group, &j, requests);
   pthread_join(thread, NULL);
+  pthread_cond_destroy(&j.ended);
+  pthread_mutex_destroy(&j.lock);
   if (status && !group->broken.broken) {
     adji_note note = {.status = status};
     send_notes(group, &note);

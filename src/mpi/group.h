@@ -39,14 +39,15 @@ typedef struct adji_group {
   MPI_Request *note_requests;
   /* Statistics of the run. */
   uint64_t bytes_sent, messages;
-  double wait_s;
+  double wait_s, wait_cpu_s;
   /* The caller's progress, and where this rank is. */
   const adj_run_control *control;
   double step_from, step_to; /* of the run, what the step at hand covers */
   double reported_at;
 } adji_group;
 
-double adji_seconds(void); /* monotonic */
+double adji_seconds(void);     /* monotonic */
+double adji_cpu_seconds(void); /* of this process, all threads */
 
 /* Runs a callback of the caller, given as a statement. What it does to the floating-point state ends with it. */
 #define ADJI_RUN_CALLBACK(statement)                      \
@@ -125,16 +126,16 @@ void adji_requests_clear(adji_requests *list);
  */
 
 /* What the work tells and is told, from any thread: pass `control` to the runs. */
-typedef struct adji_work {
+typedef struct adji_mpi_work {
   adj_run_control control;
   atomic_int stop;
   _Atomic uint64_t fraction, pairs; /* fraction in 2^-32 */
-} adji_work;
+} adji_mpi_work;
 
 /* Runs fn in a thread of its own, while this one moves messages, calls the caller's progress and looks for failures of
  * others. If this rank fails, the others are told. requests (may be NULL): those on their way; they need not be
  * complete in the end. Not agreed on. */
-adj_status adji_do_work(adji_group *group, adj_status (*fn)(void *user, adji_work *work), void *user,
+adj_status adji_do_work(adji_group *group, adj_status (*fn)(void *user, adji_mpi_work *work), void *user,
                         adji_requests *requests);
 
 #endif

@@ -15,14 +15,11 @@
 #include <string.h>
 
 #include "cluster/split.h"
-#include "mpi/halo.h"
+#include "mpi/halo_private.h"
 #include "mpi/points.h"
 
 /* Sampled points of all ranks: enough for regions that differ by a few per cent. */
 enum { PER_RANK = 8192, LEAST_SAMPLE = 1 << 15, MOST_SAMPLE = 1 << 18 };
-
-/* What a right point costs that is in no row: it is moved and indexed. In units of one candidate. */
-static const double POINT_COST = 8;
 
 /* ---- The sample ---------------------------------------------------------------------------------------------------
  */
@@ -101,7 +98,7 @@ static adj_status weigh_two(adj_mpi_plan *plan, const adj_dataset *left, const a
   for (uint64_t i = 0; i < left->count && !status; i++)
     weights[i] = per_left * adji_query_work(spec.kind == ADJ_KNN ? spec.k : degrees[i] * scale);
   for (uint64_t i = 0; i < right->count && !status; i++)
-    weights[left->count + i] = POINT_COST * scale;
+    weights[left->count + i] = ADJI_POINT_WORK * scale;
   adji_free(&plan->ctx->memory, degrees);
   return status;
 }
@@ -205,28 +202,19 @@ static adj_status send_home(adj_mpi_plan *plan, const adj_dataset *set, const do
   return status;
 }
 
-/* Lists of rows that go to each region, from adj_split_halo. */
-static adj_status list_halo(adj_mpi_plan *plan, const adj_dataset *set, const uint32_t *home, const double *radii,
-                            uint64_t *starts, uint32_t **rows) {
-  uint32_t regions = adj_split_regions(plan->split);
-  uint64_t ranks = (uint64_t)plan->group.ranks, at = 0;
-  *rows = NULL;
-  adj_status status = adj_split_halo(plan->split, set, home, radii, starts, NULL);
-  if (status) return status;
-  for (uint64_t i = 0; i <= ranks; i++) { /* counts become starts */
-    uint64_t many = i < regions ? starts[i] : 0;
-    starts[i] = at;
-    at += many;
-  }
-  *rows = adji_alloc(&plan->ctx->memory, at + 1, sizeof **rows, "points of halos");
-  return *rows ? adj_split_halo(plan->split, set, home, radii, starts, *rows) : ADJ_E_MEMORY;
+adj_status adji_halo_lists(adj_mpi_plan *plan, const adj_dataset *set, const uint32_t *home, const double *radii,
+                           uint64_t *starts, uint32_t **rows) {
+  adj_status status = adji_split_halo_lists(plan->split, set, home, radii, starts, rows);
+  for (int i = (int)adj_split_regions(plan->split); i < plan->group.ranks && !status; i++)
+    starts[i + 1] = starts[i];
+  return status;
 }
 
 static adj_status send_halo(adj_mpi_plan *plan) {
   uint64_t *starts = adji_alloc_zero(&plan->ctx->memory, (uint64_t)plan->group.ranks + 1, sizeof *starts, "regions");
   uint32_t *rows = NULL;
   const uint32_t *home = plan->self_join ? plan->home : NULL;
-  adj_status status = starts ? list_halo(plan, plan->right, home, NULL, starts, &rows) : ADJ_E_MEMORY;
+  adj_status status = starts ? adji_halo_lists(plan, plan->right, home, NULL, starts, &rows) : ADJ_E_MEMORY;
   adji_parcel parcel = {.set = plan->right, .starts = starts, .rows = rows};
   parcel.first = (int64_t)plan->right_starts[plan->group.rank];
   status = adji_points_exchange(plan, status, &parcel, &plan->others);
@@ -252,32 +240,21 @@ static adj_status share_bounds(adj_mpi_plan *plan, const adj_dataset *set, const
   return status;
 }
 
-/* Queries that may have neighbours among the others: those that reach another region. */
+/* Queries that may have neighbours among the others: those that may reach another region. */
 static adj_status find_border(adj_mpi_plan *plan) {
-  uint64_t count = plan->queries.set->count, found = 0;
   if (!plan->self_join) return ADJ_OK; /* all */
   adji_memory *memory = &plan->ctx->memory;
-  uint32_t *home = adji_alloc(memory, count + 1, sizeof *home, "border of the region"), *rows = NULL;
-  uint64_t *starts = adji_alloc_zero(memory, (uint64_t)plan->group.ranks + 1, sizeof *starts, "regions");
-  for (uint64_t i = 0; home && i < count; i++)
-    home[i] = (uint32_t)plan->group.rank;
-  adj_status status = home && starts ? ADJ_OK : ADJ_E_MEMORY;
-  if (!status && count) status = list_halo(plan, plan->queries.set, home, NULL, starts, &rows);
-  if (!status && count) { /* home becomes a mark, then the list */
-    memset(home, 0, count * sizeof *home);
-    for (uint64_t i = 0; i < starts[plan->group.ranks]; i++)
-      home[rows[i]] = 1;
-    for (uint64_t i = 0; i < count; i++)
-      if (home[i]) home[found++] = (uint32_t)i;
-  }
-  adji_free(memory, rows);
-  adji_free(memory, starts);
-  if (status) {
-    adji_free(memory, home);
-    return status;
-  }
-  plan->border = home;
-  plan->border_count = found;
+  uint64_t count = plan->queries.set->count;
+  plan->border = adji_alloc(memory, count + 1, sizeof *plan->border, "border of the region");
+  if (!plan->border) return ADJ_E_MEMORY;
+  if (!count) return ADJ_OK;
+  adj_status status =
+      adji_split_border(plan->split, plan->queries.set, (uint32_t)plan->group.rank, plan->border, &plan->border_count);
+  uint32_t *few = status ? NULL : adji_alloc(memory, plan->border_count + 1, sizeof *few, "border of the region");
+  if (!few) return status ? status : ADJ_E_MEMORY;
+  memcpy(few, plan->border, plan->border_count * sizeof *few);
+  adji_free(memory, plan->border);
+  plan->border = few;
   return ADJ_OK;
 }
 
@@ -326,146 +303,6 @@ void adji_halo_forget(adj_mpi_plan *plan) {
   plan->index = NULL;
   plan->split = NULL;
   plan->home = plan->border = NULL;
+  plan->border_count = 0;
   plan->placed = false;
-}
-
-/* ---- Visits ---------------------------------------------------------------------------------------------------------
- */
-
-/* How far each query must look: to its k-th neighbour, or as far as the spec says. */
-static adj_status reach_of(adj_mpi_plan *plan, const adji_points *queries, const adji_rows *lists, double *radii) {
-  uint64_t k = plan->spec.k, size = adji_type_size(plan->type), count = queries->set->count;
-  char *sums = (char *)radii; /* the same place: radii are doubles, so a sum is read before it is overwritten */
-  if (size == 4) sums += 4 * count;
-  for (uint64_t i = 0; i < count; i++)
-    memcpy(sums + i * size, lists->values + (i * k + k - 1) * size, size);
-  adj_status status = adj_sums_radii(&plan->spec, plan->type, count, sums, radii);
-  for (uint64_t i = 0; i < count && !status; i++) {
-    double most = queries->radii ? queries->radii[i] : plan->spec.radius;
-    if (radii[i] > most) radii[i] = most;
-  }
-  return status;
-}
-
-typedef struct visits {
-  double *radii; /* of the queries */
-  uint32_t *home;
-  uint64_t *starts, *received;
-  uint32_t *rows;
-  adji_points guests;
-  adji_rows answers;
-} visits;
-
-static adj_status list_visits(adj_mpi_plan *plan, const adji_points *queries, const adji_rows *lists, visits *v) {
-  adji_memory *memory = &plan->ctx->memory;
-  uint64_t count = queries->set->count, ranks = (uint64_t)plan->group.ranks;
-  v->radii = adji_alloc(memory, count + 1, sizeof *v->radii, "radii of queries");
-  v->home = adji_alloc(memory, count + 1, sizeof *v->home, "regions of queries");
-  v->starts = adji_alloc_zero(memory, ranks + 1, sizeof *v->starts, "regions");
-  v->received = adji_alloc_zero(memory, ranks + 1, sizeof *v->received, "regions");
-  if (!v->radii || !v->home || !v->starts || !v->received) return ADJ_E_MEMORY;
-  for (uint64_t i = 0; i < count; i++)
-    v->home[i] = (uint32_t)plan->group.rank;
-  adj_status status = reach_of(plan, queries, lists, v->radii);
-  if (!status && count) status = list_halo(plan, queries->set, v->home, v->radii, v->starts, &v->rows);
-  return status;
-}
-
-/* The lists of guests here, in the order in which they came. */
-static adj_status answer(adj_mpi_plan *plan, visits *v) {
-  adji_mpi_part part = {.whole = true}; /* guests are of other regions: none is a point here */
-  const adji_points *right = plan->self_join ? &plan->queries : &plan->region;
-  adji_ask ask = {.plan = plan, .mode = ADJI_ROWS, .left = &v->guests, .right = right, .k = plan->spec.k};
-  ask.index = plan->index;
-  ask.out = &part;
-  ask.share = 0.2;
-  adj_status status = adji_rows_open_lists(plan, v->guests.set->count, &v->answers);
-  if (!status) status = adji_mpi_part_join(&ask);
-  plan->stats.halo_points += v->guests.set->count;
-  if (!status) status = adji_rows_merge(plan, &v->guests, &part, &v->answers);
-  if (!status) adji_rows_pad(plan, &v->answers);
-  adji_mpi_part_clear(plan, &part);
-  return status;
-}
-
-/* Lists of other ranks into those of the queries here, row by row. `block`: ids, then sums. */
-static adj_status merge_answers(const adj_mpi_plan *plan, uint64_t many, char *block, const uint64_t *rows,
-                                adji_rows *lists) {
-  uint64_t size = adji_type_size(plan->type), k = plan->spec.k;
-  adj_lists from, to;
-  adj_lists_init(&from, sizeof from);
-  adj_lists_init(&to, sizeof to);
-  from.type = to.type = plan->type;
-  from.k = to.k = plan->spec.k;
-  from.rows = to.rows = 1;
-  int64_t *wide = adji_alloc(&plan->ctx->memory, k, sizeof *wide, "a list");
-  adj_status status = wide ? ADJ_OK : ADJ_E_MEMORY;
-  for (uint64_t i = 0; i < many && !status; i++) {
-    uint32_t *narrow = lists->narrow ? lists->narrow + rows[i] * k : NULL;
-    for (uint64_t e = 0; narrow && e < k; e++)
-      wide[e] = narrow[e] == ADJ_NO_ID ? -1 : (int64_t)narrow[e];
-    to.ids = narrow ? wide : lists->ids + rows[i] * k;
-    to.sums = lists->values + rows[i] * k * size;
-    from.ids = (int64_t *)(void *)block + i * k;
-    from.sums = block + many * k * 8 + i * k * size;
-    status = adj_lists_merge(&to, &from, NULL);
-    for (uint64_t e = 0; narrow && e < k; e++)
-      narrow[e] = (uint32_t)wide[e];
-  }
-  adji_free(&plan->ctx->memory, wide);
-  return status;
-}
-
-/* Lists back to the ranks that the guests came from, and into the lists of the queries there. */
-static adj_status return_answers(adj_mpi_plan *plan, adj_status status, visits *v, adji_rows *lists) {
-  adji_group *group = &plan->group;
-  adji_mail sent = {0}, received = {0};
-  uint64_t size = adji_type_size(plan->type), row = plan->spec.k * (8 + size), before = group->bytes_sent, at = 0;
-  if (!status) status = adji_mail_open(group, &sent);
-  for (int i = 0; i < group->ranks && !status; i++)
-    sent.starts[i + 1] = sent.starts[i] + v->received[i] * row;
-  if (!status) sent.bytes = adji_alloc(&plan->ctx->memory, sent.starts[group->ranks] + 1, 1, "lists on their way");
-  if (!status && !sent.bytes) status = ADJ_E_MEMORY;
-  for (int i = 0; i < group->ranks && !status; i++) {
-    uint64_t many = v->received[i] * plan->spec.k;
-    memcpy(sent.bytes + sent.starts[i], v->answers.ids + at, many * 8);
-    memcpy(sent.bytes + sent.starts[i] + many * 8, v->answers.values + at * size, many * size);
-    at += many;
-  }
-  adji_rows_clear(plan, &v->answers);
-  status = adji_exchange(group, status, &sent, &received);
-  adji_mail_clear(group, &sent);
-  plan->stats.bytes_rows += group->bytes_sent - before;
-  for (int i = 0; i < group->ranks && !status; i++) {
-    uint64_t first = v->starts[i], many = v->starts[i + 1] - first;
-    uint64_t *rows = adji_alloc(&plan->ctx->memory, many + 1, sizeof *rows, "queries that visited");
-    char *block = adji_alloc(&plan->ctx->memory, many * row + 1, 1, "lists of other ranks"); /* aligned */
-    status = rows && block ? ADJ_OK : ADJ_E_MEMORY;
-    for (uint64_t j = 0; j < many && !status; j++)
-      rows[j] = v->rows[first + j];
-    if (!status && many) {
-      memcpy(block, received.bytes + received.starts[i], many * row);
-      status = merge_answers(plan, many, block, rows, lists);
-    }
-    adji_free(&plan->ctx->memory, rows);
-    adji_free(&plan->ctx->memory, block);
-  }
-  adji_mail_clear(group, &received);
-  return adji_agree(group, status);
-}
-
-adj_status adji_halo_visit(adj_mpi_plan *plan, adj_status status, const adji_points *queries, adji_rows *lists) {
-  visits v = {0};
-  if (!status) status = list_visits(plan, queries, lists, &v);
-  adji_parcel parcel = {
-      .set = queries->set, .radii = v.radii, .starts = v.starts, .rows = v.rows, .received = v.received};
-  status = adji_points_exchange(plan, status, &parcel, &v.guests);
-  if (!status) status = adji_agree(&plan->group, answer(plan, &v));
-  if (!status) status = return_answers(plan, status, &v, lists);
-  adji_rows_clear(plan, &v.answers);
-  adji_points_clear(plan, &v.guests);
-  void *blocks[] = {v.radii, v.home, v.starts, v.received, v.rows};
-  for (int i = 0; i < 5; i++)
-    adji_group_free(&plan->group, blocks[i]);
-  return status;
 }

@@ -27,12 +27,14 @@
 typedef struct adji_points {
   const adj_dataset *set;
   adj_dataset *owned; /* set, if it is to be destroyed */
-  int64_t *ids;       /* NULL: first + i */
+  uint32_t *narrow;   /* ids, if all of the set are below UINT32_MAX */
+  int64_t *ids;       /* others; both NULL: first + i */
   int64_t first;
   double *radii; /* of left points; NULL: the radius of the spec */
 } adji_points;
 
 static inline int64_t adji_point_id(const adji_points *points, uint64_t i) {
+  if (points->narrow) return points->narrow[i];
   return points->ids ? points->ids[i] : points->first + (int64_t)i;
 }
 

@@ -5,7 +5,9 @@
  */
 #include <string.h>
 
+#include "cluster/split.h"
 #include "mpi/parts.h"
+#include "plan/run.h"
 
 bool adji_needs_sums(const adj_mpi_plan *plan) {
   return plan->spec.kind == ADJ_KNN || plan->spec.order == ADJ_ORDER_DISTANCE;
@@ -50,11 +52,8 @@ static adj_status make_plan(const adji_ask *ask, adj_plan **out) {
   return adj_index_plan(ask->index, &question, ask->left == ask->right ? NULL : ask->left->set, out);
 }
 
-static void add_stats(adj_mpi_plan *plan, const adj_plan *local, const adj_stats *stats) {
+static void add_stats(adj_mpi_plan *plan, const adj_stats *stats) {
   adj_stats *all = &plan->stats.join;
-  adj_estimate estimate;
-  adj_estimate_init(&estimate, sizeof estimate);
-  if (!adj_plan_estimate(local, &estimate)) plan->stats.work += estimate.candidates;
   adj_stats sum = *stats;
   sum.plan_s += all->plan_s;
   sum.index_s += all->index_s;
@@ -74,7 +73,17 @@ static void add_stats(adj_mpi_plan *plan, const adj_plan *local, const adj_stats
   *all = sum;
 }
 
-static adj_status join_here(void *user, adji_work *work) {
+/* The work of the queries, as in the cuts, with the neighbours that they have. */
+static double work_of(const adj_mpi_plan *plan, const adji_mpi_part *part) {
+  double work = 0;
+  if (plan->spec.kind == ADJ_KNN) return (double)part->row_count * adji_query_work(plan->spec.k);
+  const uint64_t *offsets = part->degrees ? NULL : adj_result_offsets(part->result);
+  for (uint64_t i = 0; i < part->row_count; i++)
+    work += adji_query_work(offsets ? (double)(offsets[i + 1] - offsets[i]) : (double)part->degrees[i]);
+  return work;
+}
+
+static adj_status join_here(void *user, adji_mpi_work *work) {
   const adji_ask *ask = user;
   adj_mpi_plan *plan = ask->plan;
   adji_mpi_part *part = ask->out;
@@ -86,9 +95,11 @@ static adj_status join_here(void *user, adji_work *work) {
     part->degrees = adji_alloc(&plan->ctx->memory, part->row_count + 1, sizeof *part->degrees, "counts of rows");
     status = part->degrees ? adj_count(local, part->degrees, NULL, &work->control, &stats) : ADJ_E_MEMORY;
   } else if (!status) {
-    status = adj_collect(local, &part->result, &work->control, &stats);
+    status =
+        adji_collect_labelled(local, ask->labels ? ask->right->narrow : NULL, &part->result, &work->control, &stats);
   }
-  if (!status) add_stats(plan, local, &stats);
+  if (!status) add_stats(plan, &stats);
+  if (!status) plan->stats.work += work_of(plan, part);
   if (!status) (void)adj_plan_explain(local, plan->joined, sizeof plan->joined, NULL);
   adj_plan_destroy(local);
   return status;
@@ -97,7 +108,7 @@ static adj_status join_here(void *user, adji_work *work) {
 adj_status adji_mpi_part_join(adji_ask *ask) {
   adji_group *group = &ask->plan->group;
   adji_mpi_part *part = ask->out;
-  double begin = adji_seconds();
+  double begin = adji_seconds(), cpu = adji_cpu_seconds();
   part->right = ask->right;
   part->whole = part->whole || ask->left == ask->right || !ask->plan->self_join;
   part->row_count = ask->left->set->count;
@@ -109,6 +120,7 @@ adj_status adji_mpi_part_join(adji_ask *ask) {
   adj_status status = adji_do_work(group, join_here, ask, ask->requests);
   group->step_from = group->step_to;
   ask->plan->stats.join_s += adji_seconds() - begin;
+  ask->plan->stats.join_cpu_s += adji_cpu_seconds() - cpu;
   if (status || group->stopped) adji_mpi_part_clear(ask->plan, part);
   return status;
 }

@@ -29,6 +29,7 @@ typedef struct adji_ask {
   adj_index *index;                /* of the right points; NULL: none */
   adji_requests *requests;         /* on their way meanwhile, may be NULL */
   double share;                    /* of the run */
+  bool labels;                     /* the result may have global ids already: it is adopted */
   adji_mpi_part *out;
 } adji_ask;
 /* Not agreed on. */

@@ -10,9 +10,20 @@
 
 void adji_points_clear(adj_mpi_plan *plan, adji_points *points) {
   adj_dataset_destroy(points->owned);
+  adji_free(&plan->ctx->memory, points->narrow);
   adji_free(&plan->ctx->memory, points->ids);
   adji_free(&plan->ctx->memory, points->radii);
   *points = (adji_points){0};
+}
+
+adj_status adji_points_open_ids(adj_mpi_plan *plan, uint64_t count, uint64_t all, adji_points *points) {
+  bool narrow = all < UINT32_MAX;
+  void *ids = adji_alloc(&plan->ctx->memory, count + 1, narrow ? 4 : 8, "ids of points");
+  if (narrow)
+    points->narrow = ids;
+  else
+    points->ids = ids;
+  return ids ? ADJ_OK : ADJ_E_MEMORY;
 }
 
 void adji_points_copy(const adj_dataset *set, uint64_t row, char *to) {
@@ -47,13 +58,14 @@ adj_status adji_points_pick(adj_mpi_plan *plan, const adji_points *from, const u
   uint64_t width = plan->dim * adji_type_size(plan->type);
   *out = (adji_points){0};
   char *block = adji_alloc(memory, adji_mul(count + 1, width), 1, "points of a block");
-  out->ids = adji_alloc(memory, count + 1, sizeof *out->ids, "ids of points");
+  uint64_t ranks = (uint64_t)plan->group.ranks, lefts = plan->left_starts[ranks], rights = plan->right_starts[ranks];
+  adj_status status = adji_points_open_ids(plan, count, lefts > rights ? lefts : rights, out);
   out->radii = from->radii ? adji_alloc(memory, count + 1, sizeof *out->radii, "radii") : NULL;
-  adj_status status = block && out->ids && (!from->radii || out->radii) ? ADJ_OK : ADJ_E_MEMORY;
+  if (!block || (from->radii && !out->radii)) status = ADJ_E_MEMORY;
   for (uint64_t i = 0; i < count && !status; i++) {
     uint64_t row = rows ? rows[i] : first + i;
     adji_points_copy(from->set, row, block + i * width);
-    out->ids[i] = adji_point_id(from, row);
+    adji_points_set_id(out, i, adji_point_id(from, row));
     if (out->radii) out->radii[i] = from->radii[row];
   }
   if (!status)
@@ -124,9 +136,10 @@ static adj_status write_mail(adj_mpi_plan *plan, const adji_parcel *parcel, adji
 /* ---- Reading --------------------------------------------------------------------------------------------------------
  */
 
-static const char *read_rows(const char *at, uint64_t count, int64_t first, int64_t *ids) {
+/* Ids of points from number `done` on. */
+static void read_rows(const char *at, uint64_t count, int64_t first, const adji_points *out, uint64_t done) {
   int64_t row = first;
-  for (uint64_t i = 0; i < count; i++) {
+  for (uint64_t i = done; i < done + count; i++) {
     uint64_t x = 0;
     for (int shift = 0;; shift += 7) {
       unsigned char byte = (unsigned char)*at++;
@@ -134,9 +147,8 @@ static const char *read_rows(const char *at, uint64_t count, int64_t first, int6
       if (byte < 128) break;
     }
     row += (int64_t)x;
-    ids[i] = row;
+    adji_points_set_id(out, i, row);
   }
-  return at;
 }
 
 /* starts: of the set that the points are from, by rank. */
@@ -154,9 +166,9 @@ static adj_status read_mail(adj_mpi_plan *plan, const adji_mail *mail, const uin
   }
   *out = (adji_points){0};
   char *block = adji_alloc(memory, adji_mul(all + 1, width), 1, "points of this region");
-  out->ids = adji_alloc(memory, all + 1, sizeof *out->ids, "ids of points");
+  adj_status status = adji_points_open_ids(plan, all, starts[ranks], out);
   out->radii = radii ? adji_alloc(memory, all + 1, sizeof *out->radii, "radii") : NULL;
-  adj_status status = block && out->ids && (!radii || out->radii) ? ADJ_OK : ADJ_E_MEMORY;
+  if (!block || (radii && !out->radii)) status = ADJ_E_MEMORY;
   for (int i = 0; i < ranks && !status; i++) {
     if (mail->starts[i + 1] == mail->starts[i]) continue;
     const char *at = mail->bytes + mail->starts[i];
@@ -164,7 +176,7 @@ static adj_status read_mail(adj_mpi_plan *plan, const adji_mail *mail, const uin
     memcpy(block + done * width, at + 8, count * width);
     at += 8 + count * width;
     if (radii) memcpy(out->radii + done, at, count * 8);
-    read_rows(at + (radii ? count * 8 : 0), count, (int64_t)starts[i], out->ids + done);
+    read_rows(at + (radii ? count * 8 : 0), count, (int64_t)starts[i], out, done);
     done += count;
   }
   if (!status)

@@ -24,6 +24,14 @@ adj_status adji_points_adopt(adj_mpi_plan *plan, char *block, uint64_t count, ad
 void adji_points_copy(const adj_dataset *set, uint64_t row, char *to);
 adj_status adji_points_pick(adj_mpi_plan *plan, const adji_points *from, const uint32_t *rows, uint64_t first,
                             uint64_t count, adji_points *out);
+/* Room for the ids of so many points, of a set that has so many in all; one of them. */
+adj_status adji_points_open_ids(adj_mpi_plan *plan, uint64_t count, uint64_t all, adji_points *points);
+static inline void adji_points_set_id(const adji_points *points, uint64_t i, int64_t id) {
+  if (points->narrow)
+    points->narrow[i] = (uint32_t)id;
+  else
+    points->ids[i] = id;
+}
 void adji_points_clear(adj_mpi_plan *plan, adji_points *points);
 
 #endif

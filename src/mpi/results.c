@@ -5,8 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "cluster/split.h"
 #include "mpi/run.h"
 
 ADJI_DEFINE_INIT(adj_mpi_sink, 0)
@@ -28,23 +28,18 @@ typedef struct span {
   adj_run_control control;
 } span;
 
-static double cpu_seconds(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 static adj_status begin_run(adj_mpi_plan *plan, const adj_run_control *control, const adj_mpi_stats *stats, span *s) {
   adji_group *group = &plan->group;
   s->outer = adji_call_begin(&plan->ctx->cancels);
   s->begin = adji_seconds();
-  s->cpu = cpu_seconds();
+  s->cpu = adji_cpu_seconds();
   adj_run_control_init(&s->control, sizeof s->control);
   adji_memory_reset_peak(&plan->ctx->memory);
+  adji_memory_hoard(&plan->ctx->memory);
   adj_mpi_stats_init(&plan->stats, sizeof plan->stats);
   adj_stats_init(&plan->stats.join, sizeof plan->stats.join);
   group->bytes_sent = group->messages = 0;
-  group->wait_s = group->step_from = 0;
+  group->wait_s = group->wait_cpu_s = group->step_from = 0;
   group->failed = false;
   adj_status status = ADJ_OK;
   if (control) status = adji_take_struct(&s->control, sizeof s->control, control, "adj_run_control");
@@ -52,12 +47,6 @@ static adj_status begin_run(adj_mpi_plan *plan, const adj_run_control *control, 
     status = adji_fail(ADJ_E_STRUCT, "adj_mpi_stats: struct_size is %u", stats->struct_size);
   group->control = &s->control;
   return adji_agree(group, status);
-}
-
-/* What a query and a point cost beside candidates, as in the cuts. */
-static double work_of(const adj_mpi_plan *plan) {
-  const adj_mpi_stats *stats = &plan->stats;
-  return stats->work + 24 * (double)stats->queries + 8 * (double)(stats->points + stats->halo_points);
 }
 
 static void count_points(adj_mpi_plan *plan) {
@@ -82,9 +71,9 @@ static adj_status end_run(adj_mpi_plan *plan, adj_status status, span *s, adj_mp
   adji_group *group = &plan->group;
   adj_mpi_stats *stats = &plan->stats;
   count_points(plan);
-  stats->work = work_of(plan);
-  double sums[3] = {stats->work, stats->join_s, (double)stats->pairs}, most[2] = {stats->work, stats->join_s};
-  if (!status) status = adji_all_reduce(group, sums, 3, MPI_DOUBLE, MPI_SUM);
+  stats->work += ADJI_POINT_WORK * (double)(stats->points + stats->halo_points);
+  double sums[2] = {stats->work, stats->join_cpu_s}, most[2] = {stats->work, stats->join_cpu_s};
+  if (!status) status = adji_all_reduce(group, sums, 2, MPI_DOUBLE, MPI_SUM);
   if (!status) status = adji_all_reduce(group, most, 2, MPI_DOUBLE, MPI_MAX);
   stats->distribution = plan->distribution;
   stats->rank = group->rank;
@@ -94,8 +83,9 @@ static adj_status end_run(adj_mpi_plan *plan, adj_status status, span *s, adj_mp
   stats->rights = plan->right->count;
   stats->messages = group->messages;
   stats->wait_s = group->wait_s;
+  stats->wait_cpu_s = group->wait_cpu_s;
   stats->total_s = adji_seconds() - s->begin;
-  stats->cpu_s = cpu_seconds() - s->cpu;
+  stats->cpu_s = adji_cpu_seconds() - s->cpu;
   stats->plan_s = stats->join.plan_s;
   stats->work_imbalance = sums[0] > 0 ? most[0] * group->ranks / sums[0] - 1 : 0;
   stats->busy_imbalance = sums[1] > 0 ? most[1] * group->ranks / sums[1] - 1 : 0;
@@ -103,6 +93,7 @@ static adj_status end_run(adj_mpi_plan *plan, adj_status status, span *s, adj_mp
   if (stats->peak_bytes < stats->join.peak_bytes) stats->peak_bytes = stats->join.peak_bytes;
   if (out && !status) status = adji_give_struct(out, stats, sizeof *stats, "adj_mpi_stats");
   group->control = NULL;
+  adji_memory_hoard_end(&plan->ctx->memory);
   adji_call_set(s->outer);
   return status;
 }

@@ -70,12 +70,12 @@ adj_status adji_ring_replicate(adj_mpi_plan *plan) {
     count += wants(plan, i) ? block_count(plan, i) : 0;
   char *own = pack_own(plan, plan->right->count),
        *block = adji_alloc(memory, count + 1, width_of(plan), "the right points");
-  others->ids = adji_alloc(memory, count + 1, sizeof *others->ids, "ids of points");
-  adj_status status = adji_agree(group, own && block && others->ids ? ADJ_OK : ADJ_E_MEMORY);
+  adj_status status = adji_points_open_ids(plan, count, plan->right_starts[group->ranks], others);
+  status = adji_agree(group, own && block ? status : ADJ_E_MEMORY);
   if (!status) status = receive_all(plan, own, block);
   for (int i = 0; i < group->ranks && !status; i++)
     for (uint64_t row = 0; wants(plan, i) && row < block_count(plan, i); row++)
-      others->ids[done++] = (int64_t)(plan->right_starts[i] + row);
+      adji_points_set_id(others, done++, (int64_t)(plan->right_starts[i] + row));
   adji_group_free(group, own);
   plan->stats.bytes_points += group->bytes_sent - before;
   if (status) {

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "mpi/rows.h"
+#include "result/result.h"
 
 void adji_rows_clear(adj_mpi_plan *plan, adji_rows *rows) {
   adji_memory *memory = &plan->ctx->memory;
@@ -150,16 +151,9 @@ void adji_rows_merge_runs(const adj_mpi_plan *plan, const adji_rows *rows, uint6
 /* A row of which nothing is left out: the usual one. */
 static uint64_t copy_row(const joining *j, const adji_mpi_part *part, uint64_t first, uint64_t end, uint64_t at) {
   const uint32_t *ids = adj_result_ids(part->result) + first;
-  const int64_t *map = part->right ? part->right->ids : NULL;
-  int64_t base = part->right ? part->right->first : part->first;
   uint64_t size = adji_value_size(j->plan), many = end - first;
-  if (j->out->narrow) {
-    for (uint64_t i = 0; i < many; i++)
-      j->out->narrow[at + i] = (uint32_t)(map ? map[ids[i]] : base + (int64_t)ids[i]);
-  } else {
-    for (uint64_t i = 0; i < many; i++)
-      j->out->ids[at + i] = map ? map[ids[i]] : base + (int64_t)ids[i];
-  }
+  for (uint64_t i = 0; i < many; i++)
+    put_id(j->out, at + i, id_of(part, ids[i]));
   if (size)
     memcpy(j->out->values + at * size, (const char *)adj_result_distances(part->result) + first * size, many * size);
   return at + many;
@@ -213,13 +207,17 @@ bool adji_rows_adopt(const adj_mpi_plan *plan, adji_mpi_part *part, adji_rows *o
   out->offsets = (uint64_t *)adj_result_offsets(part->result);
   out->narrow = (uint32_t *)adj_result_ids(part->result);
   out->values = (char *)adj_result_distances(part->result);
-  const int64_t *map = part->right->ids;
-  uint64_t entries = out->offsets[out->count];
-  for (uint64_t i = 0; i < entries; i++)
-    if (out->narrow[i] != ADJ_NO_ID)
-      out->narrow[i] = (uint32_t)(map ? map[out->narrow[i]] : part->right->first + (int64_t)out->narrow[i]);
+  out->right = part->result->labelled ? NULL : part->right;
+  out->places = part->rows;
   part->result = NULL;
   return true;
+}
+
+void adji_rows_globalise(adji_rows *rows) {
+  uint64_t entries = rows->offsets[rows->count];
+  for (uint64_t i = 0; i < entries; i++)
+    if (rows->narrow[i] != ADJ_NO_ID) rows->narrow[i] = (uint32_t)adji_point_id(rows->right, rows->narrow[i]);
+  rows->right = NULL;
 }
 
 adj_status adji_rows_join(adj_mpi_plan *plan, const adji_points *queries, adji_mpi_part *parts, uint32_t count,
@@ -300,10 +298,8 @@ static void take_list(const adj_mpi_plan *plan, const adji_mpi_part *part, uint6
 static void copy_lists(const adj_mpi_plan *plan, const adji_mpi_part *part, adji_rows *to) {
   uint64_t size = adji_type_size(plan->type), k = plan->spec.k;
   const uint32_t *ids = adj_result_ids(part->result);
-  const int64_t *map = part->right ? part->right->ids : NULL;
-  int64_t base = part->right ? part->right->first : part->first;
   for (uint64_t i = 0; i < part->row_count * k; i++)
-    to->ids[i] = ids[i] == ADJ_NO_ID ? -1 : map ? map[ids[i]] : base + (int64_t)ids[i];
+    to->ids[i] = ids[i] == ADJ_NO_ID ? -1 : id_of(part, ids[i]);
   memcpy(to->values, adj_result_distances(part->result), part->row_count * k * size);
   to->filled = true;
 }
@@ -355,7 +351,8 @@ static void pad_values(const adj_mpi_plan *plan, adji_rows *rows) {
 adj_status adji_rows_report(adj_mpi_plan *plan, adji_rows *rows) {
   if (!adji_needs_sums(plan) || !rows->values || (plan->spec.flags & ADJ_WITH_SUM)) return ADJ_OK;
   if (!(plan->spec.flags & ADJ_WITH_DISTANCE)) {
-    if (!rows->from) adji_free(&plan->ctx->memory, rows->values);
+    adji_free(&plan->ctx->memory, rows->values);
+    if (rows->from) rows->from->distances = NULL;
     rows->values = NULL;
     return ADJ_OK;
   }

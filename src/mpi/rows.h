@@ -14,8 +14,10 @@ typedef struct adji_rows {
   int64_t *ids;
   uint32_t *narrow; /* in place of ids, of rows that go to their owners: if all right points have such ids */
   char *values;
-  adj_result *from; /* NULL, or what these are in: a result of libadjoin whose ids were made global in place */
-  bool filled;      /* kNN: a list has been merged into, or all are padding; before that nothing is written */
+  adj_result *from;         /* NULL, or what these are in: a result of libadjoin */
+  const adji_points *right; /* narrow has local ids, of these; NULL: global ones */
+  const uint32_t *places;   /* row i is of query places[i]; NULL: of query i */
+  bool filled;              /* kNN: a list has been merged into, or all are padding; before that nothing is written */
 } adji_rows;
 void adji_rows_clear(adj_mpi_plan *plan, adji_rows *rows);
 
@@ -24,9 +26,11 @@ adj_status adji_rows_join(adj_mpi_plan *plan, const adji_points *queries, adji_m
                           adji_rows *out);
 /* kNN: rows of k entries, with sums. A part is merged into them. */
 adj_status adji_rows_open_lists(adj_mpi_plan *plan, uint64_t count, adji_rows *out);
-/* The rows of a part that has all queries and leaves none out: its result is taken over, and ids are made global in
- * their own place. False: the part is another one, or ids are too large; nothing has changed. */
+/* The rows of a part that leaves none out: its result is taken over, with local ids. False: the part is another one, or
+ * ids are too large; nothing has changed. */
 bool adji_rows_adopt(const adj_mpi_plan *plan, adji_mpi_part *part, adji_rows *out);
+/* Local ids become global ones, in their own place. */
+void adji_rows_globalise(adji_rows *rows);
 /* Entries from `middle` on, which ascend, go to their places among those before: both are one row. */
 void adji_rows_merge_runs(const adj_mpi_plan *plan, const adji_rows *rows, uint64_t first, uint64_t middle,
                           uint64_t end);

@@ -68,6 +68,7 @@ typedef struct parts {
   adji_points border; /* queries of a part that has not all of them */
   uint32_t *border_rows;
   adji_rows *lists; /* kNN: parts are merged at once */
+  bool adopts;      /* results of parts are taken as they are */
 } parts;
 
 static adj_status ask_part(parts *p, const adji_points *left, const adji_points *right, adji_mpi_part *part,
@@ -76,6 +77,7 @@ static adj_status ask_part(parts *p, const adji_points *left, const adji_points 
   adji_ask ask = {.plan = plan, .mode = p->mode, .left = left, .right = right, .requests = requests, .share = share};
   ask.k = plan->spec.k;
   ask.out = part;
+  ask.labels = p->adopts;
   bool window = plan->self_join && left != right && right == &plan->queries;
   if (window && plan->spec.kind == ADJ_KNN && !(plan->spec.flags & ADJ_WITH_SELF)) ask.k++; /* the query itself */
   if (right == (plan->self_join ? &plan->queries : &plan->region)) ask.index = plan->index;
@@ -159,7 +161,7 @@ static adj_status find_parts(parts *p, adj_status status) {
 /* ---- kNN ----------------------------------------------------------------------------------------------------------
  */
 
-static adj_status make_index(void *user, adji_work *work) {
+static adj_status make_index(void *user, adji_mpi_work *work) {
   (void)work;
   adj_mpi_plan *plan = user;
   adj_index_options options;
@@ -183,10 +185,16 @@ static adj_status index_region(adj_mpi_plan *plan) {
   if (plan->index || spec->algorithm || spec->tuning || spec->system || spec->backend == ADJ_BACKEND_REFERENCE)
     return ADJ_OK;
   if (!region->set->count) return ADJ_OK;
-  double begin = adji_seconds();
+  double begin = adji_seconds(), cpu = adji_cpu_seconds();
   adj_status status = adji_do_work(&plan->group, make_index, plan, NULL);
   plan->stats.join_s += adji_seconds() - begin;
+  plan->stats.join_cpu_s += adji_cpu_seconds() - cpu;
   return status;
+}
+
+static void drop_index(adj_mpi_plan *plan) {
+  adj_index_destroy(plan->index);
+  plan->index = NULL;
 }
 
 /* The nearest among the points that are here: lists of the queries. */
@@ -198,7 +206,10 @@ static adj_status search_here(parts *p) {
   if (!status && !plan->group.stopped && first) {
     status = ask_part(p, p->queries, first, &p->items[0], NULL, 0.8);
     bool all = halo && p->items[0].row_count == p->queries->set->count;
-    if (!status && all && adji_rows_adopt(plan, &p->items[0], p->lists)) return ADJ_OK;
+    if (!status && all && adji_rows_adopt(plan, &p->items[0], p->lists)) {
+      adji_rows_globalise(p->lists);
+      return ADJ_OK;
+    }
     if (!status) status = adji_rows_open_lists(plan, p->queries->set->count, p->lists);
     if (!status) status = adji_rows_merge(plan, p->queries, &p->items[0], p->lists);
     adji_mpi_part_clear(plan, &p->items[0]);
@@ -246,35 +257,20 @@ static adj_status find_rows(adj_mpi_plan *plan, const adji_points *queries, adj_
   return status;
 }
 
-/* Rows of all queries, from a part that may have some of them: its result is taken over. */
-static adj_status spread_part(const parts *p, adji_mpi_part *part, adji_rows *out) {
-  adji_memory *memory = &p->plan->ctx->memory;
-  uint64_t count = p->queries->set->count;
-  bool some = adji_rows_adopt(p->plan, part, out);
-  if (some && out->count == count && !part->rows) return ADJ_OK;
-  const uint64_t *ends = out->offsets;
-  if (!some) out->narrow = adji_alloc(memory, 1, sizeof *out->narrow, "ids of the result");
-  out->offsets = adji_alloc_zero(memory, count + 1, sizeof *out->offsets, "offsets of rows");
-  if (!out->narrow || !out->offsets) return ADJ_E_MEMORY;
-  for (uint64_t i = 0; some && i < out->count; i++)
-    out->offsets[(part->rows ? part->rows[i] : i) + 1] = ends[i + 1] - ends[i];
-  for (uint64_t i = 0; i < count; i++)
-    out->offsets[i + 1] += out->offsets[i];
-  out->count = count;
-  return ADJ_OK;
-}
-
 /* Range joins of a region, all queries at once: the results of the two parts go to the owners as they are, and are
- * merged there. Agreed on. */
+ * merged on the way. Agreed on. */
 static adj_status send_parts(adj_mpi_plan *plan, adji_rows *out) {
   parts p = {.plan = plan};
   adji_rows in = {0}, extra = {0};
-  bool two = plan->self_join; /* parts: of the region, and of others */
-  adj_status status = find_parts(&p, open_parts(&p, plan, &plan->queries, ADJI_ROWS));
+  adj_status status = open_parts(&p, plan, &plan->queries, ADJI_ROWS);
+  p.adopts = true;
+  status = find_parts(&p, status);
   if (!status) {
-    status = spread_part(&p, &p.items[two ? 0 : 1], &in);
-    if (!status && two) status = spread_part(&p, &p.items[1], &extra);
-    status = adji_owners_send(plan, status, &plan->queries, &in, two ? &extra : NULL, (adji_round){0, 1}, out);
+    bool two = plan->self_join; /* parts: of the region, and of others */
+    bool more = two && adji_rows_adopt(plan, &p.items[1], &extra);
+    (void)adji_rows_adopt(plan, &p.items[two ? 0 : 1], &in);
+    status =
+        adji_owners_send(plan, status, ADJI_ROWS, &plan->queries, &in, more ? &extra : NULL, (adji_round){0, 1}, out);
   }
   clear_parts(&p);
   return status;
@@ -300,7 +296,8 @@ adj_status adji_run_rows(adj_mpi_plan *plan, adji_round round, adji_rows *out) {
     status = find_rows(plan, queries, status, &found);
     if (!status && knn) status = adji_agree(&plan->group, adji_rows_report(plan, &found));
     if (!status && halo) {
-      status = adji_owners_send(plan, status, queries, &found, NULL, round, out);
+      if (round.of == 1) drop_index(plan); /* room for the result */
+      status = adji_owners_send(plan, status, ADJI_ROWS, queries, &found, NULL, round, out);
     } else if (!status) {
       *out = found;
       found = (adji_rows){0};
@@ -372,7 +369,7 @@ adj_status adji_run_lengths(adj_mpi_plan *plan, adji_rows *out) {
   if (plan->spec.kind == ADJ_KNN || (halo && (plan->spec.flags & ADJ_ONE_WAY))) return measure_rows(plan, out);
   adji_rows here = {0};
   adj_status status = count_parts(plan, &here);
-  if (halo) return adji_owners_send(plan, status, &plan->queries, &here, NULL, (adji_round){0, 1}, out);
+  if (halo) return adji_owners_send(plan, status, ADJI_COUNT, &plan->queries, &here, NULL, (adji_round){0, 1}, out);
   *out = here;
   return adji_agree(&plan->group, status);
 }

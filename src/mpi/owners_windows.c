@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The entries of rows on their way to the owners of their points, window by window: so many rows of each owner at a
+ * time that what a rank sends, and what it receives, stays in a cache. A message has the ids of its rows, in 32 bits if
+ * all right points have such, then what is reported with them. While the messages of a window are on their way, those
+ * of the window before are put into place.
+ *
+ * Each entry is read once where it was found: local ids become global ones on the way into the message, and a row that
+ * is in two parts is merged there. It is written once into the result, which gets its memory window by window, while
+ * the memory of what was sent is given back.
+ */
+#include <string.h>
+
+#include "mpi/owners_private.h"
+
+enum { WINDOW = 1 << 20, LEAST_WINDOW = 1 << 17, LEAST_AHEAD = 8 << 20 };
+
+/* What goes to one owner: rows of this window, and of extra. */
+typedef struct stretch {
+  uint64_t row, end, extra, extra_end;
+  uint64_t first; /* row of all windows */
+  uint64_t at;    /* in the buffer */
+} stretch;
+
+/* What comes from one rank: places in r->order. */
+typedef struct arrival {
+  uint64_t next, end;
+  uint64_t at; /* in the buffer */
+} arrival;
+
+/* Buffers, and messages on their way, of even or of odd windows. */
+typedef struct half {
+  char *sent, *received;
+  arrival *from; /* of each rank */
+  adji_requests sends, receives;
+} half;
+
+typedef struct windows {
+  adji_returning *r;
+  bool narrow; /* ids on their way are of 32 bits */
+  uint64_t id_size, value_size;
+  uint64_t count;
+  stretch *to;  /* of each owner */
+  uint64_t own; /* place in r->order of the next row that stays here */
+  half slots[2];
+  bool ids_ahead, values_ahead; /* which part of the result gets its memory as windows come */
+  adj_status status;            /* without that memory, messages are still taken */
+} windows;
+
+/* ---- Which rows ----------------------------------------------------------------------------------------------- */
+
+/* The first query with such an id or a larger one, from `low` on. */
+static uint64_t find_query(const adji_points *queries, uint64_t low, uint64_t id) {
+  uint64_t high = queries->set->count;
+  while (low < high) {
+    uint64_t middle = low + (high - low) / 2;
+    if ((uint64_t)adji_point_id(queries, middle) < id)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+static uint64_t find_extra(const adji_rows *extra, uint64_t low, uint64_t row) {
+  uint64_t high = extra ? extra->count : 0;
+  while (low < high) {
+    uint64_t middle = low + (high - low) / 2;
+    if (extra->places[middle] < row)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+static uint64_t window_end(const windows *v, int rank, uint64_t window, uint64_t *first) {
+  uint64_t begin, end, from, to;
+  adji_round_rows(v->r->plan, rank, v->r->round, &begin, &end);
+  adji_slice(end - begin, v->count, window, &from, &to);
+  *first = begin;
+  return to;
+}
+
+/* The rows that go to each owner in this window, behind those of the last one. */
+static void next_rows(const windows *v, uint64_t window) {
+  const adji_returning *r = v->r;
+  for (int i = 0; i < r->plan->group.ranks; i++) {
+    stretch *s = &v->to[i];
+    uint64_t begin, rows = window_end(v, i, window, &begin);
+    s->row = window ? s->end : find_query(r->queries, 0, r->plan->left_starts[i] + begin);
+    s->extra = window ? s->extra_end : find_extra(r->extra, 0, s->row);
+    if (!window) s->first = s->row;
+    s->end = find_query(r->queries, s->row, r->plan->left_starts[i] + begin + rows);
+    s->extra_end = find_extra(r->extra, s->extra, s->end);
+  }
+}
+
+static uint64_t entry_at(const adji_rows *rows, uint64_t row) {
+  return rows && rows->count ? rows->offsets[row < rows->count ? row : rows->count] : 0;
+}
+
+static uint64_t stretch_entries(const windows *v, const stretch *s) {
+  const adji_rows *in = v->r->in, *extra = v->r->extra;
+  return entry_at(in, s->end) - entry_at(in, s->row) + entry_at(extra, s->extra_end) - entry_at(extra, s->extra);
+}
+
+/* Places in r->order of the rows that come from each rank in this window, behind those of the window before. */
+static void next_places(windows *v, uint64_t window) {
+  const adji_returning *r = v->r;
+  uint64_t begin, rows = window_end(v, r->plan->group.rank, window, &begin);
+  const arrival *before = v->slots[(window + 1) % 2].from;
+  arrival *from = v->slots[window % 2].from;
+  for (int i = 0; i < r->plan->group.ranks; i++) {
+    uint64_t at = window ? before[i].end : r->starts[i];
+    from[i].next = at;
+    while (at < r->starts[i + 1] && r->order[at] < rows)
+      at++;
+    from[i].end = at;
+  }
+}
+
+static uint64_t arrival_entries(const windows *v, const arrival *from) {
+  const adji_returning *r = v->r;
+  const uint64_t *offsets = r->out->offsets;
+  uint64_t entries = r->each * (from->end - from->next);
+  for (uint64_t j = from->next; j < from->end && !r->each; j++)
+    entries += offsets[r->order[j] + 1] - offsets[r->order[j]];
+  return entries;
+}
+
+/* A message: ids, and from the next multiple of eight bytes on what is reported with them. */
+static uint64_t id_bytes(const windows *v, uint64_t entries) {
+  return (entries * v->id_size + 7) / 8 * 8;
+}
+
+static uint64_t message_bytes(const windows *v, uint64_t entries) {
+  return id_bytes(v, entries) + entries * v->value_size;
+}
+
+static uint64_t padded(uint64_t bytes) {
+  return (bytes + 63) / 64 * 64;
+}
+
+static adji_rows open_message(const windows *v, char *bytes, uint64_t entries) {
+  adji_rows message = {.values = bytes + id_bytes(v, entries)};
+  if (v->narrow)
+    message.narrow = (uint32_t *)(void *)bytes;
+  else
+    message.ids = (int64_t *)(void *)bytes;
+  return message;
+}
+
+/* ---- Rows into messages, or into the result --------------------------------------------------------------- */
+
+static void copy_ids(const adji_rows *from, uint64_t first, uint64_t many, const adji_rows *to, uint64_t at) {
+  if (from->ids) memcpy(to->ids + at, from->ids + first, many * sizeof *to->ids);
+  if (!from->narrow) return;
+  const adji_points *right = from->right;
+  const uint32_t *ids = from->narrow + first;
+  if (right && right->narrow && to->narrow) {
+    const uint32_t *restrict map = right->narrow;
+    uint32_t *restrict global = to->narrow + at;
+    for (uint64_t i = 0; i < many; i++)
+      global[i] = map[ids[i]];
+  } else if (right && to->narrow) {
+    for (uint64_t i = 0; i < many; i++)
+      to->narrow[at + i] = (uint32_t)adji_point_id(right, ids[i]);
+  } else if (right) {
+    for (uint64_t i = 0; i < many; i++)
+      to->ids[at + i] = adji_point_id(right, ids[i]);
+  } else if (to->narrow) {
+    memcpy(to->narrow + at, ids, many * sizeof *ids);
+  } else {
+    for (uint64_t i = 0; i < many; i++)
+      to->ids[at + i] = ids[i] == UINT32_MAX ? -1 : (int64_t)ids[i];
+  }
+}
+
+static uint64_t put_part(const windows *v, const adji_rows *from, uint64_t row, const adji_rows *to, uint64_t at) {
+  if (row >= from->count) return 0;
+  uint64_t first = from->offsets[row], many = from->offsets[row + 1] - first;
+  copy_ids(from, first, many, to, at);
+  if (v->value_size)
+    memcpy(to->values + at * v->value_size, from->values + first * v->value_size, many * v->value_size);
+  return many;
+}
+
+/* A row of this region; *extra: the next row of extra. Returns its length. */
+static uint64_t put_row(const windows *v, uint64_t row, uint64_t *extra, const adji_rows *to, uint64_t at) {
+  const adji_returning *r = v->r;
+  uint64_t many = put_part(v, r->in, row, to, at);
+  if (!r->extra || *extra >= r->extra->count || r->extra->places[*extra] != row) return many;
+  uint64_t more = put_part(v, r->extra, (*extra)++, to, at + many);
+  adji_rows_merge_runs(r->plan, to, at, at + many, at + many + more);
+  return many + more;
+}
+
+/* Rows of this region that this rank owns. */
+static void keep_rows(windows *v) {
+  const adji_returning *r = v->r;
+  const stretch *s = &v->to[r->plan->group.rank];
+  uint64_t extra = s->extra;
+  for (uint64_t row = s->row; row < s->end; row++)
+    put_row(v, row, &extra, r->out, r->out->offsets[r->order[v->own++]]);
+}
+
+typedef struct task {
+  windows *v;
+  half *slot;
+} task;
+
+/* Step 0: what stays here; step i: for the i-th rank above. */
+static adj_status pack_rows(void *user, uint64_t step, uint32_t lane) {
+  (void)lane;
+  const task *t = user;
+  windows *v = t->v;
+  const adji_group *group = &v->r->plan->group;
+  if (!step) {
+    if (!v->status) keep_rows(v);
+    return ADJ_OK;
+  }
+  const stretch *s = &v->to[(group->rank + (int)step) % group->ranks];
+  adji_rows message = open_message(v, t->slot->sent + s->at, stretch_entries(v, s));
+  uint64_t extra = s->extra, at = 0;
+  for (uint64_t row = s->row; row < s->end; row++)
+    at += put_row(v, row, &extra, &message, at);
+  return ADJ_OK;
+}
+
+static adj_status place_rows(void *user, uint64_t step, uint32_t lane) {
+  (void)lane;
+  const task *t = user;
+  const windows *v = t->v;
+  const adji_returning *r = v->r;
+  const adji_group *group = &r->plan->group;
+  const arrival *from = &t->slot->from[(group->rank + group->ranks - (int)step - 1) % group->ranks];
+  adji_rows message = open_message(v, t->slot->received + from->at, arrival_entries(v, from));
+  uint64_t at = 0, size = v->value_size;
+  for (uint64_t j = from->next; j < from->end; j++) {
+    uint64_t first = r->out->offsets[r->order[j]], many = r->out->offsets[r->order[j] + 1] - first;
+    copy_ids(&message, at, many, r->out, first);
+    if (size) memcpy(r->out->values + first * size, message.values + at * size, many * size);
+    at += many;
+  }
+  return ADJ_OK;
+}
+
+/* ---- Memory ---------------------------------------------------------------------------------------------------- */
+
+/* A part of the result. A large one gets its memory as windows come. */
+static void *get_block(const windows *v, uint64_t size, bool *ahead, const char *what) {
+  adji_memory *memory = &v->r->plan->ctx->memory;
+  uint64_t bytes = adji_mul(v->r->out->offsets[v->r->out->count] + 1, size);
+  void *block = bytes > LEAST_AHEAD ? adji_alloc_ahead(memory, WINDOW, bytes) : NULL;
+  *ahead = block != NULL;
+  return block ? block : adji_alloc(memory, bytes, 1, what);
+}
+
+static adj_status claim_result(windows *v, uint64_t window) {
+  adji_rows *out = v->r->out;
+  adji_memory *memory = &v->r->plan->ctx->memory;
+  uint64_t begin, entries = out->offsets[window_end(v, v->r->plan->group.rank, window, &begin)] + 1;
+  if (v->ids_ahead && !adji_claim(memory, out->ids, entries * sizeof *out->ids, "ids of the result"))
+    return ADJ_E_MEMORY;
+  if (v->values_ahead && !adji_claim(memory, out->values, entries * v->value_size, "distances of the result"))
+    return ADJ_E_MEMORY;
+  return ADJ_OK;
+}
+
+/* What has been sent. The page at the end of a window goes with the next one, if it is not another owner's as well. */
+static void release_block(adji_memory *memory, void *block, uint64_t first, uint64_t from, uint64_t to) {
+  uint64_t page = from / ADJI_HUGE_PAGE * ADJI_HUGE_PAGE;
+  adji_release(memory, block, page > first ? page : first, to);
+}
+
+static void release_sent(const windows *v) {
+  const adji_rows *in = v->r->in;
+  adji_memory *memory = &v->r->plan->ctx->memory;
+  void *ids = in->narrow ? (void *)in->narrow : (void *)in->ids;
+  uint64_t id_size = in->narrow ? 4 : 8, size = v->value_size;
+  for (int i = 0; i < v->r->plan->group.ranks && ids; i++) {
+    const stretch *s = &v->to[i];
+    uint64_t first = entry_at(in, s->first), from = entry_at(in, s->row), to = entry_at(in, s->end);
+    release_block(memory, ids, first * id_size, from * id_size, to * id_size);
+    if (size && in->values) release_block(memory, in->values, first * size, from * size, to * size);
+  }
+}
+
+static adj_status open_slots(windows *v, const uint64_t *most) {
+  adji_memory *memory = &v->r->plan->ctx->memory;
+  adj_status status = ADJ_OK;
+  for (int i = 0; i < 2; i++) {
+    v->slots[i].sent = adji_alloc(memory, most[0] + 1, 1, "rows on their way");
+    v->slots[i].received = adji_alloc(memory, most[1] + 1, 1, "rows of other ranks");
+    if (!v->slots[i].sent || !v->slots[i].received) status = ADJ_E_MEMORY;
+  }
+  return status;
+}
+
+/* Where each message is in the buffers of a window. Returns how long these are. */
+static uint64_t lay_out_sent(const windows *v) {
+  uint64_t at = 0;
+  for (int i = 0; i < v->r->plan->group.ranks; i++) {
+    v->to[i].at = at;
+    if (i != v->r->plan->group.rank) at += padded(message_bytes(v, stretch_entries(v, &v->to[i])));
+  }
+  return at;
+}
+
+static uint64_t lay_out_received(const windows *v, const half *slot) {
+  uint64_t at = 0;
+  for (int i = 0; i < v->r->plan->group.ranks; i++) {
+    slot->from[i].at = at;
+    if (i != v->r->plan->group.rank) at += padded(message_bytes(v, arrival_entries(v, &slot->from[i])));
+  }
+  return at;
+}
+
+/* Buffers for the largest window, and the result. */
+static adj_status get_memory(windows *v) {
+  adji_rows *out = v->r->out;
+  uint64_t most[2] = {0, 0};
+  for (uint64_t w = 0; w < v->count; w++) {
+    next_rows(v, w);
+    next_places(v, w);
+    uint64_t sent = lay_out_sent(v), received = lay_out_received(v, &v->slots[w % 2]);
+    most[0] = sent > most[0] ? sent : most[0];
+    most[1] = received > most[1] ? received : most[1];
+  }
+  adj_status status = open_slots(v, most);
+  if (!status) out->ids = get_block(v, sizeof *out->ids, &v->ids_ahead, "ids of the result");
+  if (!status && v->value_size) out->values = get_block(v, v->value_size, &v->values_ahead, "distances of the result");
+  return status ? status : out->ids && (!v->value_size || out->values) ? ADJ_OK : ADJ_E_MEMORY;
+}
+
+/* ---- Messages ---------------------------------------------------------------------------------------------------- */
+
+/* Each rank begins with another one, so that none is asked by all. */
+static adj_status post_receives(const windows *v, half *slot) {
+  adji_group *group = &v->r->plan->group;
+  adj_status status = ADJ_OK;
+  lay_out_received(v, slot);
+  slot->receives.count = 0;
+  for (int i = 1; i < group->ranks && !status; i++) {
+    int from = (group->rank + group->ranks - i) % group->ranks;
+    const arrival *a = &slot->from[from];
+    status = adji_post_receive(group, &slot->receives, slot->received + a->at, message_bytes(v, arrival_entries(v, a)),
+                               from);
+  }
+  return status;
+}
+
+static adj_status post_sends(const windows *v, half *slot) {
+  adji_group *group = &v->r->plan->group;
+  adj_status status = ADJ_OK;
+  slot->sends.count = 0;
+  for (int i = 1; i < group->ranks && !status; i++) {
+    int to = (group->rank + i) % group->ranks;
+    const stretch *s = &v->to[to];
+    status = adji_post_send(group, &slot->sends, slot->sent + s->at, message_bytes(v, stretch_entries(v, s)), to);
+  }
+  return status;
+}
+
+/* Sends a window. */
+static adj_status begin_window(windows *v, uint64_t window) {
+  adj_mpi_plan *plan = v->r->plan;
+  half *slot = &v->slots[window % 2];
+  adj_status status = adji_wait(&plan->group, slot->sends.count, slot->sends.items); /* two windows ago */
+  next_places(v, window);
+  if (!status) status = post_receives(v, slot);
+  if (status) return status;
+  next_rows(v, window);
+  lay_out_sent(v);
+  if (!v->status) v->status = claim_result(v, window);
+  task t = {v, slot};
+  (void)adji_parallel(plan->ctx->team, (uint64_t)plan->group.ranks, pack_rows, &t, false);
+  status = post_sends(v, slot);
+  release_sent(v);
+  return status;
+}
+
+/* Takes it. */
+static adj_status end_window(windows *v, uint64_t window) {
+  adj_mpi_plan *plan = v->r->plan;
+  half *slot = &v->slots[window % 2];
+  adj_status status = adji_wait(&plan->group, slot->receives.count, slot->receives.items);
+  if (status || v->status) return status;
+  task t = {v, slot};
+  return adji_parallel(plan->ctx->team, (uint64_t)plan->group.ranks - 1, place_rows, &t, false);
+}
+
+static adj_status send_windows(windows *v) {
+  adji_group *group = &v->r->plan->group;
+  adj_status status = ADJ_OK;
+  for (uint64_t w = 0; w <= v->count && !status; w++) {
+    if (w < v->count) status = begin_window(v, w);
+    if (!status && w) status = end_window(v, w - 1);
+  }
+  for (int i = 0; i < 2 && !status; i++)
+    status = adji_wait(group, v->slots[i].sends.count, v->slots[i].sends.items);
+  return status;
+}
+
+/* So many that no rank sends or receives much more than a window at a time. Windows are shorter where there is little
+ * to send, and in tests with short messages. */
+static adj_status count_windows(windows *v) {
+  const adji_returning *r = v->r;
+  adji_group *group = &r->plan->group;
+  uint64_t sent = entry_at(r->in, r->in->count) + (r->extra ? entry_at(r->extra, r->extra->count) : 0);
+  uint64_t received = r->out->offsets[r->out->count];
+  uint64_t bytes = (sent > received ? sent : received) * (v->id_size + v->value_size), most = bytes / 64;
+  most = most < LEAST_WINDOW ? LEAST_WINDOW : most > WINDOW ? WINDOW : most;
+  if (group->chunk < LEAST_WINDOW && most > bytes / 8 + 1) most = bytes / 8 + 1;
+  v->count = bytes / most + 1;
+  return adji_all_reduce(group, &v->count, 1, MPI_UINT64_T, MPI_MAX);
+}
+
+adj_status adji_owners_send_entries(adji_returning *r) {
+  adj_mpi_plan *plan = r->plan;
+  adji_group *group = &plan->group;
+  adji_memory *memory = &plan->ctx->memory;
+  uint64_t ranks = (uint64_t)group->ranks;
+  windows v = {.r = r, .narrow = plan->right_starts[ranks] < UINT32_MAX};
+  v.id_size = v.narrow ? 4 : 8;
+  v.value_size = plan->spec.kind == ADJ_KNN ? adji_reported_size(plan) : adji_value_size(plan);
+  v.own = r->starts[group->rank];
+  v.to = adji_alloc_zero(memory, ranks, sizeof *v.to, "messages");
+  for (int i = 0; i < 2; i++)
+    v.slots[i].from = adji_alloc(memory, ranks, sizeof(arrival), "messages");
+  adj_status status = count_windows(&v);
+  if (!status) status = v.to && v.slots[0].from && v.slots[1].from ? get_memory(&v) : ADJ_E_MEMORY;
+  status = adji_agree(group, status);
+  if (!status) status = send_windows(&v);
+  if (!status) status = v.status;
+  adji_group_free(group, v.to);
+  for (int i = 0; i < 2; i++) {
+    adji_group_free(group, v.slots[i].sent);
+    adji_group_free(group, v.slots[i].received);
+    adji_group_free(group, v.slots[i].from);
+    adji_requests_clear(&v.slots[i].sends);
+    adji_requests_clear(&v.slots[i].receives);
+  }
+  return status;
+}
