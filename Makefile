@@ -50,7 +50,7 @@ run: setup build ## build, then join a million points and show the answer
 test: ## build and run all tests (LABEL=fast for the quick ones)
 	@scripts/setup.sh test
 	@$(MAKE) --no-print-directory everything
-	@$(call ctest,release,$(LABEL))
+	@$(call ctest,release,$(LABEL),ADJOIN_NEEDS_PYTHON=1)
 	@test '$(LABEL)' != . || scripts/python.sh test build/release/src/libadjoin.so
 
 wheel: ## build the Python wheel, check it, test it in a clean environment (build/wheelhouse)

@@ -2,16 +2,20 @@
 # SPDX-License-Identifier: MIT
 """adjoin.KDTree beside SciPy's, on the same points, in turn, with the answers compared before a time is told.
 
-    python3 bench/python_trees.py [--count N] [--repeat N]
+    python3 bench/python_trees.py [--count N] [--repeat N] [--small-join PROGRAM]
 
 The time of a tree is a part of each figure. SciPy works with all cores (workers=-1) where it can. The last lines are
-about the overhead of calls: one query to a tree, and a small join beside the same C calls in a loop.
+about the overhead of calls: one query to a tree; and, on one core, a small join beside the same join in C
+(build/release/bench/small_join), both in CPU time.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable
 from typing import Any
@@ -124,11 +128,37 @@ def calls(points: Any) -> None:
         print(f"| {name} | {found[0]:.1f} | {found[1]:.1f} | {found[2]:.1f} |", flush=True)
 
 
+def small_join(program: str) -> None:
+    """The overhead of a call. On one core, since waking a second thread takes longer and varies."""
+    code = (
+        "import sys, time, numpy as np, adjoin\n"
+        "points = np.fromfile(sys.argv[1]).reshape(-1, 3)\n"
+        "def round():\n"
+        "    begin = time.process_time()\n"
+        "    for _ in range(300): adjoin.range_join(points, radius=0.1)\n"
+        "    return (time.process_time() - begin) / 300e-6\n"
+        "print(min(round() for _ in range(60)))\n"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        file = os.path.join(folder, "points")
+        np.random.default_rng(1).random((100, 3)).tofile(file)
+        one = ["taskset", "-c", str(max(os.sched_getaffinity(0)))]
+        commands = [one + [program, file, "100", "3", "0.1"], one + [sys.executable, "-c", code, file]]
+        taken: list[list[float]] = [[], []]
+        for _ in range(3):
+            for side, command in enumerate(commands):
+                output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+                taken[side].append(float(output))
+    first, second = min(taken[0]), min(taken[1])
+    print(f"a join of 100 points in 3-D: {first:.1f} µs in C, {second:.1f} from Python, {second - first:.1f} more")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=1_000_000)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--types", default="f4,f8")
+    parser.add_argument("--small-join", default="build/release/bench/small_join")
     arguments = parser.parse_args()
     cores = len(os.sched_getaffinity(0))
     print(f"adjoin {adjoin.__version__}, SciPy {scipy.__version__}, NumPy {np.__version__}, {cores} cores")
@@ -137,6 +167,8 @@ def main() -> None:
     for kind in arguments.types.split(","):
         joins(points.astype(kind), arguments.repeat, {"f4": "f32", "f8": "f64"}[kind])
     calls(points)
+    if os.path.exists(arguments.small_join):
+        small_join(arguments.small_join)
 
 
 if __name__ == "__main__":

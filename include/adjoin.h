@@ -664,6 +664,11 @@ ADJ_API adj_status adj_count(adj_plan *plan, uint32_t *degrees, uint64_t *total,
  * e bytes for each pair evaluated (half of the pairs in a self-join). kNN: rows * k entries, no more. */
 ADJ_API adj_status adj_collect(adj_plan *plan, adj_result **out, const adj_run_control *control, adj_stats *stats);
 
+/* A join of points in one call, for many small joins in one context: adj_dataset_create, adj_plan_create and
+ * adj_collect, after which plan and datasets are destroyed. right NULL: a self-join. Time, memory, errors: theirs. */
+ADJ_API adj_status adj_join(adj_ctx *ctx, const adj_join_spec *spec, const adj_points *left, const adj_points *right,
+                            adj_result **out);
+
 /* A block of consecutive finished rows. Valid during the callback only. */
 typedef struct adj_rows {
   uint64_t first_row, row_count;

@@ -41,10 +41,64 @@ adapted_packages() {
   fi
 }
 
-# run_tests FOLDER [FILE]: all of them, or those of a file, with warnings as errors.
+# run_tests FOLDER FILE...: with warnings as errors.
 run_tests() {
-  PYTHONDONTWRITEBYTECODE=1 ADJOIN_COSTS=none "$1/bin/python" -X dev -m pytest -q -p no:cacheprovider \
-    -c "$root/pyproject.toml" --rootdir "$root" "$root/python/tests${2:-}"
+  folder=$1
+  shift
+  PYTHONDONTWRITEBYTECODE=1 ADJOIN_COSTS=none "$folder/bin/python" -X dev -m pytest -q -p no:cacheprovider \
+    -c "$root/pyproject.toml" --rootdir "$root" "$@"
+}
+
+# run_all_tests FOLDER: all files, in two processes that take about as long, since most tests keep one core busy.
+run_all_tests() {
+  some='' others=''
+  for file in python/tests/test_*.py; do
+    case $file in
+      *_sklearn_own.py | *_pages.py | *_other_packages.py) some="$some $file" ;;
+      *) others="$others $file" ;;
+    esac
+  done
+  # shellcheck disable=SC2086 # lists of words are meant to split
+  run_tests "$1" $some >build/python-tests.log 2>&1 &
+  beside=$! failed=0
+  # shellcheck disable=SC2086
+  run_tests "$1" $others || failed=1
+  wait $beside || failed=1
+  cat build/python-tests.log
+  return $failed
+}
+
+# free_threaded: the name of a Python without a global lock, of $ADJOIN_FREE_THREADED or a usual one; nothing if there
+# is none. uv may have one that is not on the PATH.
+free_threaded() {
+  for python in ${ADJOIN_FREE_THREADED:-} python3.14t python3.13t "$(uv python find --no-python-downloads 3.13t 2>/dev/null)"; do
+    if [ -n "$python" ] && "$python" -c 'import sys; sys.exit(sys._is_gil_enabled())' 2>/dev/null; then
+      command -v "$python"
+      return
+    fi
+  done
+}
+
+# test_free_threaded: quick tests by such a Python, in an environment of its own. Says so where there is none.
+test_free_threaded() {
+  python=$(free_threaded)
+  if [ -z "$python" ]; then
+    echo "python: NOT tested without a global lock: there is no python3.13t or python3.14t (ADJOIN_FREE_THREADED names one)"
+    return
+  fi
+  folder=build/venv-free-threaded
+  if [ "$(cat $folder/stamp 2>/dev/null)" != "$python" ]; then
+    rm -rf $folder
+    if ! "$python" -m venv $folder ||
+      ! $folder/bin/pip install -q --disable-pip-version-check --only-binary :all: numpy scipy pytest hypothesis; then
+      echo "python: NOT tested without a global lock: $python cannot install NumPy, SciPy, pytest and hypothesis"
+      return
+    fi
+    echo "$python" >$folder/stamp
+  fi
+  echo "python: without a global lock, $python"
+  run_tests $folder python/tests/test_joins.py python/tests/test_tables.py python/tests/test_kdtree.py \
+    python/tests/test_process.py -k "not interrupt"
 }
 
 case ${1:-} in
@@ -53,11 +107,12 @@ case ${1:-} in
     adapted_packages build/venv
     ADJOIN_LIBRARY=$(realpath "$2") PYTHONPATH=$root/python
     export ADJOIN_LIBRARY PYTHONPATH
-    run_tests build/venv
+    run_all_tests build/venv
     software=$(dirname "$ADJOIN_LIBRARY")/../tests/libadjoin_software.so
     if [ -e "$software" ]; then
-      ADJOIN_LIBRARY=$software run_tests build/venv /test_device.py
+      ADJOIN_LIBRARY=$software run_tests build/venv python/tests/test_device.py
     fi
+    test_free_threaded
     build/venv/bin/mypy --cache-dir build/mypy
     ;;
   wheel)
@@ -71,7 +126,7 @@ case ${1:-} in
       cp build/wheelhouse/plain/*.whl build/wheelhouse/
     fi
     environment build/wheel-venv -r $needs build/wheelhouse/*.whl
-    run_tests build/wheel-venv
+    run_all_tests build/wheel-venv
     ls build/wheelhouse/*.whl
     ;;
   docs)

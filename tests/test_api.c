@@ -316,6 +316,45 @@ static void simple_knn_join(void **state) {
   must_fail(ADJ_E_ARGUMENT, "k:", adj_knn_join(ADJ_F32, points, 2, 1, 0, &result));
 }
 
+/* Points to a result in one call, of one set and of two. */
+static void joins_in_one_call(void **state) {
+  (void)state;
+  const double near[] = {0, 0, 3, 4, 3, 4, 10, 10}, far[] = {3, 3, 9, 9};
+  const uint64_t offsets[] = {0, 1, 2, 3, 4}, own_offsets[] = {0, 0, 1, 2, 2};
+  const uint32_t ids[] = {0, 0, 0, 1}, own_ids[] = {2, 1};
+  adj_ctx *ctx = context_of(1, NULL);
+  adj_points left, right;
+  adj_points_init(&left, sizeof left);
+  left.type = ADJ_F64;
+  left.dim = 2;
+  left.count = 4;
+  left.data = near;
+  left.ownership = ADJ_BORROW;
+  right = left;
+  right.count = 2;
+  right.data = far;
+  adj_join_spec spec;
+  adj_join_spec_init(&spec, sizeof spec);
+  spec.radius = 4.5;
+  adj_result *result;
+  must(adj_join(ctx, &spec, &left, &right, &result));
+  assert_memory_equal(adj_result_offsets(result), offsets, sizeof offsets);
+  assert_memory_equal(adj_result_ids(result), ids, sizeof ids);
+  adj_result_destroy(result);
+  must(adj_join(ctx, &spec, &left, NULL, &result));
+  assert_memory_equal(adj_result_offsets(result), own_offsets, sizeof own_offsets);
+  assert_memory_equal(adj_result_ids(result), own_ids, sizeof own_ids);
+  adj_result_destroy(result);
+  adj_result *untouched = result = (adj_result *)&result;
+  must_fail(ADJ_E_ARGUMENT, "points", adj_join(ctx, &spec, NULL, NULL, &result));
+  must_fail(ADJ_E_ARGUMENT, "out", adj_join(ctx, &spec, &left, NULL, NULL));
+  right.dim = 1;
+  must_fail(ADJ_E_ARGUMENT, "dimensions", adj_join(ctx, &spec, &left, &right, &result));
+  assert_ptr_equal(result, untouched);
+  assert_int_equal(adj_ctx_memory_used(ctx), 0);
+  adj_ctx_destroy(ctx);
+}
+
 /* Every way to run a join tells the same number of pairs, with and without a radius. */
 static void pairs_are_neighbours(void **state) {
   (void)state;
@@ -941,6 +980,7 @@ int main(void) {
       cmocka_unit_test(strides_do_not_matter),
       cmocka_unit_test(simple_call),
       cmocka_unit_test(simple_knn_join),
+      cmocka_unit_test(joins_in_one_call),
       cmocka_unit_test(pairs_are_neighbours),
       cmocka_unit_test(wrong_specs_are_named),
       cmocka_unit_test(two_sets_must_match),

@@ -302,6 +302,7 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "adj_plan_explain": (enum, pointer, pointer, size, pointer),
     "adj_plan_estimate": (enum, pointer, pointer),
     "adj_count": (enum, pointer, pointer, pointer, pointer, pointer),
+    "adj_join": (enum, pointer, pointer, pointer, pointer, pointer),
     "adj_collect": (enum, pointer, pointer, pointer, pointer),
     "adj_stream": (enum, pointer, pointer, pointer, pointer),
     "adj_write": (enum, pointer, text, pointer, pointer, pointer),

@@ -117,8 +117,10 @@ def range_join(
     [0]
     """
     job = _range_job(a, b, radius, options)
-    job.spec.flags = _flags(distances, include_self)
-    job.spec.order = order_of(order)
+    if distances or include_self:
+        job.spec.flags = _flags(distances, include_self)
+    if order != "id":
+        job.spec.order = order_of(order)
     result: Result = job.rows()
     return result
 

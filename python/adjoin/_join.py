@@ -30,6 +30,7 @@ T = TypeVar("T")
 # What to destroy when a plan is no longer needed, the last first.
 Handles = list[tuple[Callable[[Any], None], ctypes.c_void_p]]
 byref, c_void_p = ctypes.byref, ctypes.c_void_p
+_VALUES = d.ADJ_WITH_DISTANCE | d.ADJ_WITH_SUM
 
 
 def dataset(context: Context, points: Array, handles: Handles, stop: Stop) -> ctypes.c_void_p:
@@ -76,6 +77,9 @@ class Job:
 
     def within(self, radius: Any) -> None:
         """Sets the radius, or a radius for each left point."""
+        if type(radius) is float:
+            self.spec.radius = radius
+            return
         self.spec.radius, self.radii = radius_of(radius, self.left.shape[0])
         if self.radii is not None:
             self.spec.radii = self.radii.ctypes.data
@@ -122,7 +126,8 @@ class Job:
 
     def rows(self) -> Result:
         """The result of a range join."""
-        return rows_of(self.collect(), self.left.shape[0], self.candidates, self.left.dtype)
+        with_distances = bool(self.spec.flags & _VALUES)
+        return rows_of(self.collect(), self.left.shape[0], self.candidates, self.left.dtype, with_distances)
 
     def nearest(self) -> tuple[Array, Array]:
         """The result of a kNN join: distances and ids, k a row."""
@@ -150,14 +155,13 @@ class Job:
         self.run(lambda plan, stop: self.controlled(stop, lib.adj_write, plan, name, byref(options)))
 
 
-def rows_of(owner: Held, count: int, candidates: int, dtype: np.dtype[Any]) -> Result:
+def rows_of(owner: Held, count: int, candidates: int, dtype: np.dtype[Any], with_distances: bool) -> Result:
     """Rows in the memory of a result."""
     handle = owner.handle
     indptr = held(owner, lib.adj_result_offsets(handle), (count + 1,), INT64)
     shape = (indptr.item(count),)
     ids = ids_from(held(owner, lib.adj_result_ids(handle), shape, INT32), candidates)
-    address = lib.adj_result_distances(handle)
-    distances = None if address is None else held(owner, address, shape, REAL[dtype])
+    distances = held(owner, lib.adj_result_distances(handle), shape, REAL[dtype]) if with_distances else None
     return Result(indptr, ids, distances, (count, candidates))
 
 
@@ -176,8 +180,9 @@ class PairJob(Job):
             self.left, self.right = same_type(self.left, self.right)
             if self.left.shape[1] != self.right.shape[1]:
                 raise ArgumentError(f"a has {self.left.shape[1]} dimensions and b has {self.right.shape[1]}")
-        self.candidates = self.left.shape[0] if self.right is None else self.right.shape[0]
-        self._long = is_long(self.left.shape[0], self.candidates, self.left.shape[1])
+        count, dim = self.left.shape
+        self.candidates = count if self.right is None else self.right.shape[0]
+        self._long = is_long(count, self.candidates, dim)
         self.spec = fresh(d.adj_join_spec)
         self.spec.kind = self.kind = kind
         if not settings.plain:
@@ -185,24 +190,16 @@ class PairJob(Job):
         self.radii = None
 
     def collect(self) -> Held:
-        """The whole result. A short join of one set, with nothing to show, takes as few steps as possible."""
-        if self._long or self.right is not None or self.settings.progress or self.settings.max_pairs:
+        """The whole result. A short join with nothing to show is a single call."""
+        if self._long or self.settings.progress or self.settings.max_pairs:
             return super().collect()
-        handle, points, plan, out = self.context.handle, c_void_p(), c_void_p(), c_void_p()
-        status = lib.adj_dataset_create(handle, byref(describe(self.left)), byref(points))
-        if not status:
-            status = lib.adj_plan_create(handle, byref(self.spec), points, None, byref(plan))
-        if not status:
-            status = lib.adj_collect(plan, byref(out), None, None)
-        if status == d.ADJ_CANCELLED:
-            lib.adj_plan_destroy(plan)
-            lib.adj_dataset_destroy(points)
-            return super().collect()
-        try:
+        out = c_void_p()
+        right = None if self.right is None else byref(describe(self.right))
+        status = lib.adj_join(self.context.handle, byref(self.spec), byref(describe(self.left)), right, byref(out))
+        if status:
+            if status == d.ADJ_CANCELLED:  # on behalf of another thread
+                return super().collect()
             check(status)
-        finally:
-            lib.adj_plan_destroy(plan)
-            lib.adj_dataset_destroy(points)
         return Held(out.value or 0, self.context)
 
     def open(self, handles: Handles, stop: Stop) -> ctypes.c_void_p:

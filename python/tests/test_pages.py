@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import functools
 import re
+import sys
 import types
+import warnings
 from pathlib import Path
 
 import pytest
@@ -22,12 +25,24 @@ def with_cells() -> list[Path]:
     return [page for page in sorted(PAGES.rglob("*.md")) if cells(page.read_text())]
 
 
+def quick_umap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A short UMAP without numba's compiler, which takes half a minute. `make docs` draws the whole picture."""
+    if "numba" not in sys.modules:
+        monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        umap = pytest.importorskip("umap")
+    monkeypatch.setattr(umap, "UMAP", functools.partial(umap.UMAP, n_epochs=1, init="random"))
+
+
 @pytest.mark.parametrize("page", with_cells(), ids=lambda page: page.stem)
 @pytest.mark.filterwarnings("default")  # those of other packages
 def test_page(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plt = pytest.importorskip("matplotlib.pyplot")
     plt.switch_backend("agg")
     monkeypatch.chdir(page.parent)
+    if page.stem == "umap":
+        quick_umap(monkeypatch)
     module = types.ModuleType("__main__")
     for cell in cells(page.read_text()):
         try:

@@ -8,6 +8,7 @@ import pickle
 import signal
 import subprocess
 import sys
+import sysconfig
 import textwrap
 import threading
 import time
@@ -17,6 +18,8 @@ import numpy as np
 import pytest
 
 import adjoin
+
+ARRAYS = ("indptr", "indices", "distances")
 
 
 def run(code: str) -> subprocess.CompletedProcess[str]:
@@ -109,6 +112,37 @@ def test_other_threads_run_during_a_join() -> None:
     stop.set()
     thread.join()
     assert sum(begin < t < end for t in ticks) >= min(5, (end - begin) / 0.1)
+
+
+def test_threads_join_at_once() -> None:
+    """Threads share contexts, settings and one array; each has the results of its own radius."""
+    points = np.random.default_rng(5).random((300, 2))
+    radii = [0.02 * (i + 1) for i in range(6)]
+    expected = [adjoin.range_join(points, radius=radius, distances=True) for radius in radii]
+    start, wrong = threading.Barrier(len(radii)), []
+
+    def ask(number: int) -> None:
+        start.wait()
+        for turn in range(30):
+            options: Any = {"threads": 1 + turn % 3} if turn % 2 else {}
+            found = adjoin.range_join(points, radius=radii[number], distances=True, **options)
+            same = (np.array_equal(getattr(found, name), getattr(expected[number], name)) for name in ARRAYS)
+            if not all(same):
+                wrong.append((number, turn))
+
+    threads = [threading.Thread(target=ask, args=(i,)) for i in range(len(radii))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+@pytest.mark.skipif(not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="this Python has a GIL")
+def test_no_lock_comes_back() -> None:
+    """An extension module that needs the GIL would bring it back for the whole process."""
+    code = "import sys, adjoin; adjoin.range_join([[0.0]], radius=1); print(sys._is_gil_enabled())"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
 
 def test_threads_share_an_index() -> None:

@@ -1,8 +1,22 @@
 /* SPDX-License-Identifier: MIT
  *
- * The simple calls: a context, a dataset and a plan for one join.
+ * The simple calls: datasets and a plan for one join, and a context of its own.
  */
 #include "result/result.h"
+
+adj_status adj_join(adj_ctx *ctx, const adj_join_spec *spec, const adj_points *left, const adj_points *right,
+                    adj_result **out) {
+  adj_dataset *left_set = NULL, *right_set = NULL;
+  adj_plan *plan = NULL;
+  adj_status status = adj_dataset_create(ctx, left, &left_set);
+  if (!status && right) status = adj_dataset_create(ctx, right, &right_set);
+  if (!status) status = adj_plan_create(ctx, spec, left_set, right_set, &plan);
+  if (!status) status = adj_collect(plan, out, NULL, NULL);
+  adj_plan_destroy(plan);
+  adj_dataset_destroy(right_set);
+  adj_dataset_destroy(left_set);
+  return status;
+}
 
 static adj_status join_points(adj_type type, const void *data, uint64_t count, uint32_t dim, const adj_join_spec *spec,
                               adj_result **out) {
@@ -15,15 +29,9 @@ static adj_status join_points(adj_type type, const void *data, uint64_t count, u
   points.dim = dim;
   points.ownership = ADJ_BORROW;
   adj_ctx *ctx = NULL;
-  adj_dataset *set = NULL;
-  adj_plan *plan = NULL;
   adj_result *result = NULL;
   adj_status status = adj_ctx_create(NULL, &ctx);
-  if (!status) status = adj_dataset_create(ctx, &points, &set);
-  if (!status) status = adj_plan_create(ctx, spec, set, NULL, &plan);
-  if (!status) status = adj_collect(plan, &result, NULL, NULL);
-  adj_plan_destroy(plan);
-  adj_dataset_destroy(set);
+  if (!status) status = adj_join(ctx, spec, &points, NULL, &result);
   if (status) {
     adj_ctx_destroy(ctx);
     return status;
