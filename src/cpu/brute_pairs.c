@@ -194,7 +194,7 @@ adj_status adji_brute_pairs_begin(brute *b) {
   adji_memory *memory = &b->join.ctx->memory;
   const char *what = "candidates of points";
   uint64_t count = b->right.count;
-  p->locks = adji_alloc(memory, p->blocks, sizeof *p->locks, what);
+  p->locks = adji_alloc(memory, p->blocks, sizeof(pthread_mutex_t), what);
   if (!p->locks) return ADJ_E_MEMORY;
   for (uint64_t i = 0; i < p->blocks; i++)
     pthread_mutex_init(&p->locks[i], NULL);

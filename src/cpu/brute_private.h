@@ -142,7 +142,7 @@ static inline uint64_t brute_wanted(const brute *b) {
 bool adji_brute_pairs_choose(brute *b);
 void adji_brute_pairs_layout(const brute *b, brute_lane *lane, brute_arena *arena);
 adj_status adji_brute_pairs_begin(brute *b);
-adj_status adji_brute_pairs_block(brute *b, brute_lane *lane, uint64_t block);
+adj_status adji_brute_pairs_block(brute *b, brute_lane *lane, uint64_t number);
 void adji_brute_pairs_order(brute *b);
 void adji_brute_pairs_take(const brute *b, brute_lane *lane, const brute_piece *piece, uint64_t at);
 void adji_brute_pairs_end(brute *b);

@@ -12,17 +12,17 @@
 #define ADJI_INLINE static inline __attribute__((always_inline))
 
 /* LEAST: fewer queries are faster in f64. Candidates are copied, and looked at again if one is unsure, in blocks. */
-enum { LANES = 16, MOST = 2 * LANES, LEAST = 9, BLOCK = 32 };
+enum { LANES = 16, VECTORS = 2, MOST = VECTORS * LANES, LEAST = 9, BLOCK = 32 };
 
 typedef struct group {
   const adji_task *task;
   const uint32_t *positions;
   uint32_t many, wide; /* queries, in so many vectors */
   __m512d origin[ADJI_FEW_DIMS];
-  __m512 x[2][ADJI_FEW_DIMS];
-  __m512 sure, limit; /* up to `sure` a pair belongs, and beyond `limit` not */
-  __mmask16 lanes[2]; /* with queries */
-  __m512i total[2];
+  __m512 x[VECTORS][ADJI_FEW_DIMS];
+  __m512 sure, limit;       /* up to `sure` a pair belongs, and beyond `limit` not */
+  __mmask16 lanes[VECTORS]; /* with queries */
+  __m512i total[VECTORS];
   uint32_t unsure;      /* pairs */
   uint32_t wrong[MOST]; /* candidates counted that do not belong */
 } group;
@@ -62,7 +62,7 @@ ADJI_INLINE float load_queries(group *g, uint32_t many, const uint32_t wide, con
     for (uint32_t k = many; k < MOST && !contiguous; k++)
       copies[k] = 0;
     g->origin[j] = _mm512_set1_pd(x[g->positions[0]]);
-    for (uint32_t v = 0; v < wide; v++) {
+    for (uint32_t v = 0; v < VECTORS && v < wide; v++) {
       const double *from = (contiguous ? x + g->positions[0] : copies) + (size_t)v * LANES;
       g->x[v][j] = _mm512_maskz_mov_ps(g->lanes[v], narrow_16(from, g->origin[j]));
       largest = _mm512_max_ps(largest, _mm512_abs_ps(g->x[v][j]));
@@ -85,11 +85,11 @@ ADJI_INLINE bool set_limits(group *g, float largest, const uint32_t dim) {
 }
 
 ADJI_INLINE void sums_with(const group *g, const float *candidate, const uint32_t wide, const uint32_t dim, __m512 *s) {
-  for (uint32_t v = 0; v < wide; v++)
+  for (uint32_t v = 0; v < VECTORS && v < wide; v++)
     s[v] = _mm512_setzero_ps();
   for (uint32_t j = 0; j < dim; j++) {
     __m512 c = _mm512_set1_ps(candidate[(size_t)j * BLOCK]);
-    for (uint32_t v = 0; v < wide; v++) {
+    for (uint32_t v = 0; v < VECTORS && v < wide; v++) {
       __m512 t = _mm512_sub_ps(g->x[v][j], c);
       s[v] = _mm512_fmadd_ps(t, t, s[v]);
     }
@@ -113,11 +113,11 @@ static __attribute__((noinline)) void look_again(group *g, const block *b) {
   const adji_task *task = g->task;
   const adji_view *left = task->left, *right = task->right;
   for (uint32_t i = 0; i < b->count; i++) {
-    __mmask16 lanes[2];
-    __m512 s[2];
+    __mmask16 lanes[VECTORS];
+    __m512 s[VECTORS];
     lanes_for(g, b, i, lanes);
     sums_with(g, b->copies + i, g->wide, right->dim, s);
-    for (uint32_t v = 0; v < g->wide; v++) {
+    for (uint32_t v = 0; v < VECTORS && v < g->wide; v++) {
       uint32_t unsure = _mm512_mask_cmp_ps_mask(_mm512_mask_cmp_ps_mask(lanes[v], s[v], g->limit, _CMP_LE_OQ), s[v],
                                                 g->sure, _CMP_GT_OQ);
       for (; unsure; unsure &= unsure - 1, g->unsure++) {
@@ -142,7 +142,7 @@ ADJI_INLINE void copy_block(const group *g, const uint32_t dim, block *b) {
 }
 
 typedef struct counters {
-  __m512i total[2];
+  __m512i total[VECTORS];
   __m512i nearest; /* the smallest difference of a sum to the limit, by their bits */
 } counters;
 
@@ -150,10 +150,10 @@ typedef struct counters {
  * NULL: all, and what lanes without a query count is not used. */
 ADJI_INLINE void count_candidate(const group *g, const float *candidate, const __mmask16 *lanes, const uint32_t wide,
                                  const uint32_t dim, counters *c, uint8_t *mirrored) {
-  __m512 s[2];
+  __m512 s[VECTORS];
   sums_with(g, candidate, wide, dim, s);
   uint32_t belong = 0;
-  for (uint32_t v = 0; v < wide; v++) {
+  for (uint32_t v = 0; v < VECTORS && v < wide; v++) {
     __mmask16 within = lanes ? _mm512_mask_cmp_ps_mask(lanes[v], s[v], g->limit, _CMP_LE_OQ)
                              : _mm512_cmp_ps_mask(s[v], g->limit, _CMP_LE_OQ);
     c->total[v] = _mm512_mask_add_epi32(c->total[v], within, c->total[v], _mm512_set1_epi32(1));
@@ -170,7 +170,7 @@ ADJI_INLINE void count_block(group *g, block *b, const uint32_t wide, const uint
   counters c = {{g->total[0], g->total[1]}, _mm512_set1_epi32(-1)};
   uint32_t i = 0;
   for (; i < b->among && i < b->count; i++) {
-    __mmask16 lanes[2];
+    __mmask16 lanes[VECTORS];
     lanes_for(g, b, i, lanes);
     count_candidate(g, b->copies + i, lanes, wide, dim, &c, both ? b->mirrored + i : NULL);
   }

@@ -287,7 +287,7 @@ static uint32_t partition_ids(uint32_t *ids, uint32_t count, uint32_t pivot) {
 SORT_INLINE uint32_t middle_id(const uint32_t *ids, uint32_t count) {
   uint32_t sorted[LANES];
   for (uint32_t i = 0; i < LANES; i++)
-    sorted[i] = ids[i * (count / LANES)];
+    sorted[i] = ids[(size_t)i * (count / LANES)];
   __m256i v = sort_lanes(_mm256_loadu_si256((const __m256i *)(const void *)sorted));
   return (uint32_t)_mm256_extract_epi32(v, LANES / 2);
 }

@@ -279,8 +279,10 @@ static bool report_progress(adji_group *group, adji_mpi_work *work) {
 /* While the work goes on. Returns what this rank fails with, apart from the work. */
 static adj_status attend(adji_group *group, job *j, adji_requests *requests) {
   adj_status status = ADJ_OK;
-  for (double turn = 0.1; !await_end(j, turn); turn = turn < 2 ? 1.2 * turn : turn) {
+  double turn = 0.1;
+  while (!await_end(j, turn)) {
     int done;
+    if (turn < 2) turn *= 1.2;
     if (!status && requests && requests->count)
       status =
           adji_mpi_check(group, MPI_Testall(requests->count, requests->items, &done, MPI_STATUSES_IGNORE), "a message");

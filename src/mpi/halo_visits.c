@@ -8,21 +8,6 @@
 #include "mpi/halo_private.h"
 #include "mpi/points.h"
 
-/* How far each query must look: to its k-th neighbour, or as far as the spec says. */
-static adj_status reach_of(adj_mpi_plan *plan, const adji_points *queries, const adji_rows *lists, double *radii) {
-  uint64_t k = plan->spec.k, size = adji_type_size(plan->type), count = queries->set->count;
-  char *sums = (char *)radii; /* the same place: radii are doubles, so a sum is read before it is overwritten */
-  if (size == 4) sums += 4 * count;
-  for (uint64_t i = 0; i < count; i++)
-    memcpy(sums + i * size, lists->values + (i * k + k - 1) * size, size);
-  adj_status status = adj_sums_radii(&plan->spec, plan->type, count, sums, radii);
-  for (uint64_t i = 0; i < count && !status; i++) {
-    double most = queries->radii ? queries->radii[i] : plan->spec.radius;
-    if (radii[i] > most) radii[i] = most;
-  }
-  return status;
-}
-
 typedef struct visits {
   double *radii; /* of the queries */
   uint32_t *home;
@@ -42,7 +27,7 @@ static adj_status list_visits(adj_mpi_plan *plan, const adji_points *queries, co
   if (!v->radii || !v->home || !v->starts || !v->received) return ADJ_E_MEMORY;
   for (uint64_t i = 0; i < count; i++)
     v->home[i] = (uint32_t)plan->group.rank;
-  adj_status status = reach_of(plan, queries, lists, v->radii);
+  adj_status status = adji_rows_reach(plan, queries, lists, v->radii);
   if (!status && count) status = adji_halo_lists(plan, queries->set, v->home, v->radii, v->starts, &v->rows);
   return status;
 }

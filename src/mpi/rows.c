@@ -336,6 +336,21 @@ adj_status adji_rows_merge(adj_mpi_plan *plan, const adji_points *queries, const
   return status;
 }
 
+adj_status adji_rows_reach(const adj_mpi_plan *plan, const adji_points *queries, const adji_rows *lists,
+                           double *radii) {
+  uint64_t k = plan->spec.k, size = adji_type_size(plan->type), count = queries->set->count;
+  char *sums = (char *)radii; /* the same place: radii are doubles, so a sum is read before it is overwritten */
+  if (size == 4) sums += 4 * count;
+  for (uint64_t i = 0; i < count; i++)
+    memcpy(sums + i * size, lists->values + (i * k + k - 1) * size, size);
+  adj_status status = adj_sums_radii(&plan->spec, plan->type, count, sums, radii);
+  for (uint64_t i = 0; i < count && !status; i++) {
+    double most = queries->radii ? queries->radii[i] : plan->spec.radius;
+    if (radii[i] > most) radii[i] = most;
+  }
+  return status;
+}
+
 /* Padding has no distance: it is as far as can be. */
 static void pad_values(const adj_mpi_plan *plan, adji_rows *rows) {
   float far = plan->spec.metric == ADJ_DOT ? -INFINITY : INFINITY;

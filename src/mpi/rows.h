@@ -37,6 +37,8 @@ void adji_rows_merge_runs(const adj_mpi_plan *plan, const adji_rows *rows, uint6
 /* Lists that no part has been merged into become empty ones. */
 void adji_rows_pad(const adj_mpi_plan *plan, adji_rows *lists);
 adj_status adji_rows_merge(adj_mpi_plan *plan, const adji_points *queries, const adji_mpi_part *part, adji_rows *to);
+/* How far each query must look: to its k-th neighbour so far, or as far as the spec says. */
+adj_status adji_rows_reach(const adj_mpi_plan *plan, const adji_points *queries, const adji_rows *lists, double *radii);
 /* From sums to what is reported, where sums were needed. */
 adj_status adji_rows_report(adj_mpi_plan *plan, adji_rows *rows);
 uint64_t adji_value_size(const adj_mpi_plan *plan);    /* of a sum or distance while rows are made; 0: none */

@@ -68,6 +68,7 @@ typedef struct parts {
   adji_points border; /* queries of a part that has not all of them */
   uint32_t *border_rows;
   adji_rows *lists; /* kNN: parts are merged at once */
+  double *radii;    /* kNN, ring: how far each query must look in the next block; NULL: as far as the spec says */
   bool adopts;      /* results of parts are taken as they are */
 } parts;
 
@@ -77,6 +78,7 @@ static adj_status ask_part(parts *p, const adji_points *left, const adji_points 
   adji_ask ask = {.plan = plan, .mode = p->mode, .left = left, .right = right, .requests = requests, .share = share};
   ask.k = plan->spec.k;
   ask.out = part;
+  ask.radii = p->radii;
   ask.labels = p->adopts;
   bool window = plan->self_join && left != right && right == &plan->queries;
   if (window && plan->spec.kind == ADJ_KNN && !(plan->spec.flags & ADJ_WITH_SELF)) ask.k++; /* the query itself */
@@ -121,6 +123,14 @@ static adj_status join_here(parts *p) {
   return status;
 }
 
+/* kNN: what the blocks before have found bounds the search in the next one. Inner products have no radius. */
+static adj_status bound_queries(parts *p) {
+  adj_mpi_plan *plan = p->plan;
+  if (!p->lists || !p->lists->filled || plan->spec.metric == ADJ_DOT) return ADJ_OK;
+  if (!p->radii) p->radii = adji_alloc(&plan->ctx->memory, p->queries->set->count + 1, sizeof *p->radii, "radii");
+  return p->radii ? adji_rows_reach(plan, p->queries, p->lists, p->radii) : ADJ_E_MEMORY;
+}
+
 static adj_status join_block(void *user, const adji_points *block, int rank, adji_requests *requests) {
   parts *p = user;
   adj_mpi_plan *plan = p->plan;
@@ -128,7 +138,8 @@ static adj_status join_block(void *user, const adji_points *block, int rank, adj
   adji_mpi_part *part = &p->items[rank];
   if (plan->self_join && (plan->spec.flags & ADJ_ONE_WAY) && rank < plan->group.rank) return ADJ_OK;
   part->whole = !own;
-  adj_status status = ask_part(p, p->queries, own ? &plan->queries : block, part, requests, 1.0 / plan->group.ranks);
+  adj_status status = bound_queries(p);
+  if (!status) status = ask_part(p, p->queries, own ? &plan->queries : block, part, requests, 1.0 / plan->group.ranks);
   if (!status && p->lists) status = adji_rows_merge(plan, p->queries, part, p->lists);
   if (p->lists) adji_mpi_part_clear(plan, part);
   part->right = NULL;
@@ -146,6 +157,7 @@ static void clear_parts(parts *p) {
   for (int i = 0; p->items && i <= p->plan->group.ranks; i++)
     adji_mpi_part_clear(p->plan, &p->items[i]);
   adji_points_clear(p->plan, &p->border);
+  adji_free(&p->plan->ctx->memory, p->radii);
   adji_free(&p->plan->ctx->memory, p->border_rows);
   adji_free(&p->plan->ctx->memory, p->items);
 }
