@@ -139,7 +139,23 @@ static char *use_spare(adji_memory *memory, uint64_t bytes, prefix *head) {
 
 /* ---- Pages of spare blocks ----------------------------------------------------------------------------------- */
 
-/* Moves up to `wanted` huge pages from the end of spare block i to `to`. Returns how many. The lock is held. */
+#ifdef MREMAP_FIXED
+/* Moves a huge page to where another one is mapped. One at a time: a block may consist of several mappings, which end
+ * at huge pages, and older kernels move parts of one only. They also unmap the destination before they refuse, so after
+ * a failure it is mapped again if it is gone. */
+static bool move_page(char *from, char *to, int flags) {
+  if (mremap(from, HUGE_PAGE, HUGE_PAGE, MREMAP_MAYMOVE | MREMAP_FIXED | flags, to) != MAP_FAILED) return true;
+#ifdef MAP_FIXED_NOREPLACE
+  const int how = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
+  char *again = mmap(to, HUGE_PAGE, PROT_READ | PROT_WRITE, how, -1, 0);
+  if (again != MAP_FAILED && again != to) munmap(again, HUGE_PAGE);
+#endif
+  return false;
+}
+#endif
+
+/* Moves up to `wanted` huge pages from the end of spare block i to `to`. Returns how many; one that cannot be moved
+ * is a fresh one there. The lock is held. */
 static uint64_t move_pages(adji_spare *spare, uint32_t i, char *to, uint64_t wanted) {
 #ifdef MREMAP_FIXED
   char *block = spare->blocks[i];
@@ -148,8 +164,9 @@ static uint64_t move_pages(adji_spare *spare, uint32_t i, char *to, uint64_t wan
   if (pages > whole) pages = whole;
   uint64_t many = pages < wanted ? pages : wanted, length = many * HUGE_PAGE;
   char *from = block + (pages - many) * HUGE_PAGE, *end = (char *)head.base + head.mapped;
-  if (many && mremap(from, length, length, MREMAP_MAYMOVE | MREMAP_FIXED, to) == MAP_FAILED) return 0;
-  if (from + length < end) munmap(from + length, (size_t)(end - from) - length);
+  for (uint64_t at = 0; at < length; at += HUGE_PAGE)
+    (void)move_page(from + at, to + at, 0);
+  if (from < end) munmap(from, (size_t)(end - from));
   atomic_fetch_sub(&spare->bytes, (uint64_t)(end - from));
   head.mapped = (uint64_t)(from - (char *)head.base);
   head.bytes = (pages - many) * HUGE_PAGE;
@@ -353,6 +370,7 @@ bool adji_resize(adji_memory *memory, void *block, uint64_t bytes) {
   if (bytes < head.bytes) adji_discharge(memory, head.bytes - bytes);
   unmap_rest(start, bytes, &head);
   head.bytes = bytes;
+  head.filled = 0; /* not to be claimed any more */
   memcpy(start - PREFIX, &head, sizeof head);
   return true;
 }
@@ -360,6 +378,10 @@ bool adji_resize(adji_memory *memory, void *block, uint64_t bytes) {
 bool adji_claim(adji_memory *memory, void *block, uint64_t bytes, const char *what) {
   prefix head = prefix_of(block);
   if (bytes <= head.bytes) return true;
+  if (!head.filled || bytes > room_of(block, &head)) {
+    adji_fail(ADJ_E_INTERNAL, "%s: a block without room for %llu bytes", what, (unsigned long long)bytes);
+    return false;
+  }
   if (!adji_charge(memory, bytes - head.bytes, what)) return false;
   head.bytes = bytes;
   if (bytes > head.filled) {
@@ -380,10 +402,12 @@ static bool hoard_pages(adji_memory *memory, char *from, uint64_t bytes) {
   prefix head = {.bytes = bytes};
   char *block = map_large(bytes, &head);
   if (!block) return false;
-  if (mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, block) == MAP_FAILED) {
+  if (!move_page(from, block, MREMAP_DONTUNMAP)) {
     munmap(head.base, head.mapped);
     return false;
   }
+  for (uint64_t at = HUGE_PAGE; at < bytes; at += HUGE_PAGE)
+    if (!move_page(from + at, block + at, MREMAP_DONTUNMAP)) (void)madvise(from + at, HUGE_PAGE, MADV_DONTNEED);
   memcpy(block - PREFIX, &head, sizeof head);
   if (!keep_spare(memory, block, head.mapped)) munmap(head.base, head.mapped);
   return true;

@@ -243,7 +243,7 @@ static void *job_main(void *argument) {
 /* Whether the work is done, after up to so many milliseconds. */
 static bool await_end(job *j, double milliseconds) {
   struct timespec until;
-  clock_gettime(CLOCK_REALTIME, &until);
+  clock_gettime(CLOCK_MONOTONIC, &until);
   int64_t at = until.tv_nsec + (int64_t)(milliseconds * 1e6);
   until.tv_sec += at / 1000000000;
   until.tv_nsec = at % 1000000000;
@@ -297,7 +297,12 @@ static adj_status attend(adji_group *group, job *j, adji_requests *requests) {
 adj_status adji_do_work(adji_group *group, adj_status (*fn)(void *user, adji_mpi_work *work), void *user,
                         adji_requests *requests) {
   if (group->broken.broken) return tell_broken(group);
-  job j = {.fn = fn, .user = user, .lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER};
+  job j = {.fn = fn, .user = user, .lock = PTHREAD_MUTEX_INITIALIZER};
+  pthread_condattr_t clock;
+  pthread_condattr_init(&clock);
+  pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+  pthread_cond_init(&j.ended, &clock);
+  pthread_condattr_destroy(&clock);
   adj_run_control_init(&j.work.control, sizeof j.work.control);
   j.work.control.interval_ms = 20;
   j.work.control.progress = hear_progress;

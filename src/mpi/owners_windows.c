@@ -177,11 +177,12 @@ static void copy_ids(const adji_rows *from, uint64_t first, uint64_t many, const
   }
 }
 
-static uint64_t put_part(const windows *v, const adji_rows *from, uint64_t row, const adji_rows *to, uint64_t at) {
-  if (row >= from->count) return 0;
-  uint64_t first = from->offsets[row], many = from->offsets[row + 1] - first;
+/* Consecutive rows. Returns their length. */
+static uint64_t put_part(const windows *v, const adji_rows *from, uint64_t row, uint64_t end, const adji_rows *to,
+                         uint64_t at) {
+  uint64_t first = entry_at(from, row), many = entry_at(from, end) - first;
   copy_ids(from, first, many, to, at);
-  if (v->value_size)
+  if (v->value_size && many)
     memcpy(to->values + at * v->value_size, from->values + first * v->value_size, many * v->value_size);
   return many;
 }
@@ -189,9 +190,10 @@ static uint64_t put_part(const windows *v, const adji_rows *from, uint64_t row, 
 /* A row of this region; *extra: the next row of extra. Returns its length. */
 static uint64_t put_row(const windows *v, uint64_t row, uint64_t *extra, const adji_rows *to, uint64_t at) {
   const adji_returning *r = v->r;
-  uint64_t many = put_part(v, r->in, row, to, at);
+  uint64_t many = put_part(v, r->in, row, row + 1, to, at);
   if (!r->extra || *extra >= r->extra->count || r->extra->places[*extra] != row) return many;
-  uint64_t more = put_part(v, r->extra, (*extra)++, to, at + many);
+  uint64_t more = put_part(v, r->extra, *extra, *extra + 1, to, at + many);
+  *extra += 1;
   adji_rows_merge_runs(r->plan, to, at, at + many, at + many + more);
   return many + more;
 }
@@ -223,7 +225,8 @@ static adj_status pack_rows(void *user, uint64_t step, uint32_t lane) {
   const stretch *s = &v->to[(group->rank + (int)step) % group->ranks];
   adji_rows message = open_message(v, t->slot->sent + s->at, stretch_entries(v, s));
   uint64_t extra = s->extra, at = 0;
-  for (uint64_t row = s->row; row < s->end; row++)
+  if (!v->r->extra) put_part(v, v->r->in, s->row, s->end, &message, 0);
+  for (uint64_t row = s->row; row < s->end && v->r->extra; row++)
     at += put_row(v, row, &extra, &message, at);
   return ADJ_OK;
 }

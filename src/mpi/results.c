@@ -156,6 +156,7 @@ static adj_status find_layout(adj_mpi_plan *plan, uint64_t entries, adj_mpi_layo
 static uint64_t count_pairs(const adj_mpi_plan *plan, const adji_rows *rows) {
   uint64_t entries = rows->offsets[rows->count], pairs = 0;
   if (plan->spec.kind == ADJ_RANGE) return entries;
+  if (isinf(plan->spec.radius) && !plan->radii) return rows->count * adji_list_length(plan);
   for (uint64_t i = 0; i < entries; i++)
     pairs += rows->ids[i] >= 0;
   return pairs;

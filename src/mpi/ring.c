@@ -92,6 +92,7 @@ adj_status adji_ring_replicate(adj_mpi_plan *plan) {
 
 typedef struct ring {
   adj_mpi_plan *plan;
+  int steps;
   char *blocks[2]; /* the one at hand, and the one that comes */
   uint64_t width;
 } ring;
@@ -103,7 +104,7 @@ static adj_status take_step(ring *r, int step, adji_block_fn *use, void *user) {
   int ranks = group->ranks, at_hand = (group->rank + step) % ranks, coming = (at_hand + 1) % ranks;
   adji_requests list = {0};
   adj_status status = ADJ_OK;
-  if (step + 1 < ranks) {
+  if (step + 1 < r->steps) {
     int above = (group->rank + 1) % ranks, below = (group->rank + ranks - 1) % ranks;
     status = adji_post_receive(group, &list, r->blocks[1], block_count(plan, coming) * r->width, above);
     if (!status) status = adji_post_send(group, &list, r->blocks[0], block_count(plan, at_hand) * r->width, below);
@@ -129,16 +130,16 @@ static adj_status take_step(ring *r, int step, adji_block_fn *use, void *user) {
   return status ? status : adji_agree(group, used);
 }
 
-adj_status adji_ring_pass(adj_mpi_plan *plan, adji_block_fn *use, void *user) {
+adj_status adji_ring_pass(adj_mpi_plan *plan, int steps, adji_block_fn *use, void *user) {
   adji_group *group = &plan->group;
-  ring r = {.plan = plan, .width = width_of(plan)};
+  ring r = {.plan = plan, .steps = steps, .width = width_of(plan)};
   uint64_t largest = 0, before = group->bytes_sent;
   for (int i = 0; i < group->ranks; i++)
     largest = block_count(plan, i) > largest ? block_count(plan, i) : largest;
   r.blocks[0] = pack_own(plan, largest);
   r.blocks[1] = adji_alloc(&plan->ctx->memory, largest * r.width + 1, 1, "a block of points");
   adj_status status = adji_agree(group, r.blocks[0] && r.blocks[1] ? ADJ_OK : ADJ_E_MEMORY);
-  for (int step = 0; step < group->ranks && !status; step++) {
+  for (int step = 0; step < steps && !status; step++) {
     status = take_step(&r, step, use, user);
     char *done = r.blocks[0];
     r.blocks[0] = r.blocks[1];

@@ -11,6 +11,7 @@
 adj_status adji_ring_replicate(adj_mpi_plan *plan);
 /* Right points of other ranks, block by block. use: called for each with its points, while the next is on its way. */
 typedef adj_status adji_block_fn(void *user, const adji_points *block, int rank, adji_requests *requests);
-adj_status adji_ring_pass(adj_mpi_plan *plan, adji_block_fn *use, void *user);
+/* The first `steps` of them: those of this rank, then of the ranks above. */
+adj_status adji_ring_pass(adj_mpi_plan *plan, int steps, adji_block_fn *use, void *user);
 
 #endif

@@ -265,6 +265,13 @@ adj_status adji_rows_open_lists(adj_mpi_plan *plan, uint64_t count, adji_rows *o
   return ADJ_OK;
 }
 
+uint64_t adji_list_length(const adj_mpi_plan *plan) {
+  uint64_t others = plan->right_starts[plan->group.ranks];
+  bool without = plan->self_join && !(plan->spec.flags & ADJ_WITH_SELF);
+  if (others) others -= without;
+  return others < plan->spec.k ? others : plan->spec.k;
+}
+
 void adji_rows_pad(const adj_mpi_plan *plan, adji_rows *lists) {
   if (lists->filled) return;
   for (uint64_t i = 0; i < lists->count * plan->spec.k; i++) {

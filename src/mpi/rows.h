@@ -34,6 +34,8 @@ void adji_rows_globalise(adji_rows *rows);
 /* Entries from `middle` on, which ascend, go to their places among those before: both are one row. */
 void adji_rows_merge_runs(const adj_mpi_plan *plan, const adji_rows *rows, uint64_t first, uint64_t middle,
                           uint64_t end);
+/* kNN without a radius: the length of every list. */
+uint64_t adji_list_length(const adj_mpi_plan *plan);
 /* Lists that no part has been merged into become empty ones. */
 void adji_rows_pad(const adj_mpi_plan *plan, adji_rows *lists);
 adj_status adji_rows_merge(adj_mpi_plan *plan, const adji_points *queries, const adji_mpi_part *part, adji_rows *to);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "mpi/halo.h"
+#include "mpi/mirror.h"
 #include "mpi/points.h"
 #include "mpi/ring.h"
 
@@ -70,6 +71,10 @@ typedef struct parts {
   adji_rows *lists; /* kNN: parts are merged at once */
   double *radii;    /* kNN, ring: how far each query must look in the next block; NULL: as far as the spec says */
   bool adopts;      /* results of parts are taken as they are */
+  /* A ring that joins each pair of blocks once: rows of other ranks' points, by rank. Their ids are of this rank's
+   * points from shifts[rank] on. NULL: none. */
+  adji_mpi_part *found;
+  uint64_t *shifts;
 } parts;
 
 static adj_status ask_part(parts *p, const adji_points *left, const adji_points *right, adji_mpi_part *part,
@@ -147,6 +152,71 @@ static adj_status join_block(void *user, const adji_points *block, int rank, adj
   return status;
 }
 
+/* ---- Each pair of blocks once ----------------------------------------------------------------------------------- */
+
+/* Whether a pair that belongs to the row of one point belongs to that of the other, and rows are in the order of ids.
+ */
+static bool is_mirrored(const parts *p) {
+  const adj_mpi_plan *plan = p->plan;
+  return plan->distribution == ADJ_MPI_RING && plan->self_join && plan->spec.kind == ADJ_RANGE && !plan->radii &&
+         !(plan->spec.flags & ADJ_ONE_WAY) && plan->spec.order != ADJ_ORDER_DISTANCE && p->mode == ADJI_ROWS &&
+         p->queries == &plan->queries && plan->group.ranks > 1;
+}
+
+/* Ranks opposite each other in the ring share their pair of blocks, by the points of the higher one: the lower rank
+ * joins the first half of them. *left and *right begin as the block and this rank's points; *some is for a part. */
+static adj_status take_half(parts *p, int rank, const adji_points *block, adji_points *some, const adji_points **left,
+                            const adji_points **right) {
+  adj_mpi_plan *plan = p->plan;
+  int own = plan->group.rank;
+  bool lower = own < rank;
+  uint64_t count = lower ? block->set->count : plan->left->count, half = count / 2;
+  adj_status status =
+      adji_points_pick(plan, lower ? block : &plan->queries, NULL, lower ? 0 : half, lower ? half : count - half, some);
+  if (lower)
+    *left = some;
+  else
+    *right = some;
+  p->shifts[rank] = lower ? 0 : half;
+  return status;
+}
+
+/* The points of the block are the queries: so this rank's points are indexed once. */
+static adj_status join_mirrored(void *user, const adji_points *block, int rank, adji_requests *requests) {
+  parts *p = user;
+  adj_mpi_plan *plan = p->plan;
+  int ranks = plan->group.ranks, own = plan->group.rank;
+  double share = 1.0 / (ranks / 2 + 1);
+  const adji_points *left = block, *right = &plan->queries;
+  if (rank == own) return ask_part(p, right, right, &p->items[own], requests, share);
+  adji_points some = {0};
+  adji_mpi_part *found = &p->found[rank];
+  adj_status status = ADJ_OK;
+  if (2 * ((rank + ranks - own) % ranks) == ranks) status = take_half(p, rank, block, &some, &left, &right);
+  found->whole = true;
+  if (!status) status = ask_part(p, left, right, found, requests, share);
+  if (!status) status = adji_mirror_turn(plan, found, p->shifts[rank], &p->items[rank]);
+  p->items[rank].first = block->first;
+  adji_points_clear(plan, &some);
+  return status;
+}
+
+static adj_status index_region(adj_mpi_plan *plan);
+
+/* Agreed on. */
+static adj_status find_mirrored(parts *p) {
+  adj_mpi_plan *plan = p->plan;
+  adji_memory *memory = &plan->ctx->memory;
+  uint64_t ranks = (uint64_t)plan->group.ranks;
+  p->count = (uint32_t)ranks + 1;
+  p->found = adji_alloc_zero(memory, ranks, sizeof *p->found, "parts of a join");
+  p->shifts = adji_alloc_zero(memory, ranks, sizeof *p->shifts, "parts of a join");
+  adj_status status = p->found && p->shifts ? index_region(plan) : ADJ_E_MEMORY;
+  status = adji_agree(&plan->group, status);
+  if (!status) status = adji_ring_pass(plan, plan->group.ranks / 2 + 1, join_mirrored, p);
+  return status ? status : adji_mirror_exchange(plan, status, p->found, p->shifts, p->items);
+}
+
 static adj_status open_parts(parts *p, adj_mpi_plan *plan, const adji_points *queries, adji_mode mode) {
   *p = (parts){.plan = plan, .queries = queries, .mode = mode, .count = (uint32_t)plan->group.ranks};
   p->items = adji_alloc_zero(&plan->ctx->memory, (uint64_t)plan->group.ranks + 1, sizeof *p->items, "parts of a join");
@@ -157,6 +227,10 @@ static void clear_parts(parts *p) {
   for (int i = 0; p->items && i <= p->plan->group.ranks; i++)
     adji_mpi_part_clear(p->plan, &p->items[i]);
   adji_points_clear(p->plan, &p->border);
+  for (int i = 0; p->found && i < p->plan->group.ranks; i++)
+    adji_mpi_part_clear(p->plan, &p->found[i]);
+  adji_free(&p->plan->ctx->memory, p->found);
+  adji_free(&p->plan->ctx->memory, p->shifts);
   adji_free(&p->plan->ctx->memory, p->radii);
   adji_free(&p->plan->ctx->memory, p->border_rows);
   adji_free(&p->plan->ctx->memory, p->items);
@@ -166,7 +240,8 @@ static void clear_parts(parts *p) {
 static adj_status find_parts(parts *p, adj_status status) {
   status = adji_agree(&p->plan->group, status);
   if (status) return status;
-  if (p->plan->distribution == ADJ_MPI_RING) return adji_ring_pass(p->plan, join_block, p);
+  if (is_mirrored(p)) return find_mirrored(p);
+  if (p->plan->distribution == ADJ_MPI_RING) return adji_ring_pass(p->plan, p->plan->group.ranks, join_block, p);
   return adji_agree(&p->plan->group, join_here(p));
 }
 
@@ -241,7 +316,7 @@ static adj_status find_lists(parts *p, adj_status status, adji_rows *out) {
   status = adji_agree(&plan->group, status);
   if (status) return status;
   if (ring) {
-    status = adji_ring_pass(plan, join_block, p);
+    status = adji_ring_pass(plan, plan->group.ranks, join_block, p);
     if (!status) adji_rows_pad(plan, out);
     return status;
   }
@@ -352,12 +427,9 @@ static adj_status count_parts(adj_mpi_plan *plan, adji_rows *out) {
 
 /* kNN without a radius: as many as there are points. */
 static adj_status count_lists(adj_mpi_plan *plan, adji_rows *out) {
-  uint64_t others = plan->right_starts[plan->group.ranks];
-  bool without = plan->self_join && !(plan->spec.flags & ADJ_WITH_SELF);
-  if (others) others -= without;
   adj_status status = new_lengths(plan, plan->left->count, out);
   for (uint64_t i = 0; i < plan->left->count && !status; i++)
-    out->offsets[i + 1] = others < plan->spec.k ? others : plan->spec.k;
+    out->offsets[i + 1] = adji_list_length(plan);
   if (!status) add_up(out);
   return adji_agree(&plan->group, status);
 }

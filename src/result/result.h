@@ -31,6 +31,6 @@ struct adj_result {
 };
 
 /* Without arrays: the run adds them. NULL: failed, the message is set. */
-adj_result *adji_result_create(adj_ctx *ctx, uint64_t rows, adj_type type);
+ADJI_SHARED adj_result *adji_result_create(adj_ctx *ctx, uint64_t rows, adj_type type);
 
 #endif
