@@ -3,10 +3,36 @@
  * Checked memory: alignment, zeroing, growing; the limit and the peak; messages that say what is too
  * large and how large it is.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* mremap */
+#endif
+#include <errno.h>
 #include <pthread.h>
+#include <stdarg.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "check.h"
 #include "core/memory.h"
+
+/* How mremap behaves: as in this kernel; as in older ones, which unmap the destination and then refuse more than one
+ * mapping (here: more than a page); or so that all calls fail, after that. */
+static enum { HERE, OLDER, FAILS } mremap_is;
+
+void *move(void *from, size_t length, size_t new_length, int flags, ...) __asm__("mremap");
+void *move(void *from, size_t length, size_t new_length, int flags, ...) {
+  va_list rest;
+  va_start(rest, flags);
+  void *to = va_arg(rest, void *);
+  va_end(rest);
+  if (mremap_is == FAILS || (mremap_is == OLDER && length > ADJI_HUGE_PAGE)) {
+    munmap(to, new_length);
+    errno = EFAULT;
+    return MAP_FAILED;
+  }
+  return (void *)syscall(SYS_mremap, from, length, new_length, flags, to);
+}
 
 static void blocks_are_aligned_and_counted(void **state) {
   (void)state;
@@ -85,6 +111,52 @@ static void freed_blocks_are_used_again(void **state) {
   void *fresh = adji_alloc(&memory, size, 1, "block");
   adji_free(&memory, fresh);
   assert_int_equal(atomic_load(&memory.spare.bytes), 0);
+}
+
+static void fill(char *block, uint64_t bytes, int value) {
+  memset(block, value, bytes);
+  for (uint64_t at = 0; at < bytes; at += 4096)
+    assert_int_equal(block[at], value);
+}
+
+/* A run of several steps: pages of freed blocks go into blocks of other sizes, whatever the kernel can do. */
+static void pages_are_used_again(void **state) {
+  (void)state;
+  const uint64_t page = ADJI_HUGE_PAGE;
+  for (mremap_is = HERE; mremap_is <= FAILS; mremap_is++) {
+    adji_memory memory;
+    adji_memory_init(&memory, 400 * page);
+    adji_memory_hoard(&memory);
+    char *parts[3]; /* the last page of each is no huge one */
+    for (int i = 0; i < 3; i++) {
+      parts[i] = adji_alloc(&memory, (5 + (uint64_t)i) * page + page / 4, 1, "part");
+      fill(parts[i], (5 + (uint64_t)i) * page + page / 4, 1 + i);
+    }
+    char *ahead = adji_alloc_ahead(&memory, page, 60 * page);
+    fill(ahead, page, 7);
+    adji_release(&memory, parts[2], page / 2, 4 * page); /* pages 1 to 3 */
+    assert_int_equal(parts[2][0], 3);
+    assert_int_equal(parts[2][4 * page], 3);
+    for (int i = 0; i < 3; i++)
+      adji_free(&memory, parts[i]);
+    char *large = adji_alloc_zero(&memory, 12 * page + 5, 1, "large");
+    for (uint64_t at = 0; at < 12 * page + 5; at++)
+      assert_int_equal(large[at], 0);
+    fill(large, 12 * page + 5, 9);
+    assert_true(adji_claim(&memory, ahead, 9 * page + 1, "ahead"));
+    assert_int_equal(ahead[page - 1], 7);
+    fill(ahead + page, 8 * page + 1, 8);
+    assert_int_equal(ahead[page - 1], 7);
+    assert_int_equal(large[12 * page + 4], 9);
+    assert_false(adji_claim(&memory, ahead, 100 * page, "ahead"));
+    assert_false(adji_claim(&memory, large, 13 * page, "large")); /* has no room */
+    adji_free(&memory, large);
+    adji_free(&memory, ahead);
+    assert_int_equal(atomic_load(&memory.used), 0);
+    adji_memory_hoard_end(&memory);
+    assert_int_equal(atomic_load(&memory.spare.bytes), 0);
+  }
+  mremap_is = HERE;
 }
 
 static void growing_keeps_what_was_there(void **state) {
@@ -251,17 +323,12 @@ static void bytes_read_well(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(blocks_are_aligned_and_counted),
-      cmocka_unit_test(zeroed_blocks_are_zero),
-      cmocka_unit_test(freed_blocks_are_used_again),
-      cmocka_unit_test(growing_keeps_what_was_there),
-      cmocka_unit_test(the_limit_is_kept),
-      cmocka_unit_test(sizes_that_overflow_are_refused),
-      cmocka_unit_test(the_nth_allocation_fails),
-      cmocka_unit_test(threads_share_the_account),
-      cmocka_unit_test(bytes_read_well),
-      cmocka_unit_test(touched_memory_can_be_written),
-      cmocka_unit_test(guessed_sizes_are_settled),
+      cmocka_unit_test(blocks_are_aligned_and_counted),  cmocka_unit_test(zeroed_blocks_are_zero),
+      cmocka_unit_test(freed_blocks_are_used_again),     cmocka_unit_test(pages_are_used_again),
+      cmocka_unit_test(growing_keeps_what_was_there),    cmocka_unit_test(the_limit_is_kept),
+      cmocka_unit_test(sizes_that_overflow_are_refused), cmocka_unit_test(the_nth_allocation_fails),
+      cmocka_unit_test(threads_share_the_account),       cmocka_unit_test(bytes_read_well),
+      cmocka_unit_test(touched_memory_can_be_written),   cmocka_unit_test(guessed_sizes_are_settled),
       cmocka_unit_test(available_memory_never_wraps),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -186,7 +186,8 @@ static adj_status join_mirrored(void *user, const adji_points *block, int rank, 
   parts *p = user;
   adj_mpi_plan *plan = p->plan;
   int ranks = plan->group.ranks, own = plan->group.rank;
-  double share = 1.0 / (ranks / 2 + 1);
+  int steps = ranks / 2 + 1;
+  double share = 1.0 / steps;
   const adji_points *left = block, *right = &plan->queries;
   if (rank == own) return ask_part(p, right, right, &p->items[own], requests, share);
   adji_points some = {0};
