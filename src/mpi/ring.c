@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Right points without regions: blocks that travel round the ranks, each joined where it passes while the next one is
- * on its way; or all of them to every rank at once. (Entity partitioning over several machines, with the points
- * replicated or in a ring, is from the paper on distributed self-joins with GPUs.)
+ * Points without regions: blocks of right points that travel round the ranks, each joined where it passes while the
+ * next one is on its way; all right points to every rank at once; or queries that travel. (Entity partitioning over
+ * several machines, with the points replicated or in a ring, is from the paper on distributed self-joins with GPUs.)
  *
  * A block is its coordinates: which rank it is from, and so its ids, follow from the step.
  */
@@ -13,6 +13,14 @@
 
 static uint64_t block_count(const adj_mpi_plan *plan, int rank) {
   return plan->right_starts[rank + 1] - plan->right_starts[rank];
+}
+
+static int above(const adji_group *group) {
+  return (group->rank + 1) % group->ranks;
+}
+
+static int below(const adji_group *group) {
+  return (group->rank + group->ranks - 1) % group->ranks;
 }
 
 static uint64_t width_of(const adj_mpi_plan *plan) {
@@ -90,6 +98,20 @@ adj_status adji_ring_replicate(adj_mpi_plan *plan) {
 /* ---- Round the ring
  * -------------------------------------------------------------------------------------------------- */
 
+/* Packed points as a set. */
+static adj_status borrow_points(adj_mpi_plan *plan, const char *data, uint64_t count, adji_points *out) {
+  adj_points points;
+  adj_points_init(&points, sizeof points);
+  points.dim = plan->dim;
+  points.count = count;
+  points.data = data;
+  points.type = plan->type;
+  points.ownership = ADJ_BORROW;
+  adj_status status = adj_dataset_create(plan->ctx, &points, &out->owned);
+  out->set = out->owned;
+  return status;
+}
+
 typedef struct ring {
   adj_mpi_plan *plan;
   int steps;
@@ -105,23 +127,15 @@ static adj_status take_step(ring *r, int step, adji_block_fn *use, void *user) {
   adji_requests list = {0};
   adj_status status = ADJ_OK;
   if (step + 1 < r->steps) {
-    int above = (group->rank + 1) % ranks, below = (group->rank + ranks - 1) % ranks;
-    status = adji_post_receive(group, &list, r->blocks[1], block_count(plan, coming) * r->width, above);
-    if (!status) status = adji_post_send(group, &list, r->blocks[0], block_count(plan, at_hand) * r->width, below);
+    status = adji_post_receive(group, &list, r->blocks[1], block_count(plan, coming) * r->width, above(group));
+    if (!status)
+      status = adji_post_send(group, &list, r->blocks[0], block_count(plan, at_hand) * r->width, below(group));
     plan->stats.bytes_least += block_count(plan, at_hand) * r->width;
   }
   adj_status used = ADJ_OK;
   if (!status && block_count(plan, at_hand)) {
-    adj_points points;
-    adj_points_init(&points, sizeof points);
-    points.dim = plan->dim;
-    points.count = block_count(plan, at_hand);
-    points.data = r->blocks[0];
-    points.type = plan->type;
-    points.ownership = ADJ_BORROW;
     adji_points block = {.first = (int64_t)plan->right_starts[at_hand]};
-    used = adj_dataset_create(plan->ctx, &points, &block.owned);
-    block.set = block.owned;
+    used = borrow_points(plan, r->blocks[0], block_count(plan, at_hand), &block);
     if (!used) used = use(user, &block, at_hand, &list);
     adj_dataset_destroy(block.owned);
   }
@@ -148,5 +162,134 @@ adj_status adji_ring_pass(adj_mpi_plan *plan, int steps, adji_block_fn *use, voi
   adji_group_free(group, r.blocks[0]);
   adji_group_free(group, r.blocks[1]);
   plan->stats.bytes_points += group->bytes_sent - before;
+  return status;
+}
+
+/* ---- Queries round the ring ------------------------------------------------------------------------------------- */
+
+/* Queries and their lists: those at hand, and those that come. Radii, if queries have such, are in front of the points,
+ * for alignment. */
+typedef struct visit {
+  adj_mpi_plan *plan;
+  adji_round round;
+  uint64_t width, radius_bytes; /* of a point, of its radius */
+  char *points[2];
+  adji_rows lists[2];
+} visit;
+
+static uint64_t guest_count(const visit *v, int rank) {
+  uint64_t begin, end;
+  adji_round_rows(v->plan, rank, v->round, &begin, &end);
+  return end - begin;
+}
+
+/* The rank whose queries are here in this step. */
+static int guest_rank(const visit *v, int step) {
+  return (v->plan->group.rank + step) % v->plan->group.ranks;
+}
+
+/* Points go on while they are at hand: they do not change. */
+static adj_status pass_points(const visit *v, int step, adji_requests *list) {
+  adji_group *group = &v->plan->group;
+  uint64_t each = v->width + v->radius_bytes, sent = guest_count(v, guest_rank(v, step)) * each;
+  uint64_t received = guest_count(v, guest_rank(v, step + 1)) * each;
+  v->plan->stats.bytes_points += sent;
+  v->plan->stats.bytes_least += sent;
+  adj_status status = adji_post_receive(group, list, v->points[1], received, above(group));
+  return status ? status : adji_post_send(group, list, v->points[0], sent, below(group));
+}
+
+/* Lists go on when they are done with. Then those that came are at hand, with their points. */
+static adj_status pass_lists(visit *v, int step) {
+  adji_group *group = &v->plan->group;
+  uint64_t k = v->plan->spec.k, size = adji_type_size(v->plan->type);
+  uint64_t sent = guest_count(v, guest_rank(v, step)) * k, received = guest_count(v, guest_rank(v, step + 1)) * k;
+  adji_requests list = {0};
+  const adji_rows *here = &v->lists[0], *coming = &v->lists[1];
+  v->plan->stats.bytes_rows += sent * (sizeof *here->ids + size);
+  adj_status status = adji_post_receive(group, &list, (char *)coming->ids, received * sizeof *here->ids, above(group));
+  if (!status) status = adji_post_receive(group, &list, coming->values, received * size, above(group));
+  if (!status) status = adji_post_send(group, &list, (char *)here->ids, sent * sizeof *here->ids, below(group));
+  if (!status) status = adji_post_send(group, &list, here->values, sent * size, below(group));
+  if (!status) status = adji_wait(group, list.count, list.items);
+  adji_requests_clear(&list);
+  char *points = v->points[0];
+  v->points[0] = v->points[1];
+  v->points[1] = points;
+  adji_rows lists = v->lists[0];
+  v->lists[0] = v->lists[1];
+  v->lists[1] = lists;
+  return status;
+}
+
+static adj_status search_step(visit *v, int step, adji_guests_fn *use, void *user, adji_requests *list) {
+  adj_mpi_plan *plan = v->plan;
+  int rank = guest_rank(v, step);
+  uint64_t begin, end;
+  adji_round_rows(plan, rank, v->round, &begin, &end);
+  v->lists[0].count = end - begin;
+  if (begin == end) return ADJ_OK;
+  adji_points guests = {.first = (int64_t)(plan->left_starts[rank] + begin)};
+  if (v->radius_bytes) guests.radii = (double *)(void *)v->points[0];
+  adj_status status = borrow_points(plan, v->points[0] + (end - begin) * v->radius_bytes, end - begin, &guests);
+  if (!status) status = use(user, &guests, &v->lists[0], list);
+  adj_dataset_destroy(guests.owned);
+  return status;
+}
+
+/* In step i this rank searches for the queries of rank + i, and sends its points on meanwhile. */
+static adj_status travel(visit *v, adji_guests_fn *use, void *user) {
+  adji_group *group = &v->plan->group;
+  adj_status status = ADJ_OK;
+  for (int step = 0; step < group->ranks && !status; step++) {
+    adji_requests list = {0};
+    if (step + 1 < group->ranks) status = pass_points(v, step, &list);
+    adj_status used = status || !step ? status : search_step(v, step, use, user, &list);
+    if (!status) status = adji_wait(group, list.count, list.items);
+    adji_requests_clear(&list);
+    if (!status) status = adji_agree(group, used);
+    if (!status) status = pass_lists(v, step); /* the last time: home */
+  }
+  return status;
+}
+
+/* Own queries at hand, and room for the largest block. */
+static adj_status begin_visit(visit *v, const adji_points *queries, adji_rows *lists) {
+  adj_mpi_plan *plan = v->plan;
+  uint64_t largest = 0, count = queries->set->count, k = plan->spec.k, size = adji_type_size(plan->type);
+  for (int i = 0; i < plan->group.ranks; i++)
+    largest = guest_count(v, i) > largest ? guest_count(v, i) : largest;
+  for (int i = 0; i < 2; i++) {
+    v->points[i] = adji_alloc(&plan->ctx->memory, largest + 1, v->width + v->radius_bytes, "queries");
+    adj_status status = v->points[i] ? adji_rows_open_lists(plan, largest, &v->lists[i]) : ADJ_E_MEMORY;
+    if (status) return status;
+    v->lists[i].filled = true;
+  }
+  if (v->radius_bytes && count) memcpy(v->points[0], queries->radii, count * v->radius_bytes);
+  for (uint64_t i = 0; i < count; i++)
+    adji_points_copy(queries->set, i, v->points[0] + count * v->radius_bytes + i * v->width);
+  memcpy(v->lists[0].ids, lists->ids, count * k * sizeof *lists->ids);
+  memcpy(v->lists[0].values, lists->values, count * k * size);
+  adji_rows_clear(plan, lists);
+  return ADJ_OK;
+}
+
+adj_status adji_ring_visit(adj_mpi_plan *plan, const adji_points *queries, adji_round round, adji_rows *lists,
+                           adji_guests_fn *use, void *user) {
+  adji_group *group = &plan->group;
+  if (group->ranks == 1) return ADJ_OK;
+  visit v = {.plan = plan, .round = round, .width = width_of(plan), .radius_bytes = plan->radii ? sizeof(double) : 0};
+  uint64_t count = queries->set->count;
+  adj_status status = adji_agree(group, begin_visit(&v, queries, lists));
+  if (!status) status = travel(&v, use, user);
+  if (!status) {
+    *lists = v.lists[0];
+    lists->count = count;
+    v.lists[0] = (adji_rows){0};
+  }
+  for (int i = 0; i < 2; i++) {
+    adji_group_free(group, v.points[i]);
+    if (!group->broken.broken) adji_rows_clear(plan, &v.lists[i]);
+  }
   return status;
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Right points of other ranks: all at once, or block by block.
+ * Right points of other ranks, all at once or block by block; and queries that visit all ranks.
  */
 #ifndef ADJI_MPI_RING_H
 #define ADJI_MPI_RING_H
 
-#include "mpi/job.h"
+#include "mpi/owners.h"
 
 /* All right points of other ranks to this one. Agreed on. */
 adj_status adji_ring_replicate(adj_mpi_plan *plan);
@@ -13,5 +13,11 @@ adj_status adji_ring_replicate(adj_mpi_plan *plan);
 typedef adj_status adji_block_fn(void *user, const adji_points *block, int rank, adji_requests *requests);
 /* The first `steps` of them: those of this rank, then of the ranks above. */
 adj_status adji_ring_pass(adj_mpi_plan *plan, int steps, adji_block_fn *use, void *user);
+
+/* kNN: the queries of a round go round all other ranks with their lists, which are filled, and come back. use: called
+ * for the queries of each other rank, which it merges what it finds into. Agreed on. */
+typedef adj_status adji_guests_fn(void *user, const adji_points *guests, adji_rows *lists, adji_requests *requests);
+adj_status adji_ring_visit(adj_mpi_plan *plan, const adji_points *queries, adji_round round, adji_rows *lists,
+                           adji_guests_fn *use, void *user);
 
 #endif

@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "mpi/halo.h"
-#include "mpi/mirror.h"
 #include "mpi/points.h"
 #include "mpi/ring.h"
+#include "mpi/run_private.h"
 
 /* ---- Points ---------------------------------------------------------------------------------------------------------
  */
@@ -27,6 +27,8 @@ adj_status adji_run_place(adj_mpi_plan *plan) {
     status = plan->queries.radii ? ADJ_OK : ADJ_E_MEMORY;
   }
   status = adji_agree(&plan->group, status);
+  if (!plan->self_join && plan->distribution == ADJ_MPI_RING)
+    plan->region = (adji_points){.set = plan->right, .first = (int64_t)plan->right_starts[plan->group.rank]};
   if (!status && plan->distribution == ADJ_MPI_REPLICATED) status = adji_ring_replicate(plan);
   if (status) adji_halo_forget(plan);
   plan->placed = !status;
@@ -59,26 +61,8 @@ static adj_status pick_queries(adj_mpi_plan *plan, adji_round round, adji_points
 /* ---- Parts of a range join
  * ------------------------------------------------------------------------------------------- */
 
-/* The parts of a round: of the points that are here, and of others. */
-typedef struct parts {
-  adj_mpi_plan *plan;
-  const adji_points *queries;
-  adji_mode mode;
-  adji_mpi_part *items; /* by the rank that the right points are from; halo: two */
-  uint32_t count;
-  adji_points border; /* queries of a part that has not all of them */
-  uint32_t *border_rows;
-  adji_rows *lists; /* kNN: parts are merged at once */
-  double *radii;    /* kNN, ring: how far each query must look in the next block; NULL: as far as the spec says */
-  bool adopts;      /* results of parts are taken as they are */
-  /* A ring that joins each pair of blocks once: rows of other ranks' points, by rank. Their ids are of this rank's
-   * points from shifts[rank] on. NULL: none. */
-  adji_mpi_part *found;
-  uint64_t *shifts;
-} parts;
-
-static adj_status ask_part(parts *p, const adji_points *left, const adji_points *right, adji_mpi_part *part,
-                           adji_requests *requests, double share) {
+adj_status adji_run_ask(adji_parts *p, const adji_points *left, const adji_points *right, adji_mpi_part *part,
+                        adji_requests *requests, double share) {
   adj_mpi_plan *plan = p->plan;
   adji_ask ask = {.plan = plan, .mode = p->mode, .left = left, .right = right, .requests = requests, .share = share};
   ask.k = plan->spec.k;
@@ -86,13 +70,14 @@ static adj_status ask_part(parts *p, const adji_points *left, const adji_points 
   ask.radii = p->radii;
   ask.labels = p->adopts;
   bool window = plan->self_join && left != right && right == &plan->queries;
-  if (window && plan->spec.kind == ADJ_KNN && !(plan->spec.flags & ADJ_WITH_SELF)) ask.k++; /* the query itself */
+  bool with_self = plan->spec.flags & ADJ_WITH_SELF;
+  if (window && plan->spec.kind == ADJ_KNN && !with_self && !part->whole) ask.k++; /* the query itself */
   if (right == (plan->self_join ? &plan->queries : &plan->region)) ask.index = plan->index;
   return adji_mpi_part_join(&ask);
 }
 
 /* Queries of the round that are at the border of the region, and their places in the round. */
-static adj_status pick_border(parts *p) {
+static adj_status pick_border(adji_parts *p) {
   adj_mpi_plan *plan = p->plan;
   uint64_t found = 0, at = 0;
   p->border_rows =
@@ -108,11 +93,11 @@ static adj_status pick_border(parts *p) {
 }
 
 /* Of points that are here: the region or the own ones, then the others. */
-static adj_status join_here(parts *p) {
+static adj_status join_here(adji_parts *p) {
   adj_mpi_plan *plan = p->plan;
   adj_status status = ADJ_OK;
   p->count = 2;
-  if (plan->self_join) status = ask_part(p, p->queries, &plan->queries, &p->items[0], NULL, 0.8);
+  if (plan->self_join) status = adji_run_ask(p, p->queries, &plan->queries, &p->items[0], NULL, 0.8);
   if (status || plan->group.stopped) return status;
   const adji_points *left = p->queries;
   if (plan->border) {
@@ -123,108 +108,18 @@ static adj_status join_here(parts *p) {
   bool one_way = plan->spec.flags & ADJ_ONE_WAY;
   p->items[1].whole = !one_way || plan->distribution == ADJ_MPI_REPLICATED; /* others are never the query itself */
   const uint32_t *rows = p->items[1].rows;
-  if (!status) status = ask_part(p, left, &plan->others, &p->items[1], NULL, 0.2);
+  if (!status) status = adji_run_ask(p, left, &plan->others, &p->items[1], NULL, 0.2);
   p->items[1].rows = rows;
   return status;
 }
 
-/* kNN: what the blocks before have found bounds the search in the next one. Inner products have no radius. */
-static adj_status bound_queries(parts *p) {
-  adj_mpi_plan *plan = p->plan;
-  if (!p->lists || !p->lists->filled || plan->spec.metric == ADJ_DOT) return ADJ_OK;
-  if (!p->radii) p->radii = adji_alloc(&plan->ctx->memory, p->queries->set->count + 1, sizeof *p->radii, "radii");
-  return p->radii ? adji_rows_reach(plan, p->queries, p->lists, p->radii) : ADJ_E_MEMORY;
-}
-
-static adj_status join_block(void *user, const adji_points *block, int rank, adji_requests *requests) {
-  parts *p = user;
-  adj_mpi_plan *plan = p->plan;
-  bool own = plan->self_join && rank == plan->group.rank;
-  adji_mpi_part *part = &p->items[rank];
-  if (plan->self_join && (plan->spec.flags & ADJ_ONE_WAY) && rank < plan->group.rank) return ADJ_OK;
-  part->whole = !own;
-  adj_status status = bound_queries(p);
-  if (!status) status = ask_part(p, p->queries, own ? &plan->queries : block, part, requests, 1.0 / plan->group.ranks);
-  if (!status && p->lists) status = adji_rows_merge(plan, p->queries, part, p->lists);
-  if (p->lists) adji_mpi_part_clear(plan, part);
-  part->right = NULL;
-  part->first = block->first;
-  return status;
-}
-
-/* ---- Each pair of blocks once ----------------------------------------------------------------------------------- */
-
-/* Whether a pair that belongs to the row of one point belongs to that of the other, and rows are in the order of ids.
- */
-static bool is_mirrored(const parts *p) {
-  const adj_mpi_plan *plan = p->plan;
-  return plan->distribution == ADJ_MPI_RING && plan->self_join && plan->spec.kind == ADJ_RANGE && !plan->radii &&
-         !(plan->spec.flags & ADJ_ONE_WAY) && plan->spec.order != ADJ_ORDER_DISTANCE && p->mode == ADJI_ROWS &&
-         p->queries == &plan->queries && plan->group.ranks > 1;
-}
-
-/* Ranks opposite each other in the ring share their pair of blocks, by the points of the higher one: the lower rank
- * joins the first half of them. *left and *right begin as the block and this rank's points; *some is for a part. */
-static adj_status take_half(parts *p, int rank, const adji_points *block, adji_points *some, const adji_points **left,
-                            const adji_points **right) {
-  adj_mpi_plan *plan = p->plan;
-  int own = plan->group.rank;
-  bool lower = own < rank;
-  uint64_t count = lower ? block->set->count : plan->left->count, half = count / 2;
-  adj_status status =
-      adji_points_pick(plan, lower ? block : &plan->queries, NULL, lower ? 0 : half, lower ? half : count - half, some);
-  if (lower)
-    *left = some;
-  else
-    *right = some;
-  p->shifts[rank] = lower ? 0 : half;
-  return status;
-}
-
-/* The points of the block are the queries: so this rank's points are indexed once. */
-static adj_status join_mirrored(void *user, const adji_points *block, int rank, adji_requests *requests) {
-  parts *p = user;
-  adj_mpi_plan *plan = p->plan;
-  int ranks = plan->group.ranks, own = plan->group.rank;
-  int steps = ranks / 2 + 1;
-  double share = 1.0 / steps;
-  const adji_points *left = block, *right = &plan->queries;
-  if (rank == own) return ask_part(p, right, right, &p->items[own], requests, share);
-  adji_points some = {0};
-  adji_mpi_part *found = &p->found[rank];
-  adj_status status = ADJ_OK;
-  if (2 * ((rank + ranks - own) % ranks) == ranks) status = take_half(p, rank, block, &some, &left, &right);
-  found->whole = true;
-  if (!status) status = ask_part(p, left, right, found, requests, share);
-  if (!status) status = adji_mirror_turn(plan, found, p->shifts[rank], &p->items[rank]);
-  p->items[rank].first = block->first;
-  adji_points_clear(plan, &some);
-  return status;
-}
-
-static adj_status index_region(adj_mpi_plan *plan);
-
-/* Agreed on. */
-static adj_status find_mirrored(parts *p) {
-  adj_mpi_plan *plan = p->plan;
-  adji_memory *memory = &plan->ctx->memory;
-  uint64_t ranks = (uint64_t)plan->group.ranks;
-  p->count = (uint32_t)ranks + 1;
-  p->found = adji_alloc_zero(memory, ranks, sizeof *p->found, "parts of a join");
-  p->shifts = adji_alloc_zero(memory, ranks, sizeof *p->shifts, "parts of a join");
-  adj_status status = p->found && p->shifts ? index_region(plan) : ADJ_E_MEMORY;
-  status = adji_agree(&plan->group, status);
-  if (!status) status = adji_ring_pass(plan, plan->group.ranks / 2 + 1, join_mirrored, p);
-  return status ? status : adji_mirror_exchange(plan, status, p->found, p->shifts, p->items);
-}
-
-static adj_status open_parts(parts *p, adj_mpi_plan *plan, const adji_points *queries, adji_mode mode) {
-  *p = (parts){.plan = plan, .queries = queries, .mode = mode, .count = (uint32_t)plan->group.ranks};
+static adj_status open_parts(adji_parts *p, adj_mpi_plan *plan, const adji_points *queries, adji_mode mode) {
+  *p = (adji_parts){.plan = plan, .queries = queries, .mode = mode, .count = (uint32_t)plan->group.ranks};
   p->items = adji_alloc_zero(&plan->ctx->memory, (uint64_t)plan->group.ranks + 1, sizeof *p->items, "parts of a join");
   return p->items ? ADJ_OK : ADJ_E_MEMORY;
 }
 
-static void clear_parts(parts *p) {
+static void clear_parts(adji_parts *p) {
   for (int i = 0; p->items && i <= p->plan->group.ranks; i++)
     adji_mpi_part_clear(p->plan, &p->items[i]);
   adji_points_clear(p->plan, &p->border);
@@ -238,11 +133,10 @@ static void clear_parts(parts *p) {
 }
 
 /* All parts of a range join. Agreed on. */
-static adj_status find_parts(parts *p, adj_status status) {
+static adj_status find_parts(adji_parts *p, adj_status status) {
   status = adji_agree(&p->plan->group, status);
   if (status) return status;
-  if (is_mirrored(p)) return find_mirrored(p);
-  if (p->plan->distribution == ADJ_MPI_RING) return adji_ring_pass(p->plan, p->plan->group.ranks, join_block, p);
+  if (p->plan->distribution == ADJ_MPI_RING) return adji_run_ring_parts(p);
   return adji_agree(&p->plan->group, join_here(p));
 }
 
@@ -267,7 +161,7 @@ static adj_status make_index(void *user, adji_mpi_work *work) {
 
 /* Regions are searched twice, for their own queries and for guests: with one index, if no setting asks for another way.
  */
-static adj_status index_region(adj_mpi_plan *plan) {
+adj_status adji_run_index(adj_mpi_plan *plan) {
   const adj_join_spec *spec = &plan->spec;
   const adji_points *region = plan->self_join ? &plan->queries : &plan->region;
   if (plan->index || spec->algorithm || spec->tuning || spec->system || spec->backend == ADJ_BACKEND_REFERENCE)
@@ -286,13 +180,13 @@ static void drop_index(adj_mpi_plan *plan) {
 }
 
 /* The nearest among the points that are here: lists of the queries. */
-static adj_status search_here(parts *p) {
+static adj_status search_here(adji_parts *p) {
   adj_mpi_plan *plan = p->plan;
   bool halo = plan->distribution == ADJ_MPI_HALO;
-  adj_status status = halo ? index_region(plan) : ADJ_OK;
+  adj_status status = halo ? adji_run_index(plan) : ADJ_OK;
   const adji_points *first = plan->self_join ? &plan->queries : halo ? &plan->region : NULL;
   if (!status && !plan->group.stopped && first) {
-    status = ask_part(p, p->queries, first, &p->items[0], NULL, 0.8);
+    status = adji_run_ask(p, p->queries, first, &p->items[0], NULL, 0.8);
     bool all = halo && p->items[0].row_count == p->queries->set->count;
     if (!status && all && adji_rows_adopt(plan, &p->items[0], p->lists)) {
       adji_rows_globalise(p->lists);
@@ -304,23 +198,17 @@ static adj_status search_here(parts *p) {
   }
   if (status || halo || plan->group.stopped) return status;
   p->items[1].whole = true;
-  status = ask_part(p, p->queries, &plan->others, &p->items[1], NULL, 0.2);
+  status = adji_run_ask(p, p->queries, &plan->others, &p->items[1], NULL, 0.2);
   if (!status && !p->lists->offsets) status = adji_rows_open_lists(plan, p->queries->set->count, p->lists);
   return status ? status : adji_rows_merge(plan, p->queries, &p->items[1], p->lists);
 }
 
-static adj_status find_lists(parts *p, adj_status status, adji_rows *out) {
+static adj_status find_lists(adji_parts *p, adj_status status, adji_rows *out) {
   adj_mpi_plan *plan = p->plan;
-  bool ring = plan->distribution == ADJ_MPI_RING;
-  if (!status && ring) status = adji_rows_open_lists(plan, p->queries->set->count, out);
   p->lists = out;
   status = adji_agree(&plan->group, status);
   if (status) return status;
-  if (ring) {
-    status = adji_ring_pass(plan, plan->group.ranks, join_block, p);
-    if (!status) adji_rows_pad(plan, out);
-    return status;
-  }
+  if (plan->distribution == ADJ_MPI_RING) return adji_run_ring_lists(p);
   status = adji_agree(&plan->group, search_here(p));
   if (!status) adji_rows_pad(plan, out);
   if (!status && plan->distribution == ADJ_MPI_HALO) status = adji_halo_visit(plan, status, p->queries, out);
@@ -331,9 +219,11 @@ static adj_status find_lists(parts *p, adj_status status, adji_rows *out) {
  * ------------------------------------------------------------------------------------------------------------ */
 
 /* With sums, if these are needed. Agreed on. */
-static adj_status find_rows(adj_mpi_plan *plan, const adji_points *queries, adj_status status, adji_rows *out) {
-  parts p = {.plan = plan};
+static adj_status find_rows(adj_mpi_plan *plan, const adji_points *queries, adji_round round, adj_status status,
+                            adji_rows *out) {
+  adji_parts p = {.plan = plan};
   if (!status) status = open_parts(&p, plan, queries, ADJI_ROWS);
+  p.round = round;
   if (plan->spec.kind == ADJ_KNN) {
     status = find_lists(&p, status, out);
   } else {
@@ -348,7 +238,7 @@ static adj_status find_rows(adj_mpi_plan *plan, const adji_points *queries, adj_
 /* Range joins of a region, all queries at once: the results of the two parts go to the owners as they are, and are
  * merged on the way. Agreed on. */
 static adj_status send_parts(adj_mpi_plan *plan, adji_rows *out) {
-  parts p = {.plan = plan};
+  adji_parts p = {.plan = plan};
   adji_rows in = {0}, extra = {0};
   adj_status status = open_parts(&p, plan, &plan->queries, ADJI_ROWS);
   p.adopts = true;
@@ -381,7 +271,7 @@ adj_status adji_run_rows(adj_mpi_plan *plan, adji_round round, adji_rows *out) {
     status = send_parts(plan, out);
   } else {
     status = pick_queries(plan, round, &some, &queries);
-    status = find_rows(plan, queries, status, &found);
+    status = find_rows(plan, queries, round, status, &found);
     if (!status && knn) status = adji_agree(&plan->group, adji_rows_report(plan, &found));
     if (!status && halo) {
       if (round.of == 1) drop_index(plan); /* room for the result */
@@ -414,7 +304,7 @@ static void add_up(adji_rows *rows) {
 
 /* Of the queries here, range joins: counts of all parts. */
 static adj_status count_parts(adj_mpi_plan *plan, adji_rows *out) {
-  parts p = {.plan = plan};
+  adji_parts p = {.plan = plan};
   adj_status status = open_parts(&p, plan, &plan->queries, ADJI_COUNT);
   status = find_parts(&p, status);
   if (!status) status = new_lengths(plan, plan->queries.set->count, out);

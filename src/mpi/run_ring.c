@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Joins in a ring. Range joins: blocks of right points pass by this rank, and each is joined with its queries.
+ * Self-joins meet each pair of blocks once, at one of its ranks. kNN: the right points of a rank stay, with an index,
+ * and queries travel with their lists, so that what was found before bounds the search.
+ */
+#include "mpi/mirror.h"
+#include "mpi/points.h"
+#include "mpi/ring.h"
+#include "mpi/run_private.h"
+
+/* ---- Each block with the queries here -------------------------------------------------------------------------- */
+
+static adj_status join_block(void *user, const adji_points *block, int rank, adji_requests *requests) {
+  adji_parts *p = user;
+  adj_mpi_plan *plan = p->plan;
+  bool own = plan->self_join && rank == plan->group.rank;
+  adji_mpi_part *part = &p->items[rank];
+  if (plan->self_join && (plan->spec.flags & ADJ_ONE_WAY) && rank < plan->group.rank) return ADJ_OK;
+  part->whole = !own;
+  adj_status status =
+      adji_run_ask(p, p->queries, own ? &plan->queries : block, part, requests, 1.0 / plan->group.ranks);
+  part->right = NULL;
+  part->first = block->first;
+  return status;
+}
+
+/* ---- Each pair of blocks once ----------------------------------------------------------------------------------- */
+
+/* Whether a pair that belongs to the row of one point belongs to that of the other, and rows are in the order of ids.
+ */
+static bool is_mirrored(const adji_parts *p) {
+  const adj_mpi_plan *plan = p->plan;
+  return plan->distribution == ADJ_MPI_RING && plan->self_join && plan->spec.kind == ADJ_RANGE && !plan->radii &&
+         !(plan->spec.flags & ADJ_ONE_WAY) && plan->spec.order != ADJ_ORDER_DISTANCE && p->mode == ADJI_ROWS &&
+         p->queries == &plan->queries && plan->group.ranks > 1;
+}
+
+/* Ranks opposite each other in the ring share their pair of blocks, by the points of the higher one: the lower rank
+ * joins the first half of them. *left and *right begin as the block and this rank's points; *some is for a part. */
+static adj_status take_half(adji_parts *p, int rank, const adji_points *block, adji_points *some,
+                            const adji_points **left, const adji_points **right) {
+  adj_mpi_plan *plan = p->plan;
+  int own = plan->group.rank;
+  bool lower = own < rank;
+  uint64_t count = lower ? block->set->count : plan->left->count, half = count / 2;
+  adj_status status =
+      adji_points_pick(plan, lower ? block : &plan->queries, NULL, lower ? 0 : half, lower ? half : count - half, some);
+  if (lower)
+    *left = some;
+  else
+    *right = some;
+  p->shifts[rank] = lower ? 0 : half;
+  return status;
+}
+
+/* The points of the block are the queries: so this rank's points are indexed once. */
+static adj_status join_mirrored(void *user, const adji_points *block, int rank, adji_requests *requests) {
+  adji_parts *p = user;
+  adj_mpi_plan *plan = p->plan;
+  int ranks = plan->group.ranks, own = plan->group.rank;
+  int steps = ranks / 2 + 1;
+  double share = 1.0 / steps;
+  const adji_points *left = block, *right = &plan->queries;
+  if (rank == own) return adji_run_ask(p, right, right, &p->items[own], requests, share);
+  adji_points some = {0};
+  adji_mpi_part *found = &p->found[rank];
+  adj_status status = ADJ_OK;
+  if (2 * ((rank + ranks - own) % ranks) == ranks) status = take_half(p, rank, block, &some, &left, &right);
+  found->whole = true;
+  if (!status) status = adji_run_ask(p, left, right, found, requests, share);
+  if (!status) status = adji_mirror_turn(plan, found, p->shifts[rank], &p->items[rank]);
+  p->items[rank].first = block->first;
+  adji_points_clear(plan, &some);
+  return status;
+}
+
+/* Agreed on. */
+static adj_status find_mirrored(adji_parts *p) {
+  adj_mpi_plan *plan = p->plan;
+  adji_memory *memory = &plan->ctx->memory;
+  uint64_t ranks = (uint64_t)plan->group.ranks;
+  p->count = (uint32_t)ranks + 1;
+  p->found = adji_alloc_zero(memory, ranks, sizeof *p->found, "parts of a join");
+  p->shifts = adji_alloc_zero(memory, ranks, sizeof *p->shifts, "parts of a join");
+  adj_status status = p->found && p->shifts ? adji_run_index(plan) : ADJ_E_MEMORY;
+  status = adji_agree(&plan->group, status);
+  if (!status) status = adji_ring_pass(plan, plan->group.ranks / 2 + 1, join_mirrored, p);
+  return status ? status : adji_mirror_exchange(plan, status, p->found, p->shifts, p->items);
+}
+
+adj_status adji_run_ring_parts(adji_parts *p) {
+  return is_mirrored(p) ? find_mirrored(p) : adji_ring_pass(p->plan, p->plan->group.ranks, join_block, p);
+}
+
+/* ---- kNN -------------------------------------------------------------------------------------------------------- */
+
+static const adji_points *points_here(const adj_mpi_plan *plan) {
+  return plan->self_join ? &plan->queries : &plan->region;
+}
+
+/* Guests of another rank, into their lists. They are never points here. Inner products have no radius. */
+static adj_status search_for_guests(void *user, const adji_points *guests, adji_rows *lists, adji_requests *requests) {
+  adji_parts *p = user;
+  adj_mpi_plan *plan = p->plan;
+  adji_mpi_part part = {.whole = true};
+  adj_status status = ADJ_OK;
+  if (plan->spec.metric != ADJ_DOT) {
+    p->radii = adji_alloc(&plan->ctx->memory, guests->set->count + 1, sizeof *p->radii, "radii");
+    status = p->radii ? adji_rows_reach(plan, guests, lists, p->radii) : ADJ_E_MEMORY;
+  }
+  if (!status) status = adji_run_ask(p, guests, points_here(plan), &part, requests, 1.0 / plan->group.ranks);
+  if (!status) status = adji_rows_merge(plan, guests, &part, lists);
+  adji_mpi_part_clear(plan, &part);
+  adji_free(&plan->ctx->memory, p->radii);
+  p->radii = NULL;
+  return status;
+}
+
+static adj_status search_own(adji_parts *p) {
+  adj_mpi_plan *plan = p->plan;
+  adji_mpi_part *part = &p->items[0];
+  adj_status status = adji_run_index(plan);
+  if (!status && !plan->group.stopped)
+    status = adji_run_ask(p, p->queries, points_here(plan), part, NULL, 1.0 / plan->group.ranks);
+  if (!status) status = adji_rows_open_lists(plan, p->queries->set->count, p->lists);
+  if (!status) status = adji_rows_merge(plan, p->queries, part, p->lists);
+  if (!status) adji_rows_pad(plan, p->lists);
+  adji_mpi_part_clear(plan, part);
+  return status;
+}
+
+adj_status adji_run_ring_lists(adji_parts *p) {
+  adj_status status = adji_agree(&p->plan->group, search_own(p));
+  return status ? status : adji_ring_visit(p->plan, p->queries, p->round, p->lists, search_for_guests, p);
+}
