@@ -22,6 +22,9 @@ os.environ.update({"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIR
                    "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none",
                    "OMPI_MCA_btl": "self,vader", "OMPI_MCA_btl_vader_single_copy_mechanism": "none"})
 
+# MPICH's mpirun kills all ranks when one is gone, so that a part file may stay, and may return 0 after Ctrl-C.
+IS_HYDRA = "HYDRA" in subprocess.run([MPI[1], "--version"], capture_output=True, text=True, check=False).stdout
+
 
 def command(ranks, *arguments):
     return [MPI[1], "-n", str(ranks), MPI[0], *map(str, arguments), "--threads", "1", "--no-sync"]
@@ -272,25 +275,27 @@ class Reports(MpiTest):
 
 class Failures(MpiTest):
     def start(self, ranks, *arguments):
-        program = subprocess.Popen(command(ranks, *arguments), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                                   text=True)
-        self.addCleanup(program.stderr.close)
+        """Its messages, and those of mpirun, which MPICH's writes to standard output."""
+        program = subprocess.Popen(command(ranks, *arguments), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.addCleanup(program.stdout.close)
         self.addCleanup(program.wait)
         self.addCleanup(program.kill)
         return program
 
     def ranks_of(self, program):
-        """The processes of adjoin-mpi that this mpirun started."""
-        found = []
+        """The processes of adjoin-mpi that this mpirun started, itself or, as MPICH's does, through a proxy."""
+        parents, ours = {}, []
         for path in glob.glob("/proc/[0-9]*/stat"):
             try:
                 with open(path, encoding="ascii", errors="replace") as file:
-                    fields = file.read().rsplit(")", 1)
+                    name, rest = file.read().rsplit(")", 1)
             except OSError:
                 continue
-            if int(fields[1].split()[1]) == program.pid and "adjoin-mpi" in fields[0]:
-                found.append(int(path.split("/")[2]))
-        return sorted(found)
+            process = int(path.split("/")[2])
+            parents[process] = int(rest.split()[1])
+            if "adjoin-mpi" in name:
+                ours.append(process)
+        return sorted(p for p in ours if program.pid in (parents[p], parents.get(parents[p])))
 
     def wait_until(self, program, condition):
         until = time.monotonic() + 60
@@ -342,7 +347,9 @@ class Failures(MpiTest):
         while any(is_running(p) for p in ranks):
             self.assertLess(time.monotonic() - began, limit, "a rank goes on")
             time.sleep(0.01)
-        self.assertNotEqual(program.wait(timeout=30), 0)
+        code = program.wait(timeout=30)
+        if not IS_HYDRA:
+            self.assertNotEqual(code, 0)
 
     def test_killed(self):
         """While ranks join, and while they write. Nothing appears, and nobody hangs."""
@@ -352,13 +359,13 @@ class Failures(MpiTest):
         time.sleep(0.7)
         os.kill(ranks[1], signal.SIGKILL)
         self.check_stopped(program, ranks, 5)
-        self.assertIn("signal 9", program.stderr.read())
+        self.assertIn("signal 9", program.stdout.read())
         self.assertFalse(glob.glob("out*"))
         program, ranks = self.start_and_find(2, "range", "-r", 0.05, "a.npy", "--distance", "-o", "out.csv")
         self.wait_until(program, lambda: glob.glob("out.csv.part-*"))
         os.kill(ranks[1], signal.SIGKILL)
         self.check_stopped(program, ranks, 5)
-        self.assertFalse(glob.glob("out*"))
+        self.assertFalse(glob.glob("out.csv" if IS_HYDRA else "out*"))
 
     def test_ctrl_c(self):
         """mpirun passes it on to the ranks, in its own time: so while they join, which takes long."""
@@ -367,7 +374,7 @@ class Failures(MpiTest):
         time.sleep(0.5)
         program.send_signal(signal.SIGINT)
         self.check_stopped(program, ranks, 3)
-        self.assertEqual(program.stderr.read().count("adjoin-mpi: stopped"), 1)
+        self.assertEqual(program.stdout.read().count("adjoin-mpi: stopped"), 1)
         self.assertEqual(os.listdir("."), ["b.npy"])
 
     def test_stopped_while_writing(self):
@@ -377,7 +384,7 @@ class Failures(MpiTest):
         for rank in ranks:
             os.kill(rank, signal.SIGTERM)
         self.check_stopped(program, ranks, 1)
-        self.assertEqual(program.stderr.read().count("adjoin-mpi: stopped"), 1)
+        self.assertEqual(program.stdout.read().count("adjoin-mpi: stopped"), 1)
         self.assertEqual(os.listdir("."), ["a.npy"])
 
 
