@@ -7,12 +7,14 @@ import contextlib
 import ctypes
 import gc
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from . import _declarations as d
 from ._arrays import Array
+from ._context import context
 from ._library import check, lib
 from ._result import Result
 from ._stream import blocks_of
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 MATRICES = ("dict", "ndarray", "coo_array", "coo_matrix", "dok_array", "dok_matrix")
 # Room for the neighbours of one query, at first.
 _ROOM = 256
+# From so many on threads copy them.
+_MANY_IDS = 1 << 20
 
 
 def number(r: Any) -> float:
@@ -62,6 +66,20 @@ def _diameter(tree: cKDTree, points: Array) -> float:
     return 4.0 * tree.m * max(high, 1e-150)
 
 
+def widened(ids: Array) -> Array:
+    """A copy of ids as intp; a large one by all threads, since most of its time are fresh pages."""
+    out: Array = np.empty(ids.shape, np.intp)
+    if ids.size < _MANY_IDS:
+        out[...] = ids
+        return out
+    flat, source = out.reshape(-1), ids.reshape(-1)
+    workers = lib.adj_ctx_threads(context().handle)
+    bounds = [len(flat) * i // workers for i in range(workers + 1)]
+    with ThreadPoolExecutor(workers) as pool:
+        list(pool.map(lambda begin, end: np.copyto(flat[begin:end], source[begin:end]), bounds, bounds[1:]))
+    return out
+
+
 def nearest(tree: cKDTree, points: Array, k: int, p: float, bound: float) -> tuple[Array, Array]:
     """The k nearest neighbours: distances, and ids of type intp; n for none."""
     shape = points.shape[:-1] + (k,)
@@ -75,7 +93,7 @@ def nearest(tree: cKDTree, points: Array, k: int, p: float, bound: float) -> tup
         distances, ids = index.knn(None, k, radius=radius, include_self=True)
     else:
         distances, ids = index.knn(flat, k, radius=radius)
-    places = ids.astype(np.intp)
+    places = widened(ids)
     if radius is not None or k > tree.n:
         beyond = (places < 0) | (distances >= bound)
         places[beyond] = tree.n

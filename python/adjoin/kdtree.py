@@ -235,11 +235,16 @@ class cKDTree:  # noqa: N801 - SciPy's name
         if points.ndim == 0 or points.shape[-1] != self.m:
             shape = points.shape or (1,)
             raise ValueError(f"x must consist of vectors of length {self.m} but has shape {shape}")
-        if points is self._view:
+        if points is self._view or self._has_these(points):
             points = self._points
         if points is not self._points and not np.isfinite(points).all():
             raise ValueError("'x' must be finite, check for nan or inf values")
         return points if self._lengths is None or points is self._points else answers.wrap(points, self._lengths)
+
+    def _has_these(self, points: Array) -> bool:
+        """Whether queries are a copy of the points, such as f32 in f64: a set joined with itself takes less time."""
+        own = self._points
+        return points.shape == own.shape and np.array_equal(points[:1], own[:1]) and np.array_equal(points, own)
 
     def query(
         self,

@@ -19,7 +19,7 @@
 #include "gpu/worker/devices.h"
 #include "plan/plan.h"
 
-enum { TRIAL_LEAVES = 16, FEW_SAMPLED = 1 << 14 };
+enum { TRIAL_LEAVES = 16, FEW_SAMPLED = 1 << 14, FEW_TRIED = 1 << 12 };
 
 /* Trials of a tree are a little too fast: the leaves of one share what they load. */
 static const double CLEARLY = 0.92;
@@ -332,7 +332,7 @@ adj_status adji_plan_knn_on_gpu(adj_plan *plan, adji_algorithm algorithm) {
 static adji_knn_choice choose_kept(const adj_plan *plan, adji_knn_choice early) {
   uint32_t before = atomic_load(kept_choice(plan));
   if (!adji_tree_is_useful(&plan->measure, plan->join.right->dim)) return early;
-  if (early.algorithm == ADJI_ALGORITHM_AUTO && !before && plan->left->count >= FEW_SAMPLED) return early;
+  if (early.algorithm == ADJI_ALGORITHM_AUTO && !before && plan->left->count >= FEW_TRIED) return early;
   adji_knn_choice choice = {.algorithm = before ? (adji_algorithm)before : ADJI_ALGORITHM_KDTREE};
   snprintf(choice.reason, sizeof choice.reason, "%s",
            before ? "the quicker one for an earlier question" : "the index has a tree");
