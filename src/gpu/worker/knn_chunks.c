@@ -329,7 +329,7 @@ adj_status adji_knn_pieces_search(adji_knn_chunks *c, uint64_t first, uint64_t e
                                c->run->tally.pairs + atomic_load(&c->pairs), false);
   }
   if (!status) status = adji_knn_settle(c);
-  c->last = true;
+  c->last = c->devices == 1; /* other devices may have regions left */
   if (!status) status = adji_knn_pool_flush(c);
   free_buffers(c);
   return status;
