@@ -9,7 +9,8 @@
  *
  *                 queries                     right points
  *   replicated    own left points             all others, at once
- *   ring          own left points             blocks of other ranks, one after the other
+ *   ring, range   own left points             blocks of other ranks, one after the other; self-joins: one of two ranks
+ *   ring, kNN     those of all ranks in turn  own ones
  *   halo, range   those of the home region    those within a radius of the region
  *   halo, kNN     those of the home region    own region first; then queries visit other regions
  *
