@@ -30,7 +30,9 @@
  *   replicated   every rank receives all right points, and joins its own left points with them. Memory of a rank: all
  *                right points and their index. For small right sets.
  *   ring         blocks of right points travel round the ranks, and are joined with the left points where they pass;
- *                the next block is on its way meanwhile. Memory of a rank: three blocks. Any metric and dimension.
+ *                the next block is on its way meanwhile. Of a self-join one rank joins each pair of blocks, and sends
+ *                the other one its rows. kNN: queries travel instead, with their lists. Memory of a rank: three blocks,
+ *                and such rows or lists. Any metric and dimension.
  *   halo         space is cut into one region a rank, such that each has the same estimated work. Each point moves to
  *                the rank of its region once, and to those within a radius of it. Each rank joins its region alone, and
  *                rows return to the ranks that own the points. kNN: each rank searches its region, and queries whose
@@ -181,7 +183,7 @@ typedef struct adj_mpi_result adj_mpi_result;
  * ADJ_E_MEMORY on every rank. Collective.
  * Time: that of adj_collect for the points of this rank, and the exchange.
  * Memory: the result: 8 bytes a row, 8 bytes an entry and those of distances. While it is made: the points of this
- * rank's region and its halo (ring: two blocks; replicated: all), their index, and 4 bytes an entry. */
+ * rank's region and its halo (ring: three blocks; replicated: all), their index, and 4 to 6 bytes an entry. */
 ADJ_API adj_status adj_mpi_collect(adj_mpi_plan *plan, adj_mpi_result **out, const adj_run_control *control,
                                    adj_mpi_stats *stats);
 

@@ -107,5 +107,8 @@ int cluster_report(cluster_job *job);
 void cluster_signals(int rank);
 /* A part file to be removed then; NULL: none any more. At most two, numbered 0 and 1. The path is copied. */
 void cluster_signals_part(int which, const char *path);
+/* Signals wait while part files are made. */
+void cluster_signals_hold(void);
+void cluster_signals_release(void);
 
 #endif

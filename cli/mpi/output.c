@@ -123,8 +123,10 @@ static adj_status place_and_begin(writing *w) {
   adj_status status =
       split ? adj_share_place(w->share, 0, 1, &none, &w->mine, &w->mine)
             : adj_share_place(w->share, (uint32_t)job->rank, (uint32_t)job->ranks, &before, &w->mine, &all);
+  cluster_signals_hold();
   if (!status && (split || !job->rank)) status = adj_share_begin(w->share);
   if (split || !job->rank) watch_parts(w);
+  cluster_signals_release();
   status = cluster_agree(job, status, NULL);
   return status || split ? status : join_part(w);
 }

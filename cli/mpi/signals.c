@@ -6,6 +6,7 @@
  */
 #include <limits.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,8 +20,14 @@ static char parts[PARTS][PATH_MAX];
 static volatile sig_atomic_t has_part[PARTS];
 static volatile sig_atomic_t own_rank;
 
+/* While a part file is made, whose name is not known before: a signal waits, as HELD + its number. */
+enum { FREE = 0, HELD = 1000 };
+static atomic_int hold;
+
 static void on_signal(int number) {
   static const char text[] = "adjoin-mpi: stopped\n";
+  int held = HELD;
+  if (atomic_compare_exchange_strong(&hold, &held, HELD + number) || held > HELD) return;
   for (int i = 0; i < PARTS; i++)
     if (has_part[i]) unlink(parts[i]);
   if (!own_rank && write(STDERR_FILENO, text, sizeof text - 1) < 0) _exit(128 + number);
@@ -35,6 +42,15 @@ void cluster_signals(int rank) {
     sigfillset(&action.sa_mask);
     if (!sigaction(numbers[i], NULL, &before) && before.sa_handler != SIG_IGN) sigaction(numbers[i], &action, NULL);
   }
+}
+
+void cluster_signals_hold(void) {
+  atomic_store(&hold, HELD);
+}
+
+void cluster_signals_release(void) {
+  int held = atomic_exchange(&hold, FREE);
+  if (held > HELD) on_signal(held - HELD);
 }
 
 void cluster_signals_part(int which, const char *path) {

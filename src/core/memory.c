@@ -133,6 +133,7 @@ static char *use_spare(adji_memory *memory, uint64_t bytes, prefix *head) {
   if (!block) return NULL;
   *head = prefix_of(block);
   head->bytes = bytes;
+  head->filled = 0;
   unmap_rest(block, bytes, head);
   return block;
 }
@@ -164,9 +165,9 @@ static uint64_t move_pages(adji_spare *spare, uint32_t i, char *to, uint64_t wan
   if (pages > whole) pages = whole;
   uint64_t many = pages < wanted ? pages : wanted, length = many * HUGE_PAGE;
   char *from = block + (pages - many) * HUGE_PAGE, *end = (char *)head.base + head.mapped;
-  for (uint64_t at = 0; at < length; at += HUGE_PAGE)
-    (void)move_page(from + at, to + at, 0);
-  if (from < end) munmap(from, (size_t)(end - from));
+  for (uint64_t at = 0; at < length; at += HUGE_PAGE) /* what has moved is gone: others may map something there */
+    if (!move_page(from + at, to + at, 0)) munmap(from + at, HUGE_PAGE);
+  if (from + length < end) munmap(from + length, (size_t)(end - from) - length);
   atomic_fetch_sub(&spare->bytes, (uint64_t)(end - from));
   head.mapped = (uint64_t)(from - (char *)head.base);
   head.bytes = (pages - many) * HUGE_PAGE;

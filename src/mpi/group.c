@@ -309,11 +309,11 @@ adj_status adji_do_work(adji_group *group, adj_status (*fn)(void *user, adji_mpi
   j.work.control.user = &j.work;
   pthread_t thread;
   int failed = adji_thread_start(&thread, job_main, &j);
-  if (failed) return adji_fail(ADJ_E_MEMORY, "no thread for the joins of this rank: %s", strerror(failed));
-  adj_status status = attend(group, &j, requests);
-  pthread_join(thread, NULL);
+  adj_status status = failed ? ADJ_OK : attend(group, &j, requests);
+  if (!failed) pthread_join(thread, NULL);
   pthread_cond_destroy(&j.ended);
   pthread_mutex_destroy(&j.lock);
+  if (failed) return adji_fail(ADJ_E_MEMORY, "no thread for the joins of this rank: %s", strerror(failed));
   if (status && !group->broken.broken) {
     adji_note note = {.status = status};
     send_notes(group, &note);

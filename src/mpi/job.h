@@ -60,11 +60,11 @@ struct adj_mpi_plan {
   bool placed;
   uint32_t *home;      /* of this rank's left points */
   adji_points queries; /* left points of this region; ring, replicated: this rank's own */
-  adji_points region;  /* right points of this region; of a self-join the queries */
+  adji_points region;  /* right points of this region, or in a ring this rank's; of a self-join the queries are */
   adji_points others;  /* range: right points around it; replicated: those of other ranks */
   uint32_t *border;    /* queries that may have neighbours among the others; NULL: all */
   uint64_t border_count;
-  adj_index *index; /* of the region, for kNN */
+  adj_index *index; /* of the region, if it is asked several times */
   adj_mpi_stats stats;
 };
 

@@ -4,6 +4,7 @@
  */
 #include "mpi/choose.h"
 #include "mpi/halo.h"
+#include "mpi/ring.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -284,19 +285,33 @@ adj_status adj_mpi_plan_layout(const adj_mpi_plan *plan, adj_mpi_layout *out) {
   return adji_give_struct(out, &mine, sizeof mine, "adj_mpi_layout");
 }
 
-/* Bytes that all ranks send, about: points, with a part of them twice in the halo. */
-static double expected_bytes(const adj_mpi_plan *plan) {
+/* Bytes of points that all ranks send, about: with a part of them twice in the halo. *besides: what else they send. */
+static double expected_bytes(const adj_mpi_plan *plan, const char **besides) {
   double ranks = plan->group.ranks, width = (double)plan->dim * (double)adji_type_size(plan->type);
   double right = (double)plan->right_starts[plan->group.ranks] * width;
-  double left = plan->self_join ? 0 : (double)plan->left_starts[plan->group.ranks] * width;
-  if (plan->distribution == ADJ_MPI_HALO) return (left + right) * (ranks - 1) / ranks * 1.1;
+  double left = (double)plan->left_starts[plan->group.ranks] * width;
+  *besides = "";
+  if (plan->distribution == ADJ_MPI_HALO) {
+    *besides = "; and rows that return to their owners";
+    return (right + (plan->self_join ? 0 : left)) * (ranks - 1) / ranks * 1.1;
+  }
+  if (adji_ring_is_mirrored(plan)) {
+    *besides = "; and rows of the points of other ranks";
+    int steps = plan->group.ranks / 2;
+    return right * steps;
+  }
+  if (plan->distribution == ADJ_MPI_RING && plan->spec.kind == ADJ_KNN) {
+    *besides = "; and their lists";
+    return left * (ranks - 1);
+  }
   return right * (ranks - 1);
 }
 
 adj_status adj_mpi_plan_explain(const adj_mpi_plan *plan, char *buffer, size_t capacity, size_t *needed) {
   if (!plan) return adji_fail(ADJ_E_ARGUMENT, "plan: may not be NULL");
   int ranks = plan->group.ranks;
-  double bytes = expected_bytes(plan);
+  const char *besides;
+  double bytes = expected_bytes(plan, &besides);
   char size[32];
   int length = snprintf(buffer, capacity,
                         "distribution  %s: %s\n"
@@ -304,8 +319,7 @@ adj_status adj_mpi_plan_explain(const adj_mpi_plan *plan, char *buffer, size_t c
                         "messages      about %s of points in all, %.3g s at 1 GB/s a rank%s\n%s%s",
                         adj_mpi_distribution_name(plan->distribution), plan->reason, ranks,
                         (unsigned long long)plan->left_starts[ranks], (unsigned long long)plan->right_starts[ranks],
-                        adji_bytes_text(bytes, size), bytes / ranks / 1e9,
-                        plan->distribution == ADJ_MPI_HALO ? "; and rows that return to their owners" : "",
+                        adji_bytes_text(bytes, size), bytes / ranks / 1e9, besides,
                         plan->joined[0] ? "joined by this rank:\n" : "", plan->joined);
   if (needed) *needed = (size_t)length + 1;
   return ADJ_OK;

@@ -54,8 +54,8 @@ static void count_points(adj_mpi_plan *plan) {
   bool halo = plan->distribution == ADJ_MPI_HALO;
   const adji_points *region = plan->self_join ? &plan->queries : &plan->region;
   stats->queries = plan->queries.set ? plan->queries.set->count : 0;
-  stats->points = region->set ? region->set->count : 0;
-  if (plan->distribution == ADJ_MPI_RING) stats->points = plan->right_starts[plan->group.ranks];
+  bool counted = plan->distribution == ADJ_MPI_RING && plan->spec.kind == ADJ_RANGE; /* by run_ring.c */
+  if (!counted) stats->points = region->set ? region->set->count : 0;
   if (plan->others.set) stats->halo_points += plan->others.set->count;
   if (plan->distribution == ADJ_MPI_REPLICATED) {
     stats->points += stats->halo_points;

@@ -11,6 +11,11 @@
 #include "mpi/points.h"
 #include "mpi/ring.h"
 
+bool adji_ring_is_mirrored(const adj_mpi_plan *plan) {
+  return plan->distribution == ADJ_MPI_RING && plan->self_join && plan->spec.kind == ADJ_RANGE && !plan->radii &&
+         !(plan->spec.flags & ADJ_ONE_WAY) && plan->spec.order != ADJ_ORDER_DISTANCE && plan->group.ranks > 1;
+}
+
 static uint64_t block_count(const adj_mpi_plan *plan, int rank) {
   return plan->right_starts[rank + 1] - plan->right_starts[rank];
 }

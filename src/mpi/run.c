@@ -159,8 +159,8 @@ static adj_status make_index(void *user, adji_mpi_work *work) {
   return adj_index_create(plan->ctx, &options, plan->self_join ? plan->queries.set : plan->region.set, &plan->index);
 }
 
-/* Regions are searched twice, for their own queries and for guests: with one index, if no setting asks for another way.
- */
+/* Regions are searched several times, for their own queries and for guests: with one index, if no setting asks for
+ * another way. */
 adj_status adji_run_index(adj_mpi_plan *plan) {
   const adj_join_spec *spec = &plan->spec;
   const adji_points *region = plan->self_join ? &plan->queries : &plan->region;

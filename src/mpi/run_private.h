@@ -12,7 +12,7 @@ typedef struct adji_parts {
   adj_mpi_plan *plan;
   const adji_points *queries;
   adji_mode mode;
-  adji_mpi_part *items; /* by the rank that the right points are from; halo: two */
+  adji_mpi_part *items; /* by the rank that the right points are from, and one more: see mirror.h; halo: two */
   uint32_t count;
   adji_points border; /* queries of a part that has not all of them */
   uint32_t *border_rows;

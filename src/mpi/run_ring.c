@@ -9,6 +9,21 @@
 #include "mpi/ring.h"
 #include "mpi/run_private.h"
 
+/* ---- Cores or devices ------------------------------------------------------------------------------------------- */
+
+static bool may_use_device(const adj_mpi_plan *plan) {
+  adj_backend backend = plan->spec.backend;
+  adj_device device;
+  adj_device_init(&device, sizeof device);
+  if (backend != ADJ_BACKEND_AUTO) return backend == ADJ_BACKEND_GPU || backend == ADJ_BACKEND_HYBRID;
+  return plan->ctx->device_count && !adj_device_describe(0, &device);
+}
+
+/* ADJ_BACKEND_AUTO takes the cores for a kept index: where there is a device, each join may choose it instead. */
+static adj_status index_here(adj_mpi_plan *plan) {
+  return plan->spec.backend == ADJ_BACKEND_AUTO && may_use_device(plan) ? ADJ_OK : adji_run_index(plan);
+}
+
 /* ---- Each block with the queries here -------------------------------------------------------------------------- */
 
 static adj_status join_block(void *user, const adji_points *block, int rank, adji_requests *requests) {
@@ -18,6 +33,7 @@ static adj_status join_block(void *user, const adji_points *block, int rank, adj
   adji_mpi_part *part = &p->items[rank];
   if (plan->self_join && (plan->spec.flags & ADJ_ONE_WAY) && rank < plan->group.rank) return ADJ_OK;
   part->whole = !own;
+  plan->stats.points += block->set->count;
   adj_status status =
       adji_run_ask(p, p->queries, own ? &plan->queries : block, part, requests, 1.0 / plan->group.ranks);
   part->right = NULL;
@@ -26,15 +42,6 @@ static adj_status join_block(void *user, const adji_points *block, int rank, adj
 }
 
 /* ---- Each pair of blocks once ----------------------------------------------------------------------------------- */
-
-/* Whether a pair that belongs to the row of one point belongs to that of the other, and rows are in the order of ids.
- */
-static bool is_mirrored(const adji_parts *p) {
-  const adj_mpi_plan *plan = p->plan;
-  return plan->distribution == ADJ_MPI_RING && plan->self_join && plan->spec.kind == ADJ_RANGE && !plan->radii &&
-         !(plan->spec.flags & ADJ_ONE_WAY) && plan->spec.order != ADJ_ORDER_DISTANCE && p->mode == ADJI_ROWS &&
-         p->queries == &plan->queries && plan->group.ranks > 1;
-}
 
 /* Ranks opposite each other in the ring share their pair of blocks, by the points of the higher one: the lower rank
  * joins the first half of them. *left and *right begin as the block and this rank's points; *some is for a part. */
@@ -62,12 +69,16 @@ static adj_status join_mirrored(void *user, const adji_points *block, int rank, 
   int steps = ranks / 2 + 1;
   double share = 1.0 / steps;
   const adji_points *left = block, *right = &plan->queries;
-  if (rank == own) return adji_run_ask(p, right, right, &p->items[own], requests, share);
+  if (rank == own) {
+    plan->stats.points += right->set->count;
+    return adji_run_ask(p, right, right, &p->items[own], requests, share);
+  }
   adji_points some = {0};
   adji_mpi_part *found = &p->found[rank];
   adj_status status = ADJ_OK;
   if (2 * ((rank + ranks - own) % ranks) == ranks) status = take_half(p, rank, block, &some, &left, &right);
   found->whole = true;
+  if (!status) plan->stats.points += left->set->count;
   if (!status) status = adji_run_ask(p, left, right, found, requests, share);
   if (!status) status = adji_mirror_turn(plan, found, p->shifts[rank], &p->items[rank]);
   p->items[rank].first = block->first;
@@ -83,14 +94,17 @@ static adj_status find_mirrored(adji_parts *p) {
   p->count = (uint32_t)ranks + 1;
   p->found = adji_alloc_zero(memory, ranks, sizeof *p->found, "parts of a join");
   p->shifts = adji_alloc_zero(memory, ranks, sizeof *p->shifts, "parts of a join");
-  adj_status status = p->found && p->shifts ? adji_run_index(plan) : ADJ_E_MEMORY;
+  adj_status status = p->found && p->shifts ? index_here(plan) : ADJ_E_MEMORY;
   status = adji_agree(&plan->group, status);
   if (!status) status = adji_ring_pass(plan, plan->group.ranks / 2 + 1, join_mirrored, p);
   return status ? status : adji_mirror_exchange(plan, status, p->found, p->shifts, p->items);
 }
 
 adj_status adji_run_ring_parts(adji_parts *p) {
-  return is_mirrored(p) ? find_mirrored(p) : adji_ring_pass(p->plan, p->plan->group.ranks, join_block, p);
+  adj_mpi_plan *plan = p->plan;
+  bool mirrored = adji_ring_is_mirrored(plan) && p->mode == ADJI_ROWS && p->queries == &plan->queries;
+  plan->stats.points = 0;
+  return mirrored ? find_mirrored(p) : adji_ring_pass(plan, plan->group.ranks, join_block, p);
 }
 
 /* ---- kNN -------------------------------------------------------------------------------------------------------- */
@@ -99,13 +113,15 @@ static const adji_points *points_here(const adj_mpi_plan *plan) {
   return plan->self_join ? &plan->queries : &plan->region;
 }
 
-/* Guests of another rank, into their lists. They are never points here. Inner products have no radius. */
+/* Guests of another rank, into their lists. They are never points here. What they have found bounds the search, but not
+ * on devices, which have no radius for each query, and not of inner products. */
 static adj_status search_for_guests(void *user, const adji_points *guests, adji_rows *lists, adji_requests *requests) {
   adji_parts *p = user;
   adj_mpi_plan *plan = p->plan;
   adji_mpi_part part = {.whole = true};
   adj_status status = ADJ_OK;
-  if (plan->spec.metric != ADJ_DOT) {
+  plan->stats.halo_points += guests->set->count;
+  if (plan->spec.metric != ADJ_DOT && !may_use_device(plan)) {
     p->radii = adji_alloc(&plan->ctx->memory, guests->set->count + 1, sizeof *p->radii, "radii");
     status = p->radii ? adji_rows_reach(plan, guests, lists, p->radii) : ADJ_E_MEMORY;
   }
@@ -120,7 +136,7 @@ static adj_status search_for_guests(void *user, const adji_points *guests, adji_
 static adj_status search_own(adji_parts *p) {
   adj_mpi_plan *plan = p->plan;
   adji_mpi_part *part = &p->items[0];
-  adj_status status = adji_run_index(plan);
+  adj_status status = index_here(plan);
   if (!status && !plan->group.stopped)
     status = adji_run_ask(p, p->queries, points_here(plan), part, NULL, 1.0 / plan->group.ranks);
   if (!status) status = adji_rows_open_lists(plan, p->queries->set->count, p->lists);
