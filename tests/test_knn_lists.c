@@ -207,7 +207,9 @@ static double value_of(int pattern, uint64_t *state) {
   double x = (double)(random_of(state) >> 11) * 0x1p-53;
   return pattern == 0   ? (double)(float)x
          : pattern == 1 ? (double)(random_of(state) % 4) - 1
-                        : (double)(float)exp(20 * x);
+         : pattern == 2 ? (double)(float)exp(20 * x)
+         : pattern == 3 ? 1 + x * 0x1p-20      /* of f64 only: several have one f32, */
+                        : ldexp(x - 0.5, 900); /* or are infinite there */
 }
 
 enum { POINTS = 300, DIM = 3, STRIDE = POINTS + 32 };
@@ -257,7 +259,7 @@ static void splits_are_those_of_plain_loops(void **state) {
     adj_type type = round % 2 ? ADJ_F64 : ADJ_F32;
     uint32_t count = 1 + (uint32_t)(random_of(&random) % POINTS);
     for (uint32_t i = 0; i < DIM * STRIDE; i++)
-      c.narrow[i] = (float)(c.wide[i] = value_of((int)(round / 2 % 3), &random));
+      c.narrow[i] = (float)(c.wide[i] = value_of((int)(round / 2 % (type == ADJ_F64 ? 5 : 3)), &random));
     for (uint32_t i = 0; i < STRIDE; i++)
       c.ids[i] = i;
     const void *x = columns_of(&c, type).coords;

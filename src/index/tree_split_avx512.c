@@ -169,8 +169,31 @@ static double pick_float(const void *x, uint32_t count, uint32_t rank) {
 
 PICK(double, int64_t)
 
+/* The same through f32, which has a network. Rounding keeps the order, so the value of this rank is one of those that
+ * are rounded to the f32 of this rank: most often the only one. */
+static double pick_rounded(const void *values, uint32_t count, uint32_t rank) {
+  const double *x = values;
+  float rounded[ADJI_FEW];
+  double near[ADJI_FEW + 8];
+  uint32_t below = 0, taken = 0;
+  for (uint32_t i = 0; i < count; i += 8) {
+    __m256 eight = _mm512_cvtpd_ps(_mm512_maskz_loadu_pd(first_double(count - i), x + i));
+    _mm256_mask_storeu_ps(rounded + i, first_double(count - i), eight);
+  }
+  const __m256 wanted = _mm256_set1_ps((float)pick_float(rounded, count, rank));
+  for (uint32_t i = 0; i < count; i += 8) {
+    __mmask8 lanes = first_double(count - i);
+    __m256 eight = _mm256_maskz_loadu_ps(lanes, rounded + i);
+    __mmask8 same = _mm256_mask_cmp_ps_mask(lanes, eight, wanted, _CMP_EQ_OQ);
+    below += (uint32_t)__builtin_popcount(_mm256_mask_cmp_ps_mask(lanes, eight, wanted, _CMP_LT_OQ));
+    _mm512_storeu_pd(near + taken, _mm512_maskz_compress_pd(same, _mm512_maskz_loadu_pd(lanes, x + i)));
+    taken += (uint32_t)__builtin_popcount(same);
+  }
+  return taken == 1 ? near[0] : pick_double(near, taken, rank - below);
+}
+
 const adji_split_kernels adji_split_avx512_f32 = {range_float, count_float,  collect_float,
                                                   split_float, widest_float, pick_float};
 const adji_split_kernels adji_split_avx512_f64 = {range_double, count_double,  collect_double,
-                                                  split_double, widest_double, pick_double};
+                                                  split_double, widest_double, pick_rounded};
 #endif
