@@ -42,12 +42,12 @@ uint64_t adji_axis_slab(const adji_axis *axis, double x) {
 static uint64_t place_breaks(double *breaks, const adji_axis_extent *extent) {
   const double *sample = extent->sample;
   uint64_t most = extent->max_slabs, count = extent->sample_count;
-  uint64_t made = 0, least = (count + most - 1) / most, begun = 0;
+  uint64_t made = 0, least = (count + most - 1) / most, first = 0;
   for (uint64_t i = 0; i < count && made < most; i++) {
     /* The difference rounds by 2^-53 of itself. The factor keeps breaks truly more than width apart. */
-    if (made && (i - begun < least || !(sample[i] - breaks[made - 1] > extent->width * (1 + 0x1p-50)))) continue;
+    if (made && (i - first < least || !(sample[i] - breaks[made - 1] > extent->width * (1 + 0x1p-50)))) continue;
     breaks[made++] = sample[i];
-    begun = i;
+    first = i;
   }
   return made;
 }

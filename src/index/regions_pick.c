@@ -304,7 +304,7 @@ static adj_status spread_group(void *user, uint64_t group, uint32_t lane) {
 adj_status adji_regions_spread(const adji_regions *r, const uint32_t *values, uint32_t *to, uint64_t *total) {
   uint32_t count = r->cuts->count;
   spreading s = {r, values, to, 8 * (uint64_t)r->ctx->threads, 0, NULL, (count + UINT64_C(15)) / 8 * 8};
-  uint64_t begun = adji_now_ns();
+  uint64_t start = adji_now_ns();
   s.places = adji_alloc_zero(&r->ctx->memory, (s.groups + 1) * s.stride, sizeof *s.places, "members of regions");
   if (!s.places) return ADJ_E_MEMORY;
   for (uint64_t group = 0, begin, end; group < s.groups; group++) {
@@ -324,6 +324,6 @@ adj_status adji_regions_spread(const adji_regions *r, const uint32_t *values, ui
   adj_status status = adji_loop(r->ctx, s.groups, spread_group, &s);
   adji_free(&r->ctx->memory, s.places);
   *total = atomic_load(&s.total);
-  adji_trace(r->ctx, "spread", 0, begun, r->set->count);
+  adji_trace(r->ctx, "spread", 0, start, r->set->count);
   return status;
 }

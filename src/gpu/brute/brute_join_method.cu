@@ -130,7 +130,7 @@ static bool probe_pays(const adji_gpu_brute *b, const adji_brute_job *probe, dou
 /* Searches queries from number *done on, until all are done or, with lists of tiles, too many tiles were scanned. A
  * probe that does not pay ends it too. */
 static adj_status search_batches(adji_gpu_brute *b, const adji_brute_job *job, uint64_t *done) {
-  uint64_t most = batch_size(b, job), unit = ADJI_TENSOR_ROWS, begun = adji_now_ns();
+  uint64_t most = batch_size(b, job), unit = ADJI_TENSOR_ROWS, start = adji_now_ns();
   bool ordered = adji_tensor_in_order(&b->points), probe = !*done && is_probed(b, job);
   adj_status status = ADJ_OK;
   while (*done < job->queries && !status && !(ordered && b->skip_fails)) {
@@ -144,7 +144,7 @@ static adj_status search_batches(adji_gpu_brute *b, const adji_brute_job *job, u
       continue;
     }
     *done += some.queries;
-    double took = static_cast<double>(adji_now_ns() - begun) * 1e-9;
+    double took = static_cast<double>(adji_now_ns() - start) * 1e-9;
     if (probe && !status && !probe_pays(b, &some, took)) return ADJ_OK;
     probe = false;
     if (ordered && too_many_tiles(b)) b->skip_fails = true;

@@ -348,15 +348,15 @@ adj_status adji_gpu_knn_begin(adji_gpu_knn *n, uint64_t row, adji_gpu_table *out
   if (row < n->first_row || row >= n->end_row) {
     adj_status status = find_rows(n, row);
     if (status) return status;
-    n->begun = true;
+    n->searching = true;
   }
   *out = adji_gpu_table{n->first_row, n->end_row, adji_at<uint32_t>(n->ids), n->sums.at};
   return ADJ_OK;
 }
 
 adj_status adji_gpu_knn_end(adji_gpu_knn *n) {
-  if (!n->begun) return ADJ_OK;
-  n->begun = false;
+  if (!n->searching) return ADJ_OK;
+  n->searching = false;
   adj_status status = adji_answers_fetch(n->gpu, n->gpu->compute);
   free_work(n);
   if (status) {

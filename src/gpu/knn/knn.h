@@ -109,7 +109,7 @@ ADJI_OP void adji_gpu_knn_end_lists(adji_gpu_knn *knn);
  * (gpu/device/staging.h). */
 ADJI_OP adj_status adji_gpu_knn_list(adji_gpu_knn *knn, const adji_batch *ranges, uint64_t count, uint32_t slot,
                                      uint32_t buffer, uint64_t *rows);
-/* Waits for a list. *candidates: those compared since lists were begun, up to this list. */
+/* Waits for a list. *candidates: those compared since lists were opened, up to this list. */
 ADJI_OP adj_status adji_gpu_knn_listed(adji_gpu_knn *knn, uint32_t slot, uint64_t *candidates);
 /* Writes the queries of a finished list for which the grid found no rows: their places in the host's order. `to` has
  * room for all queries of the list. */

@@ -282,12 +282,12 @@ __device__ __forceinline__ bool search(const knn_job<T> &job, dense_shared<W, K>
   uint32_t there = __ballot_sync(KNN_LANES, base + lane < job.levels[0].count), later = there & ~first;
   leaf_group group = {base, there & first, true};
   path<T> p = {job.level_count, 0, 0, T(0)};
-  bool begun = job.level_count < 2, ended = false; /* one group is all there is */
+  bool started = job.level_count < 2, ended = false; /* one group is all there is */
   for (;;) {
-    bool over = !group.mask, compare = warp->pooled >= AT_ONCE || (over && warp->pooled && (!begun || ended));
+    bool over = !group.mask, compare = warp->pooled >= AT_ONCE || (over && warp->pooled && (!started || ended));
     uint32_t most = ROOM;
     if (over && !compare) { /* short lists are filled for better bounds if it is worth it; long ones have good ones */
-      bool all = ended || (K < LONG && !begun) || warp->bound == static_cast<T>(INFINITY);
+      bool all = ended || (K < LONG && !started) || warp->bound == static_cast<T>(INFINITY);
       most = all ? 0 : K < LONG ? FEW : ROOM;
     }
     if (__any_sync(KNN_LANES, mine->tail > queue_at(at, most, lane))) insert_pending(job, at, mine, warp, lane);
@@ -310,8 +310,8 @@ __device__ __forceinline__ bool search(const knn_job<T> &job, dense_shared<W, K>
       later = 0;
       continue;
     }
-    if (!begun) {
-      begun = true;
+    if (!started) {
+      started = true;
       p = open_path(job, *warp, job.level_count - 1, 0, lane);
     }
     group = next_group(job, at, warp, &p, base, lane);

@@ -234,8 +234,8 @@ __device__ __forceinline__ void search(const knn_job<T> &job, per_query_shared<T
                                        uint32_t own, uint32_t lane) {
   constexpr uint32_t BATCH = per_query_shared<T, E>::BATCH;
   path<T> p = {job.level_count, 0, 0, T(0)};
-  bool begun = job.level_count < 2, ended = false; /* one group is all there is */
-  path<T> group = {};                              /* of leaves */
+  bool started = job.level_count < 2, ended = false; /* one group is all there is */
+  path<T> group = {};                                /* of leaves */
   for (uint32_t box = own;;) {
     if (box != UINT32_MAX) {
       group = open_path(job, *mine, 0, box * ADJI_GPU_FAN, lane);
@@ -251,8 +251,8 @@ __device__ __forceinline__ void search(const knn_job<T> &job, per_query_shared<T
       compare_leaves(job, at, mine, &group, lane);
       continue;
     }
-    if (!begun) {
-      begun = true;
+    if (!started) {
+      started = true;
       p = open_path(job, *mine, job.level_count - 1, 0, lane);
     }
     box = next_box(job, at, *mine, &p, own, lane);

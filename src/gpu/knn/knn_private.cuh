@@ -23,7 +23,7 @@ typedef struct adji_knn_slot {
   adji_block failed; /* queries, in the cores' order, that the grid failed */
   bool returned;     /* some may have failed */
   uint64_t count;
-  uint64_t candidates; /* by brute force: of all lists since they were begun, up to this one */
+  uint64_t candidates; /* by brute force: of all lists since they were opened, up to this one */
   cudaEvent_t found;
 } adji_knn_slot;
 
@@ -48,7 +48,7 @@ struct adji_gpu_knn {
   adji_knn_grid grid;
   adji_block ids, sums; /* rows first_row .. end_row - 1 */
   uint64_t first_row, end_row;
-  bool begun;                          /* and not ended: rows are being found */
+  bool searching;                      /* rows are being found */
   adji_block queries, hard, temporary; /* during a search */
   /* Lists: the device's position of the host's i-th query, or empty; the place of a row in the current list; the
    * queries of a list, before and after they are sorted. */

@@ -94,9 +94,9 @@ static adj_status find_rows(knn_device *d) {
   uint64_t rows = window->end_row - window->first_row;
   adj_status status = ADJ_OK;
   for (uint64_t row = window->first_row; row < window->end_row && !status;) {
-    uint64_t begun = adji_now_ns(), end = row;
+    uint64_t start = adji_now_ns(), end = row;
     status = find_some(d, row, &end);
-    adji_trace(d->join.ctx, "join", 0, begun, end - row);
+    adji_trace(d->join.ctx, "join", 0, start, end - row);
     d->run->batches++;
     row = end;
     if (!status) status = adji_check_cancel(d->join.ctx);
@@ -345,10 +345,10 @@ double adji_gpu_knn_worker_epsilon(const adji_worker *worker) {
 /* The time of up to so many queries; *queries: how many they were. */
 static adj_status time_some(knn_device *d, uint64_t *queries, double *seconds) {
   uint64_t rows, candidates, many = adji_lists_sample(d->join.left->count, *queries, d->lists.ranges, queries);
-  uint64_t begun = adji_now_ns();
+  uint64_t start = adji_now_ns();
   adj_status status = adji_gpu_knn_list(d->knn, d->lists.ranges, many, 0, d->join.ctx->threads, &rows);
   if (!status) status = adji_gpu_knn_listed(d->knn, 0, &candidates);
-  *seconds = (double)(adji_now_ns() - begun) * 1e-9;
+  *seconds = (double)(adji_now_ns() - start) * 1e-9;
   return status;
 }
 

@@ -126,14 +126,14 @@ static adj_status prefault_some(void *user, uint64_t task, uint32_t lane) {
 /* Rows go to places all over the window: each page is provided once, by one lane, before the first row. */
 static adj_status prefault_window(adji_knn_chunks *c) {
   const adji_window *w = c->pass->window;
-  uint64_t entries = c->prefaulted ? 0 : adji_window_entries(w), begun = adji_now_ns();
+  uint64_t entries = c->prefaulted ? 0 : adji_window_entries(w), start = adji_now_ns();
   c->prefaulted = true;
   fresh each[] = {{(char *)w->ids, entries * sizeof *w->ids}, {w->distances, w->distances ? entries * c->type : 0}};
   adj_status status = ADJ_OK;
   for (int i = 0; i < 2 && !status; i++)
     if (each[i].bytes)
       status = adji_loop(c->join.ctx, (each[i].bytes + ADJI_HUGE_PAGE - 1) / ADJI_HUGE_PAGE, prefault_some, &each[i]);
-  if (entries) adji_trace(c->join.ctx, "prefault", 0, begun, entries);
+  if (entries) adji_trace(c->join.ctx, "prefault", 0, start, entries);
   return status;
 }
 
@@ -165,13 +165,13 @@ static uint64_t pool_room(const adji_knn_chunks *c) {
 
 /* With less memory on the device while rows wait there. */
 static adj_status open_join(adji_knn_chunks *c, const adji_gpu_knn_options *options, adji_gpu_knn **knn) {
-  uint64_t begun = adji_now_ns();
+  uint64_t start = adji_now_ns();
   adj_status status = adji_gpu_knn_open(c->gpu, options, knn);
   if (status == ADJ_E_DEVICE_MEMORY && c->waiting.knn) {
     status = adji_knn_settle(c);
     if (!status) status = adji_gpu_knn_open(c->gpu, options, knn);
   }
-  adji_trace(c->join.ctx, "index", 0, begun, c->part->set.count);
+  adji_trace(c->join.ctx, "index", 0, start, c->part->set.count);
   return status;
 }
 
@@ -210,7 +210,7 @@ static adj_status search_rows(adji_knn_chunks *c, uint64_t *row, uint64_t end) {
     adji_knn_found found = {.knn = knn, .first = *row, .home = (uint32_t)c->part->piece};
     found.part = c->join.self_join ? c->part : c->left_part;
     if (c->on_device) found.numbers = found.part->picked.own_ids;
-    uint64_t begun = adji_now_ns();
+    uint64_t start = adji_now_ns();
     status = find_rows(c, knn, end, &found);
     if (status) break;
     if (found.end == end) {
@@ -221,7 +221,7 @@ static adj_status search_rows(adji_knn_chunks *c, uint64_t *row, uint64_t end) {
       status = adji_knn_rows_fetch(c, &found, adji_knn_rows_take);
     }
     if (!status) status = adji_check_cancel(c->join.ctx);
-    adji_trace(c->join.ctx, "join", 0, begun, found.end - *row);
+    adji_trace(c->join.ctx, "join", 0, start, found.end - *row);
     c->run->batches++;
     *row = found.end;
   }

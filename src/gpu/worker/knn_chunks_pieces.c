@@ -220,9 +220,9 @@ adj_status adji_knn_part_fill(adji_knn_chunks *c, adji_knn_pieces *from, uint64_
   if (!status) status = adji_pick_open(&from->regions, piece->region, piece->first, piece->end, &part->pick);
   const char *gathered = NULL;
   if (!status) status = adji_gather_region(&from->gather, piece->region, &gathered);
-  uint64_t begun = adji_now_ns();
+  uint64_t start = adji_now_ns();
   if (!status) status = adji_pick_list(&part->pick, part->ids, part->own);
-  adji_trace(c->join.ctx, "list", 0, begun, piece->end - piece->first);
+  adji_trace(c->join.ctx, "list", 0, start, piece->end - piece->first);
   if (status) return status;
   if (gathered)
     part->points = part->pick.points = gathered + piece->first * c->point;

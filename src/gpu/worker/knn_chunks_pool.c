@@ -248,14 +248,14 @@ static adj_status visit_batch(adji_knn_chunks *c, uint64_t first, uint64_t count
 static adj_status visit_piece(adji_knn_chunks *c, uint64_t piece, uint64_t selected) {
   adji_gpu_knn *knn = NULL;
   adj_status status = adji_knn_part_fill(c, c->inner, piece, c->part);
-  uint64_t begun = adji_now_ns();
+  uint64_t start = adji_now_ns();
   for (uint64_t first = 0; first < selected && !status; first += c->batch) {
     uint64_t count = selected - first < c->batch ? selected - first : c->batch;
     status = visit_batch(c, first, count, &knn);
   }
   if (status) adji_gpu_quiesce(c->gpu);
   adji_knn_chunks_close(c, knn);
-  adji_trace(c->join.ctx, "visit", 0, begun, selected);
+  adji_trace(c->join.ctx, "visit", 0, start, selected);
   return status;
 }
 

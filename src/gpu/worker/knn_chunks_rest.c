@@ -272,7 +272,7 @@ static uint64_t most_bytes(const adji_knn_chunks *c) {
 adj_status adji_knn_rest_search(adji_knn_chunks *c, bool *done) {
   rest r = {.c = c, .rows = atomic_load(&c->pool.count)};
   r.find = adji_marked_find_for(c->join.ctx->isa, c->join.right);
-  uint64_t begun = adji_now_ns();
+  uint64_t start = adji_now_ns();
   *done = false;
   if (!r.rows || r.rows > c->size || !adji_fits(&c->join.ctx->memory, most_bytes(c))) return ADJ_OK;
   c->rest = &r;
@@ -280,7 +280,7 @@ adj_status adji_knn_rest_search(adji_knn_chunks *c, bool *done) {
   adj_status status = make_slabs(&r);
   if (!status) status = mark_rows(&r);
   uint64_t marked = adji_now_ns();
-  adji_trace(c->join.ctx, "mark", 0, begun, r.rows);
+  adji_trace(c->join.ctx, "mark", 0, start, r.rows);
   if (!status && atomic_load(&r.marks) <= most_marks(&r))
     status = c->on_device ? pick_points(&r, &few) : find_points(&r, &few);
   adji_trace(c->join.ctx, "find", 0, marked, r.count);
@@ -288,7 +288,7 @@ adj_status adji_knn_rest_search(adji_knn_chunks *c, bool *done) {
     status = search(&r);
     *done = !status;
   }
-  adji_trace(c->join.ctx, "rest", 0, begun, r.count);
+  adji_trace(c->join.ctx, "rest", 0, start, r.count);
   clear(&r);
   return status;
 }

@@ -218,10 +218,10 @@ static adj_status place_list(adji_lists *l, uint32_t slot, adji_feed *feed, adji
 typedef struct loop {
   adji_lists *lists;
   adji_feed *feed;
-  bool open;                     /* there are batches whose lists have not all been begun               */
-  uint64_t begun, found, placed; /* lists                                                               */
-  uint32_t ends[ADJI_LISTS];     /* how many takes end with the list in a slot                          */
-  adji_tally tally;              /* of lists that were placed, of the oldest take                       */
+  bool open;                         /* there are batches whose lists have not all been submitted               */
+  uint64_t submitted, found, placed; /* lists                                                               */
+  uint32_t ends[ADJI_LISTS];         /* how many takes end with the list in a slot                          */
+  adji_tally tally;                  /* of lists that were placed, of the oldest take                       */
 } loop;
 
 static adj_status take_done(loop *p) {
@@ -234,9 +234,9 @@ static adj_status take_done(loop *p) {
 /* No more lists of the batches that were opened last: they end with the newest list, or have ended already. */
 static adj_status end_take(loop *p) {
   p->open = false;
-  if (p->found == p->begun) adji_feed_found(p->feed);
-  if (p->placed == p->begun) return take_done(p);
-  p->ends[(p->begun - 1) % ADJI_LISTS]++;
+  if (p->found == p->submitted) adji_feed_found(p->feed);
+  if (p->placed == p->submitted) return take_done(p);
+  p->ends[(p->submitted - 1) % ADJI_LISTS]++;
   return ADJ_OK;
 }
 
@@ -244,12 +244,12 @@ static adj_status end_take(loop *p) {
 static adj_status begin_lists(loop *p) {
   adj_status status = ADJ_OK;
   uint32_t most = p->lists->most ? p->lists->most : ADJI_LISTS;
-  while (!status && p->begun - p->placed < most) {
+  while (!status && p->submitted - p->placed < most) {
     const adji_batch *batches;
     uint64_t count;
-    uint32_t slot = (uint32_t)(p->begun % ADJI_LISTS);
+    uint32_t slot = (uint32_t)(p->submitted % ADJI_LISTS);
     bool some = false;
-    if (!p->open && p->lists->misses && p->begun > p->placed) return ADJ_OK;
+    if (!p->open && p->lists->misses && p->submitted > p->placed) return ADJ_OK;
     if (!p->open && !adji_feed_take(p->feed, &batches, &count)) return ADJ_OK;
     if (!p->open) open_batches(p->lists, batches, count);
     p->open = true;
@@ -257,7 +257,7 @@ static adj_status begin_lists(loop *p) {
     if (!status && !some) status = end_take(p);
     if (!some) continue;
     p->ends[slot] = 0;
-    p->begun++;
+    p->submitted++;
   }
   return status;
 }
@@ -294,7 +294,7 @@ static adj_status place_oldest(loop *p) {
 adj_status adji_lists_drain(adji_lists *l, adji_feed *feed) {
   loop p = {.lists = l, .feed = feed};
   adj_status status = begin_lists(&p);
-  while (!status && p.begun > p.placed) {
+  while (!status && p.submitted > p.placed) {
     status = p.found == p.placed ? wait_for_list(&p) : place_oldest(&p);
     if (!status) status = adji_check_cancel(l->join->ctx);
     if (!status) status = begin_lists(&p); /* before rows are placed, so that the device has something to do */

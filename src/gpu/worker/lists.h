@@ -2,8 +2,8 @@
  *
  * A device beside the cores: batches of the queue become lists of queries. Some lists are computed, or wait for the
  * device, while the rows of an earlier one are put into place by all lanes that are free. Batches are taken before the
- * device is done with those it has, so that it does not wait for the host. Only where a list cannot be begun without an
- * answer of the device (rows so long that CUB sorts them, rows of a part of the result) do the two take turns.
+ * device is done with those it has, so that it does not wait for the host. Only where a list cannot be started without
+ * an answer of the device (rows so long that CUB sorts them, rows of a part of the result) do the two take turns.
  *
  * A placer knows how the rows of a list get into the result: place_rows.c for range joins, place_knn.c for kNN joins.
  *
@@ -22,7 +22,7 @@
 /* Transfer statistics of a pass, over all lanes: waiting for copies, putting what came into place. */
 typedef struct adji_transfer_stats {
   ADJI_ATOMIC(uint64_t) wait_ns, place_ns, bytes;
-  uint64_t place_ns_before[2], bytes_before[2]; /* when the last list was begun, and the one before it */
+  uint64_t place_ns_before[2], bytes_before[2]; /* when the last list was submitted, and the one before it */
 } adji_transfer_stats;
 
 typedef struct adji_lists adji_lists;

@@ -96,13 +96,13 @@ static adj_status count_slices(range_device *d, adji_run *run) {
   uint64_t all = d->join.left->count, slice = first_slice(d), done = 0;
   adj_status status;
   do {
-    uint64_t begun = adji_now_ns();
+    uint64_t start = adji_now_ns();
     status = adji_gpu_range_count(d->range, d->pass->fills, done, slice);
     if (!status) status = prefault_ahead(d, &run->ahead);
     done = slice < all - done ? done + slice : all;
     if (status || done == all) break;
     status = check_slice(d, run, done);
-    double took = (double)(adji_now_ns() - begun) * 1e-9;
+    double took = (double)(adji_now_ns() - start) * 1e-9;
     if (took > SLICE_S) slice = whole_groups((double)slice * SLICE_S / took);
   } while (!status);
   return status;
@@ -549,10 +549,10 @@ static adj_status count_some(range_device *d, uint64_t wanted, adji_range_trial 
   if (wanted > d->lists.list_queries) wanted = d->lists.list_queries;
   adji_list_ranges list = {d->lists.ranges, 0, 0};
   list.count = adji_lists_sample(d->join.left->count, wanted, d->lists.ranges, &queries);
-  uint64_t begun = adji_now_ns();
+  uint64_t start = adji_now_ns();
   adj_status status = adji_gpu_lists_list(d->lists.range, &list, 0, d->join.ctx->threads, &listed);
   if (!status) status = adji_gpu_lists_listed(d->lists.range, 0, &found);
-  double seconds = (double)(adji_now_ns() - begun) * 1e-9;
+  double seconds = (double)(adji_now_ns() - start) * 1e-9;
   if (!status) *out = scale_up(d, queries, less_begin(seconds, LIST_S), (double)found.pairs, (double)found.candidates);
   return status;
 }

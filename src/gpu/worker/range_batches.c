@@ -29,7 +29,7 @@ typedef struct filling {
   adji_batch_queries *again; /* batches that were cut, to be started first */
   uint64_t again_count, again_room;
   adji_batch_queries under_way[ADJI_MOST_STREAMS];
-  uint64_t begun, done;
+  uint64_t submitted, done;
   uint64_t size;                    /* of a sum; 0: none are needed */
   char *sums;                       /* of the window's entries */
   void *own_sums;                   /* the same, where the window has no place for them */
@@ -170,11 +170,11 @@ static adj_status place_piece(void *user, uint64_t number, uint32_t lane) {
 
 static adj_status start_batches(filling *f) {
   adj_status status = ADJ_OK;
-  while (!status && f->begun - f->done < f->request.streams) {
-    uint32_t stream = (uint32_t)(f->begun % f->request.streams);
+  while (!status && f->submitted - f->done < f->request.streams) {
+    uint32_t stream = (uint32_t)(f->submitted % f->request.streams);
     if (!next_batch(f, &f->under_way[stream])) break;
     status = adji_gpu_batches_start(f->batches, stream, &f->under_way[stream]);
-    f->begun++;
+    f->submitted++;
   }
   return status;
 }
@@ -198,7 +198,7 @@ static adj_status finish_oldest(filling *f) {
 
 static adj_status run_batches(filling *f) {
   adj_status status = start_batches(f);
-  while (!status && f->done < f->begun) {
+  while (!status && f->done < f->submitted) {
     status = finish_oldest(f);
     if (!status) status = adji_check_cancel(f->run->ctx);
     if (!status) status = start_batches(f);
