@@ -173,12 +173,11 @@ PICK(double, int64_t)
  * are rounded to the f32 of this rank: most often the only one. */
 static double pick_rounded(const void *values, uint32_t count, uint32_t rank) {
   const double *x = values;
-  float rounded[ADJI_FEW];
+  float rounded[ADJI_FEW] = {0};
   double near[ADJI_FEW + 8];
   uint32_t below = 0, taken = 0;
   for (uint32_t i = 0; i < count; i += 8) {
-    __m256 eight = _mm512_cvtpd_ps(_mm512_maskz_loadu_pd(first_double(count - i), x + i));
-    _mm256_mask_storeu_ps(rounded + i, first_double(count - i), eight);
+    _mm256_storeu_ps(rounded + i, _mm512_cvtpd_ps(_mm512_maskz_loadu_pd(first_double(count - i), x + i)));
   }
   const __m256 wanted = _mm256_set1_ps((float)pick_float(rounded, count, rank));
   for (uint32_t i = 0; i < count; i += 8) {
