@@ -176,6 +176,7 @@ static double pick_rounded(const void *values, uint32_t count, uint32_t rank) {
   float rounded[ADJI_FEW] = {0};
   double near[ADJI_FEW + 8];
   uint32_t below = 0, taken = 0;
+  near[0] = x[0];
   for (uint32_t i = 0; i < count; i += 8) {
     _mm256_storeu_ps(rounded + i, _mm512_cvtpd_ps(_mm512_maskz_loadu_pd(first_double(count - i), x + i)));
   }
