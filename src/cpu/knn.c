@@ -60,8 +60,7 @@ static double volume_of(const adji_tree *tree, uint64_t first, uint64_t end) {
   return volume;
 }
 
-/* Adds batches of `each` leaves, and of a quarter of that from leaf `tail` on. densities: one per batch; may be NULL.
- */
+/* Adds batches of `each` leaves, and of a quarter of that from leaf `tail` on. densities: of each batch, or NULL. */
 static adj_status add_batches(const knn_cores *c, adji_queue *queue, uint64_t each, uint64_t tail, double *densities) {
   const adji_tree *left = c->left;
   uint64_t leaves = left->levels ? left->level[0].count : 0, end;
@@ -196,8 +195,8 @@ static adj_status fill_points(const knn_cores *c, const adji_batch *batch, adji_
   return status;
 }
 
-/* Fills the rows of a leaf's points that are in the window. The rows are prefetched before the search, since they are
- * in the order of ids and so scattered in memory. window NULL: all points are searched, and the neighbours discarded.
+/* Fills the rows of a leaf's points that are in the window. They are scattered in memory, since they are in the order
+ * of ids, so they are prefetched before the search. window NULL: searches for all points, and discards the neighbours.
  */
 static void fill_leaf(const knn_cores *c, knn_lane *lane, uint64_t leaf, const adji_window *window, adji_tally *tally) {
   const uint32_t *rows = c->left->ids + leaf * c->left->leaf;

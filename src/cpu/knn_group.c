@@ -2,14 +2,14 @@
  *
  * The k nearest neighbours of a group of queries.
  *
- * 1. The leaves around the queries' own leaf come first; in a join of two sets, those around a leaf near them. They
- *    give a good first bound on the distance of the k-th neighbour.
+ * 1. The leaves around the queries' own leaf come first; in a join of two sets, those around a leaf near the queries.
+ *    They give a good first bound on the distance of the k-th neighbour.
  * 2. The tree is searched from the root, nearest nodes first, for leaves that are closer to the box of the group than
  *    the worst k-th neighbour of its queries.
  * 3. Whenever enough leaves are collected, each query visits those close enough to it, and the reach of the group
  *    shrinks.
  *
- * In few dimensions all this is tried in one step first, within a limit for each query (cpu/knn_group_pool.c).
+ * In few dimensions a single search within a limit for each query is tried first (cpu/knn_group_pool.c).
  *
  * In many dimensions the search collects nodes of 16 leaves, and queries find the leaves near them
  * (distance/knn_near_body.h).
@@ -67,7 +67,7 @@ static void load_queries(adji_knn_group *g, uint64_t leaf) {
     copy_float(g, leaf);
 }
 
-/* Selects the point at place i of a leaf as a query. */
+/* Selects point i of a leaf as a query. */
 static void add_query(adji_knn_group *g, uint32_t i, uint32_t row) {
   uint32_t q = g->query_count++;
   g->places[q] = i;
@@ -155,7 +155,7 @@ static void visit_leaves(adji_knn_group *g, adji_tally *tally) {
   if (!g->pools.at_work) measure_reach(g);
 }
 
-/* Collects the leaves in `mask` of a chunk, or the nodes. */
+/* Collects the leaves in `mask` of a chunk, or the nodes if the search collects nodes. */
 static void collect(adji_knn_group *g, uint64_t chunk, uint32_t mask) {
   uint64_t first = chunk * ADJI_FAN;
   const void *boxes = adji_chunk_boxes(g->right, g->lowest, chunk);
@@ -165,7 +165,7 @@ static void collect(adji_knn_group *g, uint64_t chunk, uint32_t mask) {
 
 /* ---- The search ------------------------------------------------------------------------------ */
 
-/* The leaves of a chunk that are visited before the search, or the nodes. */
+/* The leaves of a chunk, or the nodes, that were visited before the search, as a mask. */
 static uint32_t seen_of(const adji_knn_group *g, uint64_t chunk) {
   uint64_t first = chunk * ADJI_FAN, end = first + ADJI_FAN, each = g->lowest ? ADJI_FAN : 1;
   if (g->first_seen / each > first) first = g->first_seen / each;
@@ -174,14 +174,13 @@ static uint32_t seen_of(const adji_knn_group *g, uint64_t chunk) {
   return ((UINT32_C(1) << (end - first)) - 1) << first % ADJI_FAN;
 }
 
-/* Whether many leaves lie between the queries of a group, so that one of them bounds few of the queries. */
+/* Whether many leaves lie between the queries of a group, so that a leaf bounds few of them. */
 static bool is_sparse(const adji_knn_group *g) {
   enum { SPARSE = 8 };
   return g->left && g->left->count < g->right->count / SPARSE;
 }
 
-/* From here on nodes are collected: first the one that has leaf `leaf`. Its leaves that are seen are in no other node.
- */
+/* From here on nodes are collected: first the node of leaf `leaf`. The leaves visited before are in no other node. */
 static void visit_node(adji_knn_group *g, uint64_t leaf, adji_tally *tally) {
   uint64_t node = leaf / ADJI_FAN;
   g->lowest = 1;
@@ -191,7 +190,7 @@ static void visit_node(adji_knn_group *g, uint64_t leaf, adji_tally *tally) {
   g->end_seen = g->first_seen + ADJI_FAN;
 }
 
-/* Visits the leaves around one: enough for k neighbours. */
+/* Visits the leaves around `leaf`: enough of them for k neighbours. */
 static void visit_nearby(adji_knn_group *g, uint64_t leaf, adji_tally *tally) {
   uint64_t many = g->k == 1 || is_sparse(g) ? ADJI_FAN : 1, count = g->right->level[0].count;
   while (many * g->right->leaf < g->k + (uint64_t)g->k / 2 && many < ADJI_LEAVES)
@@ -216,7 +215,7 @@ static void push(adji_knn_group *g, uint32_t from, adji_tree_visit visit) {
   g->stack[i] = visit;
 }
 
-/* Visits the children of a node, which are chunk `chunk` of the level: collects leaves, pushes nodes. */
+/* Visits the children of a node, which are chunk `chunk` of the level: collects leaves or pushes nodes. */
 static void open_node(adji_knn_group *g, uint32_t level_number, uint64_t chunk) {
   const uint32_t *least_ids = g->right->level[level_number].least_ids + chunk * ADJI_FAN;
   adji_chunk_bounds bounds;
@@ -274,7 +273,7 @@ static uint32_t read_list(adji_knn_group *g, uint32_t q) {
   return found;
 }
 
-/* Takes note of the sum of a k-th neighbour. */
+/* Adds the sum of a k-th neighbour to the mean of recent ones. */
 static void learn(adji_knn_group *g, double sum) {
   static const double SHARE = 0.125;
   adji_guess *guess = &g->guess;
@@ -285,12 +284,12 @@ static double sum_at(const adji_knn_group *g, uint32_t i) {
   return g->right->type == ADJ_F64 ? ((const double *)g->sums)[i] : (double)((const float *)g->sums)[i];
 }
 
-/* The same, of the row at hand. */
+/* The same for the row in g->ids and g->sums. */
 static void learn_from_row(adji_knn_group *g, uint32_t found) {
   if (g->guess.enabled && found >= g->k) learn(g, sum_at(g, found - 1));
 }
 
-/* The row of query q, from list `slot`. */
+/* Places the row of query q, from list `slot`. */
 static void place_row(adji_knn_group *g, uint32_t q, uint32_t slot, const adji_window *window, adji_tally *tally) {
   uint32_t found = g->k ? read_list(g, slot) : 0;
   learn_from_row(g, found);
@@ -299,12 +298,12 @@ static void place_row(adji_knn_group *g, uint32_t q, uint32_t slot, const adji_w
   tally->pairs += found;
 }
 
-/* Whether values of f32 go to rows as they are, but for roots of sums. */
+/* Whether f32 values go to rows unchanged, except for roots of sums. */
 static bool places_directly(const adji_knn_group *g, const adji_window *window) {
   return window && window->k == g->k && g->right->type == ADJ_F32 && g->join->style.measure->report == ADJI_REPORT_ROOT;
 }
 
-/* The row of query q from its pool, directly to its place if no value has to be changed. False: the guess was wrong. */
+/* Places the row of query q from its pool, without a copy if no value has to be changed. False: the limit was wrong. */
 static bool place_from_pool(adji_knn_group *g, uint32_t q, const adji_window *window, adji_tally *tally) {
   if (!adji_pool_is_right(g, q)) return false;
   adji_picked to = {.ids = g->ids, .sums = g->sums};
@@ -326,14 +325,14 @@ static bool place_from_pool(adji_knn_group *g, uint32_t q, const adji_window *wi
   return true;
 }
 
-/* The right leaf to begin with, for the queries of a left one. */
+/* The right leaf that the search for the queries of a left leaf begins with. */
 static uint64_t near_leaf(const adji_knn_group *g, uint64_t leaf) {
   if (g->left == g->right) return leaf;
   return adji_near_leaf(&g->search, g->coords, adji_near_chunk(&g->search, g->coords));
 }
 
-/* Searches within the limits of all queries. Those for which they were right are done with; the others remain in the
- * group. */
+/* Searches within the limits of all queries. The rows of queries whose limits were good are finished. The other queries
+ * remain in the group. */
 static void search_pools(adji_knn_group *g, const adji_window *window, adji_tally *tally) {
   search(g, tally);
   g->pools.at_work = false;
@@ -370,7 +369,7 @@ static void find_neighbours(adji_knn_group *g, uint64_t leaf, adji_tally *tally)
   g->lowest = 0;
 }
 
-/* The row of a query with at most one neighbour. */
+/* Places the row of a query with at most one neighbour. */
 static void place_nearest(const adji_knn_group *g, uint32_t row, const adji_nearest *task, uint32_t i,
                           const adji_window *window) {
   bool wide = g->right->type == ADJ_F64;
@@ -389,7 +388,7 @@ static void place_nearest(const adji_knn_group *g, uint32_t row, const adji_near
     ((float *)window->distances)[at] = sqrtf(task->sums.f32[i]);
 }
 
-/* The largest sum of query i, or -1: nothing is looked for. */
+/* Sets the largest sum of query i. -1: the query is not searched for. */
 static void limit_nearest(adji_nearest *task, adj_type type, uint32_t i, double limit) {
   if (type == ADJ_F64)
     task->sums.f64[i] = limit;
@@ -442,16 +441,16 @@ void adji_knn_group_fill(adji_knn_group *g, uint64_t leaf, uint64_t wanted, cons
 /* ---- One query ------------------------------------------------------------------------------- */
 
 /* Consecutive queries are close to each other, so the sums of their k-th neighbours are similar. All points within a
- * guess are listed, which needs no list in order on the way, and the k nearest of them are selected. If there are k at
- * least, no point that is not listed comes before the k-th: its sum is above the guess. Otherwise the tree is searched
- * from the start.
+ * guess are listed, without keeping a sorted list during the search, and the k nearest of them are selected. If at
+ * least k points are listed, no other point comes before the k-th: its sum is above the guess. Otherwise the tree is
+ * searched again without a guess.
  *
  * The scale shrinks a little with every success and grows with every failure, so that about one query in thirty fails.
- * Where sums of neighbours differ too much for that, guessing stops for a while. */
+ * If the sums of neighbours differ too much for that, guessing stops for a while. */
 enum { MOST_LISTED = 64, WORTH_MOST = 64, WORTH_FAILURE = 6, WORTH_PAUSE = -256 };
 static const double SHRINK = 0.998, GROW = 1.06, LARGEST_SCALE = 16;
 
-/* Makes a guess for a row, or none. */
+/* The guess for a row; 0: none. */
 static double guess_for(adji_knn_group *g, uint32_t row) {
   adji_guess *guess = &g->guess;
   if (!guess->enabled || !(guess->mean > 0) || g->join->style.drop_self) return 0;
@@ -486,7 +485,7 @@ adj_status adji_knn_group_guess(adji_knn_group *g) {
   return adji_near_nodes_init(&g->near, g->right);
 }
 
-/* near: the nodes that have all points within the guess, if there is one; NULL: all. */
+/* near: nodes that hold all points within the guess, if there is a guess; NULL: search from the root. */
 static uint32_t find_one(adji_knn_group *g, uint32_t row, uint64_t chunk, const adji_leaves *near, adji_tally *tally) {
   g->query_count = 0;
   add_query(g, 0, row);
@@ -512,7 +511,7 @@ uint32_t adji_knn_group_find(adji_knn_group *g, uint32_t row, uint64_t chunk, ad
   return g->k ? find_one(g, row, chunk, NULL, tally) : 0;
 }
 
-/* Nodes are looked for a little farther away than the guess at hand, since guesses change from query to query. */
+/* The nodes reach a little farther than the current guess, since guesses change from query to query. */
 uint32_t adji_knn_group_next(adji_knn_group *g, const adji_point_order *order, uint64_t i, adji_tally *tally) {
   static const double FARTHER = 1.25;
   if (!g->k) return 0;
@@ -533,7 +532,7 @@ uint32_t adji_knn_group_next(adji_knn_group *g, const adji_point_order *order, u
 
 enum { KEYS_AT_ONCE = 1 << 16 };
 
-/* Room for the lists of so many neighbours, and for the longest row. */
+/* Allocates lists of k neighbours, and room for the longest row. */
 static adj_status make_lists(adji_knn_group *g) {
   adji_memory *memory = &g->join->ctx->memory;
   bool wide = g->right->type == ADJ_F64;
@@ -560,13 +559,13 @@ static adj_status make_lists(adji_knn_group *g) {
   return ADJ_OK;
 }
 
-/* Whether there are kernels for such leaves, lists and distances. */
+/* Whether there are kernels for this size of leaves, these lists and this metric. */
 static bool suits_kernels(const adji_knn_group *g) {
   return g->left && g->ordered && g->right->leaf == ADJI_LEAF && g->join->style.measure->step == ADJI_STEP_L2;
 }
 
-/* Chooses the kernels. Below nodes (distance/knn_near_body.h), a million points, k = 8: 30 % longer in two dimensions,
- * 15 % in three, where there are pools as well; 34 % less in six. */
+/* Chooses the kernels. Searching below nodes (distance/knn_near_body.h), with a million points and k = 8, took 30 %
+ * longer in two dimensions and 15 % in three, where there are pools as well, but 34 % less in six. */
 static void choose_kernels(adji_knn_group *g) {
   enum { BELOW_LEAST = 5, NEAREST_LEAST = 2, NEAREST_MOST = 6 };
   const char *isa = g->join->ctx->isa;
