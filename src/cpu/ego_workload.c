@@ -68,10 +68,10 @@ typedef struct counting {
 
 /* Whether a right cell comes before the left cell `numbers` moved by `offset`: -1, 0 or 1 for each axis. */
 static bool is_before(const cells *right, uint64_t r, const uint32_t *numbers, const int32_t *offset) {
-  const uint32_t *its = right->numbers + r * right->axes;
+  const uint32_t *right_cell = right->numbers + r * right->axes;
   for (uint32_t a = 0; a < right->axes; a++) {
     int64_t wanted = (int64_t)numbers[a] + offset[a];
-    if (its[a] != wanted) return its[a] < wanted;
+    if (right_cell[a] != wanted) return right_cell[a] < wanted;
   }
   return false;
 }

@@ -77,7 +77,7 @@ static adj_status add_batches(const knn_cores *c, adji_queue *queue, uint64_t ea
   return status;
 }
 
-static bool is_published(const knn_cores *c) {
+static bool uses_paper_queue(const knn_cores *c) {
   return c->options.queue == ADJI_KNN_QUEUE_POINTS || c->options.queue == ADJI_KNN_QUEUE_CELLS;
 }
 
@@ -110,9 +110,9 @@ static adj_status queue_by_points(const knn_cores *c, adji_queue *queue) {
   adj_status status = adji_queue_init(queue, c->join.ctx, lanes * PIECES + 1);
   queue->round_robin = true;
   for (uint64_t from = 0; from < most && !status; from += each)
-    for (uint64_t t = 0, first = 0, its; t < lanes && !status; t++, first += its) {
-      its = t < count ? (count - t + lanes - 1) / lanes : 0;
-      uint64_t end = smaller(from + each, its);
+    for (uint64_t t = 0, first = 0, share; t < lanes && !status; t++, first += share) {
+      share = t < count ? (count - t + lanes - 1) / lanes : 0;
+      uint64_t end = smaller(from + each, share);
       if (from < end)
         status = adji_queue_add(queue,
                                 (adji_batch){(uint32_t)(first + from), (uint32_t)(first + end), (double)(end - from)});
@@ -357,7 +357,7 @@ static adj_status deal_points(knn_cores *c) {
 static adj_status order_left(knn_cores *c) {
   const adji_join *join = &c->join;
   adji_tree_room room = {0};
-  if (is_published(c)) {
+  if (uses_paper_queue(c)) {
     c->order = (adji_point_order){.rows = c->options.rows, .count = join->left->count};
     return c->options.queue == ADJI_KNN_QUEUE_POINTS ? deal_points(c) : ADJ_OK;
   }

@@ -142,7 +142,7 @@ adji_knn_task adji_knn_group_task(adji_knn_group *g) {
 static void visit_leaves(adji_knn_group *g, adji_tally *tally) {
   if (!g->leaves.count) return;
   adji_knn_task task = adji_knn_group_task(g);
-  if (g->pools.at_work)
+  if (g->pools.active)
     adji_pool_leaves(g, &task);
   else if (g->lowest)
     g->search_below(&task, g->right->level);
@@ -152,7 +152,7 @@ static void visit_leaves(adji_knn_group *g, adji_tally *tally) {
     visit_leaves_buffered(g, &task);
   tally->candidates += task.candidates;
   g->leaves.count = 0;
-  if (!g->pools.at_work) measure_reach(g);
+  if (!g->pools.active) measure_reach(g);
 }
 
 /* Collects the leaves in `mask` of a chunk, or the nodes if the search collects nodes. */
@@ -166,7 +166,7 @@ static void collect(adji_knn_group *g, uint64_t chunk, uint32_t mask) {
 /* ---- The search ------------------------------------------------------------------------------ */
 
 /* The leaves of a chunk, or the nodes, that were visited before the search, as a mask. */
-static uint32_t seen_of(const adji_knn_group *g, uint64_t chunk) {
+static uint32_t seen_mask(const adji_knn_group *g, uint64_t chunk) {
   uint64_t first = chunk * ADJI_FAN, end = first + ADJI_FAN, each = g->lowest ? ADJI_FAN : 1;
   if (g->first_seen / each > first) first = g->first_seen / each;
   if (g->end_seen / each < end) end = g->end_seen / each;
@@ -200,7 +200,7 @@ static void visit_nearby(adji_knn_group *g, uint64_t leaf, adji_tally *tally) {
   uint32_t own = UINT32_C(1) << leaf % ADJI_FAN;
   collect(g, leaf / ADJI_FAN, own);
   for (uint64_t chunk = g->first_seen / ADJI_FAN; chunk * ADJI_FAN < g->end_seen; chunk++)
-    collect(g, chunk, seen_of(g, chunk) & ~(chunk == leaf / ADJI_FAN ? own : 0));
+    collect(g, chunk, seen_mask(g, chunk) & ~(chunk == leaf / ADJI_FAN ? own : 0));
   visit_leaves(g, tally);
 }
 
@@ -223,7 +223,7 @@ static void open_node(adji_knn_group *g, uint32_t level_number, uint64_t chunk) 
   for (uint32_t tied = bounds.tied; tied; tied &= tied - 1)
     if (least_ids[__builtin_ctz(tied)] > g->reach_id) bounds.near &= ~(tied & -tied);
   if (level_number == g->lowest) {
-    collect(g, chunk, bounds.near & ~seen_of(g, chunk));
+    collect(g, chunk, bounds.near & ~seen_mask(g, chunk));
     return;
   }
   for (uint32_t from = g->depth; bounds.near; bounds.near &= bounds.near - 1) {
@@ -274,7 +274,7 @@ static uint32_t read_list(adji_knn_group *g, uint32_t q) {
 }
 
 /* Adds the sum of a k-th neighbour to the mean of recent ones. */
-static void learn(adji_knn_group *g, double sum) {
+static void update_mean(adji_knn_group *g, double sum) {
   static const double SHARE = 0.125;
   adji_guess *guess = &g->guess;
   guess->mean = guess->mean > 0 ? guess->mean + SHARE * (sum - guess->mean) : sum;
@@ -285,14 +285,14 @@ static double sum_at(const adji_knn_group *g, uint32_t i) {
 }
 
 /* The same for the row in g->ids and g->sums. */
-static void learn_from_row(adji_knn_group *g, uint32_t found) {
-  if (g->guess.enabled && found >= g->k) learn(g, sum_at(g, found - 1));
+static void update_mean_from_row(adji_knn_group *g, uint32_t found) {
+  if (g->guess.enabled && found >= g->k) update_mean(g, sum_at(g, found - 1));
 }
 
 /* Places the row of query q, from list `slot`. */
 static void place_row(adji_knn_group *g, uint32_t q, uint32_t slot, const adji_window *window, adji_tally *tally) {
   uint32_t found = g->k ? read_list(g, slot) : 0;
-  learn_from_row(g, found);
+  update_mean_from_row(g, found);
   if (!window) return;
   adji_row_place_padded(window, &g->join->style, g->rows[q], g->ids, g->sums, found);
   tally->pairs += found;
@@ -305,7 +305,7 @@ static bool places_directly(const adji_knn_group *g, const adji_window *window) 
 
 /* Places the row of query q from its pool, without a copy if no value has to be changed. False: the limit was wrong. */
 static bool place_from_pool(adji_knn_group *g, uint32_t q, const adji_window *window, adji_tally *tally) {
-  if (!adji_pool_is_right(g, q)) return false;
+  if (!adji_pool_is_usable(g, q)) return false;
   adji_picked to = {.ids = g->ids, .sums = g->sums};
   bool directly = places_directly(g, window);
   if (directly) {
@@ -318,7 +318,7 @@ static bool place_from_pool(adji_knn_group *g, uint32_t q, const adji_window *wi
     place_row(g, q, 0, window, tally);
     return true;
   }
-  learn(g, to.last);
+  update_mean(g, to.last);
   if (!window) return true;
   if (!directly) adji_row_place_padded(window, &g->join->style, g->rows[q], g->ids, g->sums, g->k);
   tally->pairs += g->k;
@@ -335,7 +335,7 @@ static uint64_t near_leaf(const adji_knn_group *g, uint64_t leaf) {
  * remain in the group. */
 static void search_pools(adji_knn_group *g, const adji_window *window, adji_tally *tally) {
   search(g, tally);
-  g->pools.at_work = false;
+  g->pools.active = false;
   uint32_t remaining = 0;
   for (uint32_t q = 0; q < g->query_count; q++) {
     if (place_from_pool(g, q, window, tally)) continue;
@@ -447,16 +447,16 @@ void adji_knn_group_fill(adji_knn_group *g, uint64_t leaf, uint64_t wanted, cons
  *
  * The scale shrinks a little with every success and grows with every failure, so that about one query in thirty fails.
  * If the sums of neighbours differ too much for that, guessing stops for a while. */
-enum { MOST_LISTED = 64, WORTH_MOST = 64, WORTH_FAILURE = 6, WORTH_PAUSE = -256 };
+enum { MOST_LISTED = 64, MOST_CREDIT = 64, FAILURE_COST = 6, PAUSE_CREDIT = -256 };
 static const double SHRINK = 0.998, GROW = 1.06, LARGEST_SCALE = 16;
 
 /* The guess for a row; 0: none. */
 static double guess_for(adji_knn_group *g, uint32_t row) {
   adji_guess *guess = &g->guess;
   if (!guess->enabled || !(guess->mean > 0) || g->join->style.drop_self) return 0;
-  if (guess->worth < 0 && ++guess->worth < 0) return 0;
-  double made = guess->mean * guess->scale;
-  return made <= adji_join_limit(g->join, row) ? made : 0;
+  if (guess->credit < 0 && ++guess->credit < 0) return 0;
+  double current = guess->mean * guess->scale;
+  return current <= adji_join_limit(g->join, row) ? current : 0;
 }
 
 static bool find_by_guess(adji_knn_group *g, adji_knn_task *task, const adji_leaves *near) {
@@ -467,21 +467,21 @@ static bool find_by_guess(adji_knn_group *g, adji_knn_task *task, const adji_lea
   g->listing.nodes[0].number = 0;
   task->leaves = near;
   if (near)
-    g->search.kernels->list_near(task, g->right->level, guess->made, &list);
+    g->search.kernels->list_near(task, g->right->level, guess->current, &list);
   else
-    g->search.kernels->list_tree(task, g->right->level, guess->made, &g->listing, &list);
+    g->search.kernels->list_tree(task, g->right->level, guess->current, &g->listing, &list);
   bool few = list.count < g->k, many = g->listing.depth || list.count > MOST_LISTED;
   guess->scale *= few ? GROW : many ? 1 / GROW : SHRINK;
   guess->scale = guess->scale > LARGEST_SCALE ? LARGEST_SCALE : guess->scale;
-  guess->worth += few || many ? -WORTH_FAILURE : guess->worth < WORTH_MOST;
-  if (guess->worth < 0) guess->worth = WORTH_PAUSE;
+  guess->credit += few || many ? -FAILURE_COST : guess->credit < MOST_CREDIT;
+  if (guess->credit < 0) guess->credit = PAUSE_CREDIT;
   if (few || many) return false;
   g->search.typed->knn_select(task, list.ids, list.sums, list.count);
   return true;
 }
 
 adj_status adji_knn_group_guess(adji_knn_group *g) {
-  g->guess = (adji_guess){.enabled = adji_searches_tree_at_once(g->join), .scale = 1.5, .worth = WORTH_MOST};
+  g->guess = (adji_guess){.enabled = adji_searches_tree_at_once(g->join), .scale = 1.5, .credit = MOST_CREDIT};
   return adji_near_nodes_init(&g->near, g->right);
 }
 
@@ -493,7 +493,7 @@ static uint32_t find_one(adji_knn_group *g, uint32_t row, uint64_t chunk, const 
   if (adji_searches_tree_at_once(g->join)) {
     adji_knn_task task = adji_knn_group_task(g);
     task.limit = adji_join_limit(g->join, row);
-    if (!(g->guess.made > 0) || !find_by_guess(g, &task, near))
+    if (!(g->guess.current > 0) || !find_by_guess(g, &task, near))
       g->search.typed->knn_tree(&task, g->right->level, g->right->levels, chunk);
     tally->candidates += task.candidates;
   } else {
@@ -507,7 +507,7 @@ static uint32_t find_one(adji_knn_group *g, uint32_t row, uint64_t chunk, const 
 }
 
 uint32_t adji_knn_group_find(adji_knn_group *g, uint32_t row, uint64_t chunk, adji_tally *tally) {
-  g->guess.made = 0;
+  g->guess.current = 0;
   return g->k ? find_one(g, row, chunk, NULL, tally) : 0;
 }
 
@@ -518,13 +518,13 @@ uint32_t adji_knn_group_next(adji_knn_group *g, const adji_point_order *order, u
   adji_near_nodes *near = &g->near;
   const adji_leaves *nodes = NULL;
   uint32_t row = adji_point_row(order, i);
-  double made = g->guess.made = guess_for(g, row);
-  if (made > 0) {
-    bool kept = i >= near->begin && i < near->end && made <= near->limit;
-    nodes = adji_near_nodes_at(near, &g->search, g->join->left, order, i, kept ? made : FARTHER * made);
+  double current = g->guess.current = guess_for(g, row);
+  if (current > 0) {
+    bool kept = i >= near->begin && i < near->end && current <= near->limit;
+    nodes = adji_near_nodes_at(near, &g->search, g->join->left, order, i, kept ? current : FARTHER * current);
   }
   uint32_t found = find_one(g, row, adji_point_chunk(order, i), nodes, tally);
-  learn_from_row(g, found);
+  update_mean_from_row(g, found);
   return found;
 }
 
@@ -578,7 +578,7 @@ static void choose_kernels(adji_knn_group *g) {
     g->find_nearest = adji_nearest_for(isa, g->right->type);
 }
 
-adj_status adji_knn_group_ask(adji_knn_group *g, const adji_join *join) {
+adj_status adji_knn_group_set_join(adji_knn_group *g, const adji_join *join) {
   g->join = join;
   g->search = adji_tree_search_of(join, g->right);
   g->k = adji_join_reach(join);
@@ -601,7 +601,7 @@ adj_status adji_knn_group_init(adji_knn_group *g, const adji_join *join, const a
   g->high = left ? adji_alloc(memory, right->dim, size, "queries") : g->coords;
   g->leaves.bounds = adji_alloc_zero(memory, (uint64_t)2 * right->dim * ADJI_LEAF_ROOM, size, "queries");
   if (!g->coords || !g->low || !g->high || !g->leaves.bounds) return ADJ_E_MEMORY;
-  return adji_knn_group_ask(g, join);
+  return adji_knn_group_set_join(g, join);
 }
 
 void adji_knn_group_clear(adji_knn_group *g) {

@@ -21,17 +21,17 @@ typedef struct adji_tree_visit {
 
 /* A guess, from earlier queries, of the largest sum among the k nearest points of the next query. */
 typedef struct adji_guess {
-  bool enabled;  /* queries come in the order of the tree */
-  double made;   /* the current guess; 0: none */
-  double mean;   /* of recent largest sums; 0: not yet known */
-  double scale;  /* the guess is mean * scale */
-  int32_t worth; /* grows with successful guesses; below 0: no guesses for a while */
+  bool enabled;   /* queries come in the order of the tree */
+  double current; /* the current guess; 0: none */
+  double mean;    /* of recent largest sums; 0: not yet known */
+  double scale;   /* the guess is mean * scale */
+  int32_t credit; /* grows with successful guesses; below 0: no guesses for a while */
 } adji_guess;
 
 /* The points within the guess of each query of a group (cpu/knn_group_pool.c). */
 typedef struct adji_knn_pools {
   bool enabled;
-  bool at_work; /* collected leaves go to the pools */
+  bool active;  /* collected leaves go to the pools */
   bool guessed; /* the limits are guesses; otherwise they are bounds */
   adji_pool pool;
   const adji_pool_kernels *kernels; /* NULL: search.kernels->list_leaves serves instead */
@@ -83,7 +83,7 @@ static inline bool adji_searches_tree_at_once(const adji_join *join) {
 adj_status adji_knn_group_init(adji_knn_group *g, const adji_join *join, const adji_tree *left, const adji_tree *right);
 /* Prepares for queries of another join with the same trees: another k, limit or style. Allocates only if k is larger
  * than ever before. */
-adj_status adji_knn_group_ask(adji_knn_group *g, const adji_join *join);
+adj_status adji_knn_group_set_join(adji_knn_group *g, const adji_join *join);
 void adji_knn_group_clear(adji_knn_group *g);
 
 /* Fills the rows of a leaf's points, which must be in the window. wanted: bit i stands for the i-th point. window NULL:

@@ -17,7 +17,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { WORTH_MOST = 256, WORTH_PAUSE = -1024 };
+enum { MOST_CREDIT = 256, PAUSE_CREDIT = -1024 };
 static const double GROW = 1.05, LARGEST_SCALE = 16;
 
 /* The cost of a failed guess: a search of the tree, which 16 queries share otherwise, or a bound. */
@@ -65,7 +65,7 @@ adj_status adji_pools_init(adji_knn_group *g) {
   if (!p->limits || !p->counts || !p->ids || !p->sums) return ADJ_E_MEMORY;
   g->pools.kernels = kernels_of(g);
   g->pools.enabled = true;
-  g->guess = (adji_guess){.enabled = true, .scale = 1.5, .worth = WORTH_MOST};
+  g->guess = (adji_guess){.enabled = true, .scale = 1.5, .credit = MOST_CREDIT};
   return ADJ_OK;
 }
 
@@ -83,22 +83,22 @@ static void begin(adji_knn_group *g, double reach) {
   g->reach_id = ADJ_NO_ID;
   g->first_seen = g->end_seen = 0;
   memset(g->pools.pool.counts, 0, g->query_count * sizeof *g->pools.pool.counts);
-  g->pools.at_work = true;
+  g->pools.active = true;
 }
 
 bool adji_pool_guess(adji_knn_group *g) {
   adji_guess *guess = &g->guess;
   g->pools.guessed = true;
   if (!(guess->mean > 0) || (g->pools.kernels && needed_of(g) <= FEW_NEEDED)) return false;
-  if (guess->worth < 0) {
-    guess->worth += (int32_t)g->query_count;
+  if (guess->credit < 0) {
+    guess->credit += (int32_t)g->query_count;
     return false;
   }
-  guess->made = g->right->type == ADJ_F64 ? guess->mean * guess->scale : (double)(float)(guess->mean * guess->scale);
-  if (!(guess->made <= g->join->limit)) return false;
+  guess->current = g->right->type == ADJ_F64 ? guess->mean * guess->scale : (double)(float)(guess->mean * guess->scale);
+  if (!(guess->current <= g->join->limit)) return false;
   for (uint32_t q = 0; q < g->query_count; q++)
-    g->pools.pool.limits[q] = guess->made;
-  begin(g, guess->made);
+    g->pools.pool.limits[q] = guess->current;
+  begin(g, guess->current);
   return true;
 }
 
@@ -132,7 +132,7 @@ void adji_pool_leaves(adji_knn_group *g, adji_knn_task *task) {
   for (uint32_t q = 0; q < g->query_count; q++) {
     task->queries = (const char *)g->coords + (uint64_t)q * task->dim * size;
     if (p->counts[q] > p->most) continue;
-    uint32_t found = g->search.kernels->list_leaves(task, g->guess.made, g->ids, g->sums), at = p->counts[q];
+    uint32_t found = g->search.kernels->list_leaves(task, g->guess.current, g->ids, g->sums), at = p->counts[q];
     p->counts[q] += found;
     if (p->counts[q] > p->most) continue;
     memcpy(p->ids + q * p->stride + at, g->ids, found * sizeof *p->ids);
@@ -140,7 +140,7 @@ void adji_pool_leaves(adji_knn_group *g, adji_knn_task *task) {
   }
 }
 
-bool adji_pool_is_right(adji_knn_group *g, uint32_t q) {
+bool adji_pool_is_usable(adji_knn_group *g, uint32_t q) {
   adji_guess *guess = &g->guess;
   uint32_t count = g->pools.pool.counts[q], needed = g->k + (g->own[q] != ADJ_NO_ID);
   bool few = needed > count, many = g->pools.pool.most < count;
@@ -148,8 +148,8 @@ bool adji_pool_is_right(adji_knn_group *g, uint32_t q) {
   const risk *taken = g->pools.kernels && needed_of(g) <= ADJI_BOUND_MOST ? &BOUNDED : &SEARCHED;
   guess->scale *= few ? GROW : many ? 1 / GROW : taken->shrink;
   guess->scale = guess->scale > LARGEST_SCALE ? LARGEST_SCALE : guess->scale;
-  guess->worth += few || many ? -taken->failure : guess->worth < WORTH_MOST;
-  if (guess->worth < 0) guess->worth = WORTH_PAUSE;
+  guess->credit += few || many ? -taken->failure : guess->credit < MOST_CREDIT;
+  if (guess->credit < 0) guess->credit = PAUSE_CREDIT;
   return !few && !many;
 }
 
@@ -159,8 +159,8 @@ bool adji_pool_pick(adji_knn_group *g, uint32_t q, adji_picked *to) {
   adji_knn_pools *p = &g->pools;
   if (!p->kernels || (p->picks < 0 && ++p->picks < 0)) return false;
   bool picked = p->kernels->pick(&p->pool, q, g->k, g->own[q], to);
-  p->picks += picked ? p->picks < WORTH_MOST : -FAILURE;
-  if (p->picks < 0) p->picks = WORTH_PAUSE;
+  p->picks += picked ? p->picks < MOST_CREDIT : -FAILURE;
+  if (p->picks < 0) p->picks = PAUSE_CREDIT;
   return picked;
 }
 

@@ -22,7 +22,7 @@ void adji_pool_leaves(adji_knn_group *g, adji_knn_task *task);
 /* Whether query q has enough points, and not too many. Then adji_pool_pick() or adji_pool_select() finds its
  * neighbours.
  */
-bool adji_pool_is_right(adji_knn_group *g, uint32_t q);
+bool adji_pool_is_usable(adji_knn_group *g, uint32_t q);
 /* Finds the k nearest points of query q. False: they could not be told apart. */
 bool adji_pool_pick(adji_knn_group *g, uint32_t q, adji_picked *to);
 void adji_pool_select(adji_knn_group *g, uint32_t q); /* writes them to the first list */

@@ -73,13 +73,13 @@ void adji_narrow_clear(adji_narrow *n) {
 /* ---- Groups -------------------------------------------------------------------------------------------- */
 
 /* After about 32 queries that are left to the caller, the next 1,024 are not searched here. */
-enum { WORTH_MOST = 256, WORTH_FAILURE = 8, WORTH_PAUSE = -1024 };
+enum { MOST_CREDIT = 256, FAILURE_COST = 8, PAUSE_CREDIT = -1024 };
 
 adj_status adji_narrow_group_init(adji_narrow_group *g, const adji_narrow *shared) {
   adji_memory *memory = &shared->join->ctx->memory;
   uint64_t entries = (uint64_t)shared->left->leaf * shared->search.k;
   g->shared = shared;
-  g->worth = WORTH_MOST;
+  g->credit = MOST_CREDIT;
   g->places = adji_alloc(memory, entries, sizeof *g->places, "row of neighbours");
   g->distances = adji_alloc(memory, entries, sizeof *g->distances, "row of neighbours");
   g->ids = adji_alloc(memory, entries, sizeof *g->ids, "row of neighbours");
@@ -153,8 +153,8 @@ static void place_row(const adji_narrow_group *g, uint64_t leaf, uint32_t i, uin
 uint64_t adji_narrow_group_fill(adji_narrow_group *g, uint64_t leaf, uint64_t wanted, const adji_window *window,
                                 adji_tally *tally) {
   const adji_narrow *n = g->shared;
-  if (g->worth < 0) {
-    g->worth += __builtin_popcountll(wanted);
+  if (g->credit < 0) {
+    g->credit += __builtin_popcountll(wanted);
     return wanted;
   }
   uint64_t first = leaf * n->left->leaf, rest = 0;
@@ -178,8 +178,8 @@ uint64_t adji_narrow_group_fill(adji_narrow_group *g, uint64_t leaf, uint64_t wa
     tally->pairs += counts[i];
   }
   int32_t answered = __builtin_popcountll(wanted & ~rest);
-  g->worth += answered - WORTH_FAILURE * __builtin_popcountll(rest);
-  if (g->worth > WORTH_MOST) g->worth = WORTH_MOST;
-  if (g->worth < 0) g->worth = WORTH_PAUSE;
+  g->credit += answered - FAILURE_COST * __builtin_popcountll(rest);
+  if (g->credit > MOST_CREDIT) g->credit = MOST_CREDIT;
+  if (g->credit < 0) g->credit = PAUSE_CREDIT;
   return rest;
 }

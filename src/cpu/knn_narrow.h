@@ -51,7 +51,7 @@ typedef struct adji_narrow_group {
   uint32_t *places, *ids;
   float *distances;
   double *sums;
-  int32_t worth; /* grows with answered queries; below 0: nothing is searched for a while */
+  int32_t credit; /* grows with answered queries; below 0: nothing is searched for a while */
 } adji_narrow_group;
 
 /* Starts zeroed. After a failure it must still be cleared. */

@@ -262,7 +262,7 @@ void adji_single_end(single *s) {
   adji_free(memory, s->chunks);
   for (uint32_t i = 0; i < s->part_count; i++)
     adji_part_clear(&s->parts[i], memory);
-  adji_free(memory, s->todo);
+  adji_free(memory, s->all_chunks);
   adji_free(memory, (void *)s->places);
   adji_free(memory, (void *)s->own_degrees);
   free(s);

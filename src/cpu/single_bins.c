@@ -3,8 +3,8 @@
  * Single evaluation through bins: see single_bins.h.
  *
  *   1. For each query, a lane appends the list of its neighbours, as a record, to the bin of the query's row. It also
- *      appends the query to the bin of each neighbour's row, as one word: the neighbour's row within the bin in the
- * high bits, the query's row in the low bits.
+ *      appends the query to the bin of each neighbour's row, as one word: the number of the neighbour's row in its bin
+ *      in the high bits, the query's row in the low bits.
  *   2. The number of entries in all bins gives the beginning of each stretch of the result.
  *   3. A lane takes the bins of a stretch, of all lanes: it adds up the lengths of rows, assembles the rows in a buffer
  *      that fits a cache, and sorts them into the result.

@@ -13,10 +13,10 @@ typedef adji_single single;
 static adj_status hand_over(single *s, const adji_worker *device, adji_run *run) {
   adji_memory *memory = &s->join->ctx->memory;
   adj_status status = adji_single_gather_chunks(s);
-  adji_found_list *lists = adji_alloc(memory, s->todo_count, sizeof *lists, "pairs");
-  adji_found found = {.lists = lists, .count = s->todo_count, .sum_words = s->sum_words};
-  for (uint64_t i = 0; lists && i < s->todo_count; i++) {
-    const adji_single_chunk *c = s->todo[i];
+  adji_found_list *lists = adji_alloc(memory, s->all_chunk_count, sizeof *lists, "pairs");
+  adji_found found = {.lists = lists, .count = s->all_chunk_count, .sum_words = s->sum_words};
+  for (uint64_t i = 0; lists && i < s->all_chunk_count; i++) {
+    const adji_single_chunk *c = s->all_chunks[i];
     lists[i] = (adji_found_list){c->words, c->used, c->pairs};
     found.pairs += c->pairs;
   }

@@ -42,10 +42,10 @@ struct adji_single {
   adj_result *result; /* NULL: only the degrees are wanted        */
   adji_part parts[ADJI_MOST_DEVICES];
   uint32_t part_count;
-  struct adji_single_bins *bins; /* if not NULL, the join goes through bins */
-  bool complete;                 /* a device has made the whole result       */
-  adji_single_chunk **todo;      /* all chunks, to be dealt out in parallel */
-  uint64_t todo_count;
+  struct adji_single_bins *bins;  /* if not NULL, the join goes through bins */
+  bool complete;                  /* a device has made the whole result       */
+  adji_single_chunk **all_chunks; /* all chunks, to be dealt out in parallel */
+  uint64_t all_chunk_count;
 };
 
 /* Whether each point is its own neighbour. No list has such pairs. */
@@ -62,7 +62,7 @@ static inline uint32_t adji_single_lower(uint32_t a, uint32_t b) {
 adj_status adji_single_fetch(adji_single *single, const adji_active *active, adji_run *run);
 void adji_part_clear(adji_part *part, adji_memory *memory);
 
-/* Lists all chunks in single->todo. */
+/* Lists all chunks in single->all_chunks. */
 adj_status adji_single_gather_chunks(adji_single *single);
 void adji_single_free_chunks(adji_single *single);
 

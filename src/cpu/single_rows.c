@@ -16,11 +16,12 @@ adj_status adji_single_gather_chunks(single *s) {
   for (uint32_t i = 0; i < ctx->threads; i++)
     for (chunk *c = s->chunks[i]; c; c = c->next)
       count++;
-  if (!adji_grow(&ctx->memory, (void **)&s->todo, count + 1, sizeof *s->todo, 0, "pairs")) return ADJ_E_MEMORY;
-  s->todo_count = 0;
+  if (!adji_grow(&ctx->memory, (void **)&s->all_chunks, count + 1, sizeof *s->all_chunks, 0, "pairs"))
+    return ADJ_E_MEMORY;
+  s->all_chunk_count = 0;
   for (uint32_t i = 0; i < ctx->threads; i++)
     for (chunk *c = s->chunks[i]; c; c = c->next)
-      s->todo[s->todo_count++] = c;
+      s->all_chunks[s->all_chunk_count++] = c;
   return ADJ_OK;
 }
 
@@ -127,7 +128,7 @@ static void deal_record(single *s, const uint32_t *record) {
 static adj_status deal_chunk(void *user, uint64_t task, uint32_t lane_number) {
   (void)lane_number;
   single *s = user;
-  const chunk *c = s->todo[task];
+  const chunk *c = s->all_chunks[task];
   for (uint64_t at = 0; at < c->used; at += 2 + (uint64_t)c->words[at + 1] * (1 + s->sum_words))
     deal_record(s, c->words + at);
   return ADJ_OK;
@@ -135,7 +136,7 @@ static adj_status deal_chunk(void *user, uint64_t task, uint32_t lane_number) {
 
 static adj_status deal_out(single *s) {
   adj_status status = adji_single_gather_chunks(s);
-  return status ? status : adji_loop(s->join->ctx, s->todo_count, deal_chunk, s);
+  return status ? status : adji_loop(s->join->ctx, s->all_chunk_count, deal_chunk, s);
 }
 
 /* ---- 4. Order ---------------------------------------------------------------------------------------- */

@@ -7,7 +7,7 @@
  * the TLB, and so would its length and its offset. So rows pass through bins:
  *
  *   1. Every lane appends finished rows to bins of its own, one for each stretch of the result. A stretch fits the
- * cache of a core.
+ *      cache of a core.
  *   2. The number of entries in all bins gives the beginning of each stretch.
  *   3. A lane takes the bins of a stretch, of all lanes. The lengths of their rows become offsets, then the rows are
  *      copied.

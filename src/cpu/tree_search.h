@@ -82,9 +82,7 @@ typedef struct adji_point_order {
   uint64_t count;
 } adji_point_order;
 
-/* A few queries stay in the order of their rows. Time: O(n log m). Memory: 12 bytes per query, and 8 more while
- * sorting.
- */
+/* A few queries stay in the order of their rows. Time: O(n log m). Memory: 12 bytes per query, 8 more while sorting. */
 adj_status adji_point_order_init(const adji_join *join, const adji_tree *tree, adji_point_order *out);
 void adji_point_order_clear(adj_ctx *ctx, adji_point_order *order);
 
