@@ -8,7 +8,7 @@
  * and, where masks can select lanes, for k = 1:
  *
  *   IDS                       a vector of LANES ids; IDS_LOAD(p) IDS_STORE(p, v) IDS_SET1(x)
- *   IDS_BEFORE(s, ids, best, kept)      whether any (s, id) is not after its (best, kept)
+ *   IDS_BEFORE(s, ids, best, kept)      uint32_t, a bit for each lane in which (s, id) is not after (best, kept)
  *   IDS_MERGE(s, ids, best, kept)       replaces (best, kept) by (s, id) where it is after that; not where s is NaN
  *   IDS_KEEP(s, ids, own, best, kept)   replaces (best, kept) where s is less than best or best is NaN; if own is not
  *                                       NULL, not where id is the own one
