@@ -6,7 +6,7 @@
 
 typedef struct adji_bin_slab {
   struct adji_bin_slab *next;
-  uint64_t used, bytes; /* of the words after this header */
+  uint64_t used, bytes; /* of the memory after this header */
 } slab;
 
 /* Cuts memory from the newest slab of a lane, or from a new slab. */

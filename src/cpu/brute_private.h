@@ -45,8 +45,8 @@ typedef struct brute_prefilter {
   adji_value *least, *base; /* arguments of the prefilter's kernel */
   double *bound;            /* no candidate with a larger sum belongs */
   uint64_t **keys;          /* candidates that passed */
-  uint32_t *found;          /* how many passed */
-  uint32_t *next;           /* how many must pass before the next selection */
+  uint32_t *found;          /* number of keys */
+  uint32_t *next;           /* number of keys at which the next selection is due */
 } brute_prefilter;
 
 typedef struct brute_lane {
@@ -57,7 +57,7 @@ typedef struct brute_lane {
   void *sums;                /* sums of the listed candidates */
   uint32_t *ids;             /* a finished row */
   void *row_sums;
-  adji_tally tally; /* of rows finished after the drain */
+  adji_tally tally; /* counts rows finished after the drain */
   brute_plain plain;
   brute_prefilter prefilter;
   uint64_t *pairs; /* brute_pairs.c: pairs of two blocks that passed */
@@ -70,7 +70,7 @@ typedef struct brute_pairs {
   uint64_t block, blocks; /* points per block, and their number */
   uint32_t capacity;      /* keys per point */
   pthread_mutex_t *locks; /* per block: guards the entries of its points below */
-  uint64_t *keys;         /* of candidates that passed so far */
+  uint64_t *keys;         /* keys of candidates that passed so far */
   uint32_t *found, *next; /* number of keys; number at which the next selection is due */
   int32_t *reach;         /* half the largest value that may belong; ADJI_REACH_NONE: too many candidates, or a stray */
   double *bound;          /* no candidate with a larger sum belongs */
@@ -96,7 +96,7 @@ typedef struct brute {
   uint64_t group;         /* queries per piece, at most */
   uint64_t tile;          /* right points per tile, at most */
   uint64_t keys_capacity; /* prefilter: entries of a query's keys */
-  /* Of the current run. */
+  /* The current run. */
   const adji_window *window;
   adji_queue *queue; /* owned by the engine; its batches are pieces */
   brute_piece *pieces;

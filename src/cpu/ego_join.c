@@ -44,7 +44,7 @@ typedef struct scan {
   const adji_ego_job *job;
   const void *query;
   uint32_t begin, end; /* positions in the right set */
-  uint32_t row;        /* of the query in the left set */
+  uint32_t row;        /* row of the query in the left set */
   double limit;
   adji_ego_bounds bounds;
 } scan;

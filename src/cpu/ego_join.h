@@ -52,7 +52,7 @@ typedef struct adji_ego_searcher {
   const uint32_t *queries; /* positions in the left set, ascending; NULL: place i is position i    */
   adji_tally tally;        /* pairs, and comparisons of points                                     */
   double area;             /* pairs of points that were compared or dropped                        */
-  adji_ego_bounds bounds;  /* of the join's limit                                                  */
+  adji_ego_bounds bounds;  /* bounds for the join's limit */
   uint32_t *ids;           /* neighbours of one left point in a leaf                               */
   void *sums;
   /* For canonical sums: a query and a candidate with their coordinates in input order. */

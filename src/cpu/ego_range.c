@@ -40,13 +40,13 @@ typedef struct ego_range {
    * positions of these rows in epsilon grid order. work: by position. NULL where a device makes the queue. */
   uint32_t *rows, *positions, *work;
   adji_range_queue queue; /* made by a device; if it has rows, it replaces those above */
-  /* Of the current pass. */
+  /* The current pass. */
   adji_ego_job job;
   adji_run *run;
   const adji_pass *pass;
   lane *lanes;
   ADJI_ATOMIC(uint32_t) * cursors; /* by row of the window */
-  void *sums;                      /* of the window's entries, before they become distances */
+  void *sums;                      /* sums of the window's entries, until they become distances */
   void *own_sums;                  /* the same array, if the result has no distances */
   adji_ego_tasks tasks;
   ADJI_ATOMIC(uint64_t) found;

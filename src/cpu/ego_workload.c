@@ -16,7 +16,7 @@ typedef struct cells {
   uint64_t count;
   uint32_t axes;
   uint32_t *starts;  /* count + 1 entries: first position          */
-  uint32_t *numbers; /* of cell i along axis a: numbers[i * axes + a] */
+  uint32_t *numbers; /* the slab of cell i along axis a is numbers[i * axes + a] */
 } cells;
 
 /* ---- Cells ----------------------------------------------------------------------------------------------- */

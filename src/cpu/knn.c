@@ -30,7 +30,7 @@ typedef struct knn_cores {
   const adji_tree *left;  /* own_left, or right in a self-join; NULL: queries are searched one by one */
   adji_point_order order; /* the order of the queries that are searched one by one */
   adji_narrow narrow;     /* copies of the trees in f32, if this f64 join uses them */
-  /* Of the current pass. */
+  /* The current pass. */
   const adji_window *window;
   knn_lane *lanes;
 } knn_cores;

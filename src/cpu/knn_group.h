@@ -23,7 +23,7 @@ typedef struct adji_tree_visit {
 typedef struct adji_guess {
   bool enabled;   /* queries come in the order of the tree */
   double current; /* the current guess; 0: none */
-  double mean;    /* of recent largest sums; 0: not yet known */
+  double mean;    /* mean of recent largest sums; 0: not yet known */
   double scale;   /* the guess is mean * scale */
   int32_t credit; /* grows with successful guesses; below 0: no guesses for a while */
 } adji_guess;
@@ -42,22 +42,22 @@ typedef struct adji_knn_pools {
 typedef struct adji_knn_group {
   _Alignas(64) const adji_join *join;
   const adji_tree *left, *right; /* left NULL: queries are searched one by one */
-  adji_tree_search search;       /* in `right` */
+  adji_tree_search search;       /* searches `right` */
   uint32_t k;                    /* the most neighbours a query can have */
   uint32_t max_queries;          /* queries searched together, at most */
   bool ordered;                  /* lists are kept sorted; otherwise they are buffers (best) */
   uint32_t query_count;          /* queries in the group */
   uint32_t rows[ADJI_MAX_LEAF], own[ADJI_MAX_LEAF], places[ADJI_MAX_LEAF]; /* places: of the queries in their leaf */
-  void *coords;                                                            /* of the queries, one after the other */
-  void *low, *high;                                                        /* the box of the queries */
-  void *lists;                                                             /* query_count * list_stride bytes */
+  void *coords;     /* coordinates of the queries, one after the other */
+  void *low, *high; /* the box of the queries */
+  void *lists;      /* query_count * list_stride bytes */
   uint64_t list_stride;
   adji_kbest *best;  /* max_queries entries */
-  void *list_memory; /* of lists or best */
+  void *list_memory; /* memory of lists or best */
   uint64_t list_bytes, row_room;
   adji_leaves leaves;            /* leaves to visit, or nodes of level 1 */
   uint32_t lowest;               /* their level: 0, or 1 where a kernel searches below nodes */
-  adji_knn_near_fn search_below; /* that kernel; NULL: none, or it would not pay */
+  adji_knn_near_fn search_below; /* the kernel that does so; NULL: none, or it would not pay */
   adji_nearest_fn find_nearest;  /* for k = 1: a kernel that searches the whole tree; NULL: none */
   uint64_t first_seen, end_seen; /* leaves that were visited before the search */
   /* The largest sum, and at that sum the largest id, that a neighbour of any query can still have. */
@@ -69,9 +69,9 @@ typedef struct adji_knn_group {
   adji_knn_pools pools;
   adji_near_nodes near; /* nodes that hold all points within the guess */
   adji_tree_stack listing;
-  uint32_t *ids; /* of a row, or of all points of the collected leaves */
+  uint32_t *ids; /* ids of a row, or of all points of the collected leaves */
   void *sums;
-  double last_sum; /* of the k-th neighbour of the last query found alone; 0: none yet */
+  double last_sum; /* sum of the k-th neighbour of the last query searched alone; 0: none yet */
 } adji_knn_group;
 
 /* Whether there is a kernel that searches the whole tree for one query. */
@@ -98,6 +98,6 @@ uint32_t adji_knn_group_find(adji_knn_group *g, uint32_t row, uint64_t chunk, ad
 
 /* The same for query i of an order. Queries must come in that order. */
 uint32_t adji_knn_group_next(adji_knn_group *g, const adji_point_order *order, uint64_t i, adji_tally *tally);
-adj_status adji_knn_group_guess(adji_knn_group *g); /* to be called once, before the first of them */
+adj_status adji_knn_group_guess(adji_knn_group *g); /* to be called once, before adji_knn_group_next() */
 
 #endif

@@ -13,7 +13,8 @@
 /* Whether memory for the copies remains beside the result. */
 static bool has_room(const adji_join *join, const adji_tree *left, const adji_tree *right) {
   uint64_t copies = adji_tree_narrow_bytes(right) + (left == right ? 0 : adji_tree_narrow_bytes(left));
-  uint64_t rows = join->left->count + (uint64_t)4 * left->leaf * join->ctx->threads; /* of a result, and of lanes */
+  uint64_t rows =
+      join->left->count + (uint64_t)4 * left->leaf * join->ctx->threads; /* rows of the result and of lanes */
   uint64_t result = adji_mul(rows, adji_mul(join->k, sizeof(uint32_t) + sizeof(double)));
   return result <= UINT64_MAX / 2 && adji_fits(&join->ctx->memory, copies + result);
 }

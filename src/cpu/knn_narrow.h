@@ -28,7 +28,7 @@
 /* Shared by all threads. */
 typedef struct adji_narrow {
   bool enabled;
-  const adji_join *join; /* of f64 */
+  const adji_join *join; /* the join of f64 */
   const adji_tree *wide_left, *wide_right;
   adji_tree right, own_left;
   const adji_tree *left; /* own_left, or right in a self-join */

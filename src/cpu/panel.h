@@ -13,9 +13,9 @@
 typedef struct adji_panel {
   adji_memory *memory;
   void *coords; /* NULL: nothing is copied, since there are few dimensions */
-  size_t size;  /* of a coordinate                            */
+  size_t size;  /* bytes of a coordinate */
   uint32_t most;
-  adji_range range; /* of the index, which is copied at present */
+  adji_range range; /* the range of the index that is copied at present */
   adji_view view;
 } adji_panel;
 

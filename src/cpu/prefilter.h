@@ -29,7 +29,7 @@ typedef struct adji_prefilter {
   uint32_t most;                         /* candidates of a panel, at most */
   uint32_t *words;                       /* codes of queries, each in a slot    */
   void *coords;                          /* coordinates of the same queries, row by row */
-  uint64_t position[ADJI_CODED_QUERIES]; /* of the query in each slot */
+  uint64_t position[ADJI_CODED_QUERIES]; /* position of the query in each slot */
   int64_t norm[ADJI_CODED_QUERIES];      /* squared norm of these codes */
   adji_code_pair *pairs;                 /* pairs that passed and are not yet compared */
   void *sums;                            /* sums of these pairs */

@@ -26,7 +26,7 @@ typedef struct range_cores {
   bool stages;            /* collects results by staging their rows */
   double pairs;           /* estimated number of pairs */
   adji_range_queue queue; /* HEGJoin's queue; if it has rows, it replaces the cores' own */
-  /* Of the current pass. */
+  /* The current pass. */
   adji_walker *walkers;
   bool halves; /* each unordered pair is met once and counts for both of its points */
   uint32_t *degrees;

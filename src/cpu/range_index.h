@@ -17,7 +17,7 @@ typedef enum adji_box_use { ADJI_BOXES_NEVER, ADJI_BOXES_IN_LONG_CELLS, ADJI_BOX
 
 typedef struct adji_range_index_options {
   adji_grid *grid;             /* the base takes it over                                */
-  adji_code_scale *code_scale; /* of the prefilter of codes, also taken over; ctx NULL: none   */
+  adji_code_scale *code_scale; /* scale of the prefilter of codes, also taken over; ctx NULL: none */
   adji_box_use boxes;
   bool ego; /* candidates by recursion over the boxes, not by the cells */
 } adji_range_index_options;
@@ -45,7 +45,7 @@ typedef struct adji_range_index {
   adj_ctx *ctx;
   adji_grid grid;
   adji_index right, own_left;
-  const adji_index *left; /* of the queries: own_left, or right where one index serves both */
+  const adji_index *left; /* index of the queries: own_left, or right if one index serves both sets */
   adji_boxes boxes;
   bool has_boxes;
   adji_codes left_codes, right_codes; /* left_codes is unused in a self-join                    */

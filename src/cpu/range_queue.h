@@ -10,10 +10,10 @@
 /* Memory: 8 bytes per query, and the sample. */
 typedef struct adji_range_queue {
   uint64_t count;
-  uint32_t *rows;         /* of the queries, most candidates first; NULL: there is no queue */
+  uint32_t *rows;         /* rows of the queries, most candidates first; NULL: there is no queue */
   uint32_t *counts;       /* neighbours of query 0, step, 2 step and so on */
-  uint64_t samples, step; /* of the counts */
-  uint32_t *positions;    /* of the queries in the index; ascending in each batch */
+  uint64_t samples, step; /* number of counts; queries from one to the next */
+  uint32_t *positions;    /* positions of the queries in the index; ascending in each batch */
 } adji_range_queue;
 
 void adji_range_queue_clear(adji_memory *memory, adji_range_queue *queue);

@@ -9,7 +9,7 @@
 
 typedef struct reference {
   adji_join join;
-  /* Of the current pass. */
+  /* The current pass. */
   uint32_t *degrees;
   const adji_window *window;
   adji_row_room *rooms; /* one per lane */

@@ -11,7 +11,7 @@
 typedef struct adji_single_chunk {
   struct adji_single_chunk *next;
   uint64_t used, room; /* words */
-  uint64_t pairs;      /* in its lists */
+  uint64_t pairs;      /* pairs in its lists */
   uint32_t words[];
 } adji_single_chunk;
 
@@ -28,13 +28,13 @@ static inline uint64_t adji_part_length(const adji_part *part, uint64_t row) {
 
 struct adji_single {
   const adji_join *join;
-  adji_row_style style; /* of the lists: nothing is dropped or sorted */
+  adji_row_style style; /* style of the lists: nothing is dropped or sorted */
   bool mirror;          /* each pair belongs to two rows                  */
   bool sums;
   uint32_t sum_words;         /* 32-bit words of a sum: 0, 1 or 2          */
   adji_walker *walkers;       /* one per lane, while rows are made */
   adji_single_chunk **chunks; /* per lane, the newest first */
-  _Atomic uint32_t *degrees;  /* of the rows: the caller's, or own_degrees  */
+  _Atomic uint32_t *degrees;  /* degrees of the rows: the caller's, or own_degrees */
   _Atomic uint32_t *own_degrees;
   _Atomic uint64_t *places; /* per row: where its next entry goes         */
   uint64_t rows;

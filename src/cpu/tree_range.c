@@ -32,8 +32,8 @@ typedef struct tree_range {
   const adji_tree *tree;
   adji_tree_range_options options;
   adji_point_order order;
-  const uint32_t *rows; /* of the queries, in their order; NULL: query i is row i */
-  /* Of the current pass. */
+  const uint32_t *rows; /* rows of the queries, in their order; NULL: query i is row i */
+  /* The current pass. */
   const adji_pass *pass;
   lane *lanes;
 } tree_range;

@@ -78,7 +78,7 @@ adj_status adji_copy_point(const adj_dataset *set, uint64_t row, void *to);
 /* The order in which the queries of a join are searched one by one, each with the chunk of leaves near it. */
 typedef struct adji_point_order {
   uint64_t *items; /* chunk << 32 | row, ascending. NULL: query i is row i, and its chunk is not known */
-  uint32_t *rows;  /* of the items */
+  uint32_t *rows;  /* rows of the items */
   uint64_t count;
 } adji_point_order;
 

@@ -208,7 +208,7 @@ static uint32_t collect_queries(adji_walker *w, uint32_t *position, uint32_t end
 /* The place of a walk, and the stretch of queries from there on that form a group. */
 typedef struct walk_place {
   uint32_t position, end;
-  uint64_t cell;     /* that holds the position        */
+  uint64_t cell;     /* the cell that holds the position */
   uint64_t row_end;  /* last cell number of the row    */
   uint64_t from, to; /* cell numbers of the stretch    */
 } walk_place;

@@ -56,7 +56,7 @@ typedef struct adji_group_shape {
   uint32_t wanted;                   /* from one cell or, if it has fewer, from several; a power of two */
   uint32_t most;                     /* from one cell */
   uint64_t span;                     /* cells from the first to the last, at most; */
-  uint64_t far_span, far_candidates; /* or this many, if there are at most so many candidates */
+  uint64_t far_span, far_candidates; /* or far_span cells, with at most far_candidates candidates */
 } adji_group_shape;
 
 /* The state of one lane, kept for a whole pass. */
@@ -69,7 +69,7 @@ struct adji_walker {
   uint64_t last_cell; /* the cell in which the last batch ended */
   adji_split split;
   uint64_t split_room;
-  void *box;                /* of a group of queries */
+  void *box;                /* box of a group of queries */
   adji_boxes limited;       /* if every query has its own limit: the boxes with that limit */
   adji_prefilter prefilter; /* used if the index has codes */
   adji_panel panel;

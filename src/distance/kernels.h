@@ -43,7 +43,7 @@ enum {
 typedef struct adji_task {
   const adji_view *left, *right;
   const uint32_t *queries;  /* positions in left, ascending */
-  const adji_range *ranges; /* of positions in right, disjoint */
+  const adji_range *ranges; /* ranges of positions in right, disjoint */
   uint32_t query_count, range_count;
   double limit; /* exact in the type of the data */
   bool forward; /* left is right: only candidates at positions after the query's */

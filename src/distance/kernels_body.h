@@ -12,8 +12,8 @@
 
 typedef struct FN(group) {
   T x[4][MOST_FIXED];      /* coordinates, in few dimensions */
-  T packed[4 * MOST_LONG]; /* in many: the coordinates of one dimension after those of another */
-  const T *query[4];       /* in many: the first coordinate; others follow at left_stride */
+  T packed[4 * MOST_LONG]; /* in many dimensions: the coordinates of one dimension after those of another */
+  const T *query[4];       /* in many dimensions: the first coordinate; others follow at left_stride */
   uint32_t position[4];
   uint64_t left_stride;
   const adji_measure *measure;

@@ -64,7 +64,7 @@ typedef struct adji_knn_task {
   uint32_t k;           /* at most ADJI_KNN_MOST_K */
   void *best;           /* list of query q: from byte q * best_stride on; its room is a multiple of 8 keys */
   uint64_t best_stride; /* a multiple of 64 */
-  double limit;         /* of new lists: the largest sum allowed */
+  double limit;         /* the largest sum allowed in new lists */
   uint64_t candidates;  /* the number of compared candidates is added */
   /* Leaves of one chunk that were visited before. Used only where task->leaves are nodes (knn_near_body.h). */
   uint64_t first_seen, end_seen;

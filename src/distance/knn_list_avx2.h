@@ -25,7 +25,7 @@ typedef struct list_f32 {
   uint64_t *home;
   list_room_f32 *room;
   uint32_t unused;   /* vectors of 4 keys */
-  uint32_t flush_at; /* flush when so many are pending: a short list improves quickly */
+  uint32_t flush_at; /* flush at this number of pending candidates: a short list improves quickly */
   uint32_t pending;
 } list_f32;
 

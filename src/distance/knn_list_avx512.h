@@ -16,7 +16,7 @@ typedef struct list_f32 {
   uint64_t *home;
   __m512 bound; /* the sum of the k-th key, in all lanes */
   uint32_t unused;
-  uint32_t flush_at; /* flush when so many are pending: a short list improves quickly */
+  uint32_t flush_at; /* flush at this number of pending candidates: a short list improves quickly */
   uint32_t pending;  /* candidates not yet in the list, fewer than 16 between calls */
   __m512i sums, ids; /* the first 16 pending candidates */
   /* The candidates added last, and their place. Those past 16 are read from here: a load would wait for the stores. */

@@ -48,7 +48,7 @@ typedef struct list_f64 {
   double limit;
   uint32_t k, unused;      /* unused: vectors of 4 keys */
   uint32_t count, flushed; /* candidates in the log; those of them that were merged into the list */
-  uint32_t flush_at;       /* flush when so many are pending: a short list improves quickly */
+  uint32_t flush_at;       /* flush at this number of pending candidates: a short list improves quickly */
 } list_f64;
 
 /* The keys of the four candidates from place `at` on. An infinite sum counts as the largest finite one. */

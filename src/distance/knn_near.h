@@ -19,7 +19,7 @@ void adji_knn_near_avx512(adji_knn_task *task, const adji_tree_level *leaves);
 /* The nearest point of a whole tree to each query of a leaf, for queries that exclude no id, in 2 to 6 dimensions.
  * Leaves are padded with NaN. */
 typedef struct adji_nearest {
-  const adji_tree_level *level; /* of the tree, with ADJI_LEAF points per leaf */
+  const adji_tree_level *level; /* levels of the tree, with ADJI_LEAF points per leaf */
   uint32_t levels, dim;
   const void *coords;
   const uint32_t *ids;

@@ -11,7 +11,7 @@
 
 typedef struct adji_places_task {
   const double *query;  /* coordinate j is entry j * leaf, as in a leaf */
-  const double *coords; /* of the leaves of the tree, see index/tree.h */
+  const double *coords; /* coordinates of the leaves of the tree, see index/tree.h */
   const uint32_t *ids;
   uint32_t dim, leaf; /* leaf: a power of two */
   const uint32_t *places;

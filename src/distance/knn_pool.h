@@ -25,7 +25,7 @@ typedef struct adji_pool {
 typedef struct adji_picked {
   uint32_t *ids;
   void *sums;  /* NULL: not wanted */
-  bool roots;  /* of the sums, not the sums themselves */
+  bool roots;  /* write roots of the sums instead of the sums */
   double last; /* out: the largest sum */
 } adji_picked;
 

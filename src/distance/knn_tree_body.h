@@ -75,7 +75,7 @@ typedef struct FN(tree) {
   const T *x;
   uint32_t up, levels; /* the level whose siblings are searched; number of levels */
   uint64_t done;       /* the finished node of the level below */
-  uint32_t depth;      /* of the stack of nodes to visit */
+  uint32_t depth;      /* depth of the stack of nodes to visit */
   FN(node) stack[ADJI_TREE_LEVELS * ADJI_FAN];
 } FN(tree);
 

@@ -35,14 +35,14 @@ static inline uint32_t adji_pair_place(adji_code_pair pair) {
 }
 
 typedef struct adji_prefilter_codes_task {
-  const uint8_t *bytes; /* of the candidates, from block 0 on */
-  const int32_t *start; /* of the candidates, from position 0 on */
+  const uint8_t *bytes; /* codes of the candidates, from block 0 on */
+  const int32_t *start; /* beginnings of the candidates' sums, from position 0 on */
   uint32_t groups;      /* words per query */
   const uint32_t *words[ADJI_LIST_MAX];
   int32_t least[ADJI_LIST_MAX]; /* ADJI_CODE_NO_QUERY: nothing passes, whatever the words */
-  adji_range range;             /* of candidates, at most ADJI_CODE_TILE */
+  adji_range range;             /* range of candidates, at most ADJI_CODE_TILE */
   uint32_t first_block;         /* the block from which pairs count positions, at most 2^25 before the range */
-  const char *rows;             /* of the candidates, from that block on; prefetched if a pair passes */
+  const char *rows;             /* rows of the candidates, from that block on; prefetched if a pair passes */
   uint64_t row_bytes;
 } adji_prefilter_codes_task;
 

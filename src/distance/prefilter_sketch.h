@@ -43,7 +43,7 @@ typedef struct adji_prefilter_sketch_task {
   uint64_t query_stride; /* bytes */
   uint32_t query_count;
   uint32_t groups;         /* words of a sketch */
-  const char *blocks;      /* of the tile */
+  const char *blocks;      /* blocks of the tile */
   const adji_value *minus; /* minus half the squared norm of each candidate of the tile */
   uint32_t first, count;   /* position of the tile's first candidate, and their number */
   const adji_value *least; /* per query */

@@ -31,11 +31,11 @@ typedef struct buckets {
   uint32_t bits;    /* leading bits of a cell number that tell plain buckets apart */
   uint32_t shift;   /* bin of a cell number: key >> shift */
   uint64_t count;   /* number of buckets */
-  uint32_t *bucket; /* of each bin; NULL: each bin is a bucket */
+  uint32_t *bucket; /* bucket of each bin; NULL: each bin is a bucket */
   uint64_t *firsts; /* the first cell number of each bucket, and the end of the last one */
   uint32_t *places; /* per slice, one per bucket: number of points; later, the place of the next one */
   uint32_t *starts; /* first position of each bucket; at the end the number of points */
-  uint32_t *cells;  /* of each bucket; later, the number in earlier buckets */
+  uint32_t *cells;  /* cells per bucket; later, cells in earlier buckets */
   uint64_t *keys;   /* cell numbers of rows, in the memory for coordinates */
   uint32_t *records;
   uint32_t words;    /* words per record */
@@ -409,7 +409,7 @@ static adj_status order_points(buckets *k) {
   k->scratch = adji_alloc(memory, 3 * (uint64_t)k->largest * b->ctx->threads, sizeof *k->scratch, "buckets");
   if (!k->records || !k->scratch) return ADJ_E_MEMORY;
   adj_status status = adji_loop(b->ctx, b->slices, move_slice, k);
-  if (!status) adji_clear_slack(b); /* it held keys */
+  if (!status) adji_clear_slack(b); /* its memory held keys */
   if (!status) status = adji_build_ids(b);
   if (!status) status = adji_loop(b->ctx, k->count, order_bucket, k);
   return status ? status : make_cells(k);

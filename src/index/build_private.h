@@ -15,7 +15,7 @@ typedef struct adji_build {
   adji_index *index;
   const adji_order_options *options;
   adji_sorted sorted;
-  uint64_t count;    /* of items: points and images */
+  uint64_t count;    /* number of items: points and images */
   uint32_t id_bits;  /* bits of the row number in an item, below the cell number; 0: row numbers have their own array */
   uint32_t low_bits; /* bits of the cell number in an item */
   uint64_t parts;    /* parts by the other bits of cell numbers */

@@ -14,7 +14,7 @@ enum { PER_REGION = 256, LEAST_SAMPLE = 4096, MOST_SAMPLE = 1 << 16, SPREAD_OF =
 typedef struct cutter {
   adji_cuts *cuts;
   const double *x;       /* the sample, point by point */
-  const double *weights; /* of the sampled points; NULL: all weigh the same */
+  const double *weights; /* weights of the sampled points; NULL: all weigh the same */
   uint32_t *order;
   uint32_t nodes;
 } cutter;
@@ -253,7 +253,7 @@ typedef struct spacing {
   const adji_cuts *cuts;
   const adji_measure *measure;
   const double *x;          /* the sample, region by region */
-  const uint64_t *starts;   /* of each region */
+  const uint64_t *starts;   /* beginning of each region */
   const double *low, *high; /* cells */
   double scale;             /* factor from distances in the sample to distances in the set */
   uint32_t rank;

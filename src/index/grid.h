@@ -34,7 +34,7 @@ typedef struct adji_axis {
 typedef struct adji_grid {
   adji_axis axes[ADJI_MAX_AXES]; /* the last one is contiguous in memory */
   uint32_t axis_count;           /* 0: one cell holds everything */
-  uint32_t key_bits;             /* of a cell number */
+  uint32_t key_bits;             /* bits of a cell number */
 } adji_grid;
 
 /* The largest difference of two coordinates of dimension j whose points belong under limit; in a periodic dimension,

@@ -18,7 +18,7 @@
 typedef struct adji_neighbours {
   const adji_index *right;
   uint32_t offset_count;
-  uint32_t reach;    /* of the last axis */
+  uint32_t reach;    /* reach of the last axis */
   uint64_t row;      /* cell numbers per row */
   bool forward;      /* only candidates in the cell itself and in later cells */
   int64_t *offsets;  /* added to a cell number; ascending */

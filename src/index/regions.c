@@ -24,7 +24,7 @@ typedef struct lane_room {
   uint16_t *lists;
   uint64_t list_room;
   uint64_t *visits; /* visitors per region */
-  uint32_t *starts; /* of the current slice, apart from those of other slices, which share cache lines */
+  uint32_t *starts; /* of the current slice; kept per lane, since neighbouring slices share cache lines in the result */
 } lane_room;
 
 typedef struct making {

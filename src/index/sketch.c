@@ -67,7 +67,7 @@ static void centre_row(adj_type type, const void *row, const double *centre, uin
 typedef struct shape {
   double error_sq; /* |z - z^|^2 */
   double norm_sq;  /* with codes: in steps */
-  double sum;      /* of codes */
+  double sum;      /* sum of the codes */
 } shape;
 
 enum { MOST_CODE = 127 };

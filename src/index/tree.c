@@ -35,7 +35,7 @@ typedef struct build {
   /* The large piece that all threads are cutting at present. */
   adji_split_job job;
   adji_split_values values; /* along its axis */
-  double low, high;         /* of its bracket */
+  double low, high;         /* the bracket of its value */
   uint64_t *slice_below, *slice_equal;
 } build;
 
