@@ -14,8 +14,8 @@
 
 #include "cpu/brute_private.h"
 
-/* Queries per group: enough that a tile of right points, once loaded, serves many queries. FEWEST_POINTS: right points
- * per segment. */
+/* Queries per group: enough that a tile of right points, once loaded, serves many queries. FEWEST_POINTS: the fewest
+ * right points per segment, about. */
 enum { MOST_QUERIES = 512, FEWEST_QUERIES = 32, FEWEST_POINTS = 8192 };
 
 void adji_brute_add_list(const brute *b, brute_lane *lane, uint64_t query, adji_kbest *best, uint32_t count) {

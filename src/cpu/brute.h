@@ -36,7 +36,7 @@ typedef struct adji_brute_options {
   uint64_t batch;                /* queries per batch; 0: automatic */
 } adji_brute_options;
 
-/* base: an adji_brute_base. Time of a run: O(n m dim). Memory of a run: a few megabytes per thread, and about 80 k
+/* base: an adji_brute_base. Time of a run: O(n m dim). Memory of a run: a few megabytes per thread, and about 80 * k
  * bytes for each query of a batch. */
 adj_status adji_brute_create(const adji_join *join, const adji_lent *base, const adji_brute_options *options,
                              adji_engine *out);

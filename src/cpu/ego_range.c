@@ -78,7 +78,7 @@ static adj_status account(lane *l, uint32_t count) {
   return l->range->options.producers && l->unreported >= REPORTED ? report(l) : ADJ_OK;
 }
 
-/* degrees is the caller's array of plain integers, so this takes a builtin. */
+/* Adds by a builtin, since degrees is the caller's array of plain integers. */
 static adj_status count_found(void *user, uint32_t row, const uint32_t *ids, const void *sums, uint32_t count) {
   (void)ids;
   (void)sums;
@@ -109,7 +109,8 @@ static bool offer(void *user, const adji_ego_pair *pair) {
   return adji_ego_tasks_offer(&l->range->tasks, pair);
 }
 
-/* Puts a complete row into its order, with distances. The search has dropped the pairs that must not be in it. */
+/* Puts a complete row into its order, with distances. The search has dropped the pairs that do not belong in it.
+ */
 static adj_status finish_row(ego_range *r, lane *l, uint32_t row) {
   const adji_window *window = r->pass->window;
   adji_row_style style = r->join.style;

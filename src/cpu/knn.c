@@ -172,7 +172,8 @@ ADJI_FETCHES fetch_row(const knn_cores *c, const adji_window *window, uint64_t r
   if (window->distances) adji_fetch_to_write((const char *)window->distances + at * size, many * size);
 }
 
-/* reach of the prefetch: the neighbours of the next query are about as far away as those of the last one. */
+/* Prefetches with the last k-th sum as the reach: neighbours of the next query are about as far away as those of the
+ * last one. */
 static void fetch_ahead(const knn_cores *c, const adji_batch *batch, const adji_knn_group *g, uint64_t i) {
   const adj_dataset *left = c->join.left;
   adji_fetch_nodes(c->right, &c->order, i, batch);

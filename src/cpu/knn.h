@@ -26,8 +26,8 @@ typedef struct adji_knn_options {
 /* An engine with the cores as its worker. right: the adji_tree of the right set. If the left points are about as dense
  * as the right ones, or denser, they get a tree too, and the queries of a leaf are searched together. Otherwise queries
  * are searched one by one, in the order of the leaves near them. Beside devices, queries come densest first: a device
- * is fastest with queries that are near each other. Memory of a run, per thread: 16 k bytes (f64: 32 k) for each of up
- * to 64 queries, and about 128 * (leaf * (4 + sizeof(T)) + 2 * dim * sizeof(T)) bytes. */
+ * is fastest with queries that are near each other. Memory of a run, per thread: 16 * k bytes (f64: 32 * k) for each of
+ * up to 64 queries, and about 128 * (leaf * (4 + sizeof(T)) + 2 * dim * sizeof(T)) bytes. */
 adj_status adji_knn_create(const adji_join *join, const adji_lent *right, const adji_knn_options *options,
                            adji_engine *out);
 

@@ -16,7 +16,7 @@ typedef struct adji_single adji_single;
 /* Begins a pass that fills pass->result, of about `pairs` entries, or only pass->degrees. Sets in *walk what its lanes
  * do. Memory for a result, beyond it: 4 bytes per point, and 4 bytes (8 or 12 with distances) per evaluated pair: half
  * of the pairs in a self-join, and all pairs that a device found. For degrees alone: 4 bytes per point, and 12 with a
- * device. If there is enough memory for bins, as single_bins.h says. */
+ * device. Joins through bins: see single_bins.h. */
 adj_status adji_single_begin(adji_walk *walk, adji_run *run, const adji_pass *pass, double pairs, adji_single **out);
 /* Combines the results of the cores and the devices, using the lanes' buffers. */
 adj_status adji_single_gather(adji_single *single, adji_walker *walkers, adji_run *run, const adji_active *active);

@@ -12,7 +12,7 @@
  *   3. A lane takes the bins of a stretch, of all lanes. The lengths of their rows become offsets, then the rows are
  *      copied.
  *
- * All other memory is written and read in order; the rest is in a cache.
+ * So memory is written and read in order, except for what is in a cache.
  *
  * A bin (cpu/bins.h) has records: row, length, ids, and distances if they are wanted, in 32-bit words.
  */

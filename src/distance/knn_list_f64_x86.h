@@ -228,8 +228,8 @@ ADJI_INLINE bool list_tied_f64(const list_f64 *list, const uint32_t wide) {
   return _mm256_movemask_pd(_mm256_cmp_pd(list->dropped, list_largest_f64(list, wide), _CMP_LE_OQ));
 }
 
-/* Rebuilds the list from all candidates in the log. This is rarely needed, and so the list itself stays in
- * registers. */
+/* Rebuilds the list from all candidates in the log. This is rarely needed. The list is passed by value, so that the
+ * caller's stays in registers. */
 static __attribute__((noinline)) list_f64 list_made_anew(list_f64 list, uint32_t wide) {
   list_from_log_f64(&list, list_sort_log(list.room, list.count, list.k), wide);
   return list;

@@ -24,7 +24,7 @@ double adji_limit(const adji_measure *measure, adj_type type, double radius) {
     limit = wide ? adji_power_f64(&measure->power, r) : (double)adji_power_f32(&measure->power, (float)r);
   if (measure->report == ADJI_REPORT_HALF) limit = 2 * r;
   if (measure->report == ADJI_REPORT_NEGATED)
-    limit = isinf(radius) ? INFINITY : 0 - r; /* no bound, even though larger inner products are nearer */
+    limit = isinf(radius) ? INFINITY : 0 - r; /* infinity means no bound here too */
   if (measure->report == ADJI_REPORT_ARC) limit = arc_limit(measure, radius);
   return wide ? limit : (double)(float)limit;
 }

@@ -36,7 +36,7 @@ static inline uint32_t adji_pair_place(adji_code_pair pair) {
 
 typedef struct adji_prefilter_codes_task {
   const uint8_t *bytes; /* codes of the candidates, from block 0 on */
-  const int32_t *start; /* beginnings of the candidates' sums, from position 0 on */
+  const int32_t *start; /* initial values of the candidates' sums, from position 0 on */
   uint32_t groups;      /* words per query */
   const uint32_t *words[ADJI_LIST_MAX];
   int32_t least[ADJI_LIST_MAX]; /* ADJI_CODE_NO_QUERY: nothing passes, whatever the words */

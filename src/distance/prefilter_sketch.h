@@ -34,8 +34,8 @@ typedef union adji_value {
   float f32;
 } adji_value;
 
-/* A value of `least` that no candidate reaches; one that every candidate reaches, except those marked absent; that
- * mark. */
+/* ADJI_LEAST_NONE: a value of `least` that no candidate reaches. ADJI_LEAST_ALL: one that all reach, except those whose
+ * `minus` is ADJI_ABSENT. */
 enum { ADJI_LEAST_NONE = INT32_MAX, ADJI_LEAST_ALL = -(1 << 29), ADJI_ABSENT = -(1 << 30) };
 
 typedef struct adji_prefilter_sketch_task {
@@ -63,7 +63,8 @@ typedef struct adji_sketch_pairs_task {
   uint64_t *pairs; /* out: value << 32 | query << 16 | candidate; room for all pairs and ADJI_SKETCH_PAD */
 } adji_sketch_pairs_task;
 
-/* Reaches are between the last two. Products are below 2^28, so ADJI_HALF_NONE is beyond every reach. */
+/* Reaches are from ADJI_REACH_NONE to ADJI_REACH_ALL. Products are below 2^28, so ADJI_HALF_NONE is beyond every reach.
+ */
 enum { ADJI_HALF_NONE = 1 << 30, ADJI_REACH_NONE = -(1 << 29), ADJI_REACH_ALL = 1 << 29 };
 
 typedef struct adji_prefilter_sketch {

@@ -124,8 +124,8 @@ static uint32_t cut_across(cutter *c, uint32_t first, uint32_t end, uint32_t par
   return divide(c, first, end, dim, next);
 }
 
-/* The number of points of [first, end), from the lowest on, that have low / regions of the total weight. It halves the
- * remaining points each time, so it takes as long as a few passes. */
+/* The number of points of [first, end), from the lowest on, that have low / regions of the total weight. The search
+ * halves the remaining points each time, so it takes as long as a few passes. */
 static uint32_t weigh_part(cutter *c, uint32_t first, uint32_t end, uint64_t low, uint64_t regions, uint32_t dim) {
   if (!c->weights) return (uint32_t)((uint64_t)(end - first) * low / regions);
   double all = 0, below = 0;
@@ -293,8 +293,8 @@ static uint64_t count_around(const spacing *s, uint64_t region, double reach) {
   return many;
 }
 
-/* Twice the distance that covers nine in ten of the points; less if that is near many other points. Negative if the
- * sample tells nothing. */
+/* Twice the distance within which nine in ten of the points have enough neighbours; less if many other points are
+ * within it. Negative if the sample tells nothing. */
 static adj_status space_region(void *user, uint64_t region, uint32_t lane) {
   (void)lane;
   const spacing *s = user;

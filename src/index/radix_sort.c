@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* The most bits of a digit. Many items take one bit more, since one pass less saves more than twice as many buckets
- * cost: a hundred million cells of three dimensions have numbers of 34 to 36 bits. */
+ * cost. For example, a hundred million cells of three dimensions have numbers of 34 to 36 bits. */
 enum { FEW_BITS = 11, MAX_DIGIT = 12, MANY_ITEMS = 1 << 22, MIN_SLICE = 16384 };
 
 typedef struct pass {

@@ -269,7 +269,7 @@ adj_status adji_regions_make(adj_ctx *ctx, const adj_dataset *set, const adji_cu
                              adji_regions *out) {
   adj_status status = adji_regions_open(ctx, set, cuts, out);
   if (status) return status;
-  out->slice = set->count / (16 * (uint64_t)ctx->threads) + 1; /* small sets also have a slice per thread */
+  out->slice = set->count / (16 * (uint64_t)ctx->threads) + 1; /* small sets too are divided among the threads */
   if (out->slice < LEAST_SLICE) out->slice = LEAST_SLICE;
   if (out->slice > ADJI_MOST_SLICE) out->slice = ADJI_MOST_SLICE;
   out->slices = (set->count + out->slice - 1) / out->slice;

@@ -276,8 +276,8 @@ typedef struct spreading {
   uint32_t *to;
   uint64_t groups;
   _Atomic uint64_t total;
-  uint64_t *places; /* per group of slices: places of the values of each region. Groups are */
-  uint64_t stride;  /* entries from group to group, so that groups share no cache line */
+  uint64_t *places; /* per group of slices: the place of the next value of each region */
+  uint64_t stride;  /* entries per group, so that groups share no cache line */
 } spreading;
 
 static adj_status spread_group(void *user, uint64_t group, uint32_t lane) {

@@ -108,8 +108,8 @@ static shape round_row(const double *z, uint32_t dim, float *to) {
 /* An upper bound of |z - z^| for the exact z. Each remainder was computed from a z with an error of 2^-53 |z| and a
  * product q * step with an error of 2^-53 of itself. With codes both are at most 128 steps, unless z is outside their
  * range; there the remainder is so large that the factor covers the error. With f32, either |z| is at most 2^24 times
- * its rounding error, or the rounding is exact. In the latter case the subtraction before it is not exact, so its error
- * is added for the whole row. Sums of squares have an error below 2^-30 of themselves. */
+ * its rounding error, or the rounding is exact. Even then the subtraction before it may not be exact, so its error is
+ * added for the whole row. Sums of squares have an error below 2^-30 of themselves. */
 static double error_bound(const adji_sketch *sketch, shape s) {
   double noise = sketch->prefilter->codes ? 0x1p-44 * sketch->step * sqrt((double)sketch->dim)
                                           : 0x1p-50 * sqrt(s.norm_sq) + 0x1p-149 * sqrt((double)sketch->dim);

@@ -58,7 +58,7 @@ static uint64_t piece_points(const build *b, piece p) {
 
 /* ---- Loading --------------------------------------------------------------------------------- */
 
-/* Copies dimension j of rows [begin, end). Returns whether all are finite: a NaN has no side of a cut. */
+/* Copies dimension j of rows [begin, end). Returns whether all are finite: a NaN is on neither side of a cut. */
 #define LOAD(T)                                                                                   \
   static bool load_##T(const adj_dataset *set, uint32_t j, uint64_t begin, uint64_t end, T *to) { \
     const char *from = set->data + begin * set->row_stride + j * set->column_stride;              \

@@ -14,7 +14,7 @@
 /* The most values that are compared with each other. */
 enum { ADJI_PICK_FEW = 32 };
 
-/* 1. Too many values are reduced to those around the place of the rank, as if they were spread evenly.
+/* 1. More values than ADJI_PICK_FEW are reduced to those around the place of the rank in evenly spread values.
  * 2. Vectors of values are compared with all: `below` counts the smaller ones, `up_to` those that are not larger. */
 #define PICK(T, INT)                                                                                               \
   typedef T pick_vec_##T __attribute__((vector_size(32)));                                                         \
