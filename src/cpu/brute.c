@@ -423,7 +423,7 @@ static const char *const prefilter_names[] = {
 
 /* Drops a prefilter that lets so many pairs pass that a more exact one, or none, is cheaper. With few queries the trial
  * is not worth its time. */
-static adj_status judge_prefilter(brute *b, adji_prefilter_kind kind) {
+static adj_status drop_if_costly(brute *b, adji_prefilter_kind kind) {
   enum { FEW = 64 * TRIALS * TRIAL_QUERIES };
   if (!b->prefiltered || b->queries->count < FEW) return ADJ_OK;
   const adji_prefilter_sketch *gemm = adji_prefilter_sketch_for(b->join.ctx->isa, "gemm");
@@ -466,7 +466,7 @@ static adj_status choose_prefilter(brute *b, adji_prefilter_kind wanted) {
     const adji_prefilter_sketch *prefilter = adji_prefilter_sketch_for(b->join.ctx->isa, prefilter_names[f]);
     if (!prefilter) continue;
     status = take_sketch(b, (adji_prefilter_kind)f, prefilter);
-    if (!status) status = judge_prefilter(b, (adji_prefilter_kind)f);
+    if (!status) status = drop_if_costly(b, (adji_prefilter_kind)f);
     if (!b->prefiltered && f == ADJI_PREFILTER_AMX) f--; /* VNNI uses the same codes */
   }
   return status;

@@ -254,7 +254,8 @@ static adj_status begin(void *state, adji_run *run, const adji_pass *pass) {
   adj_status status = ADJ_OK;
   for (uint32_t lane = 0; lane < c->options.lanes && !status; lane++) {
     status = init_lane(c, &c->lanes[lane]);
-    if (!status && adji_point_order_is_dense(&c->order, c->right)) status = adji_knn_group_guess(&c->lanes[lane].group);
+    if (!status && adji_point_order_is_dense(&c->order, c->right))
+      status = adji_knn_group_enable_guesses(&c->lanes[lane].group);
   }
   if (status) end(c, run);
   return status;

@@ -480,7 +480,7 @@ static bool find_by_guess(adji_knn_group *g, adji_knn_task *task, const adji_lea
   return true;
 }
 
-adj_status adji_knn_group_guess(adji_knn_group *g) {
+adj_status adji_knn_group_enable_guesses(adji_knn_group *g) {
   g->guess = (adji_guess){.enabled = adji_searches_tree_at_once(g->join), .scale = 1.5, .credit = MOST_CREDIT};
   return adji_near_nodes_init(&g->near, g->right);
 }

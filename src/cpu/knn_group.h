@@ -98,6 +98,6 @@ uint32_t adji_knn_group_find(adji_knn_group *g, uint32_t row, uint64_t chunk, ad
 
 /* The same for query i of an order. Queries must come in that order. */
 uint32_t adji_knn_group_next(adji_knn_group *g, const adji_point_order *order, uint64_t i, adji_tally *tally);
-adj_status adji_knn_group_guess(adji_knn_group *g); /* to be called once, before adji_knn_group_next() */
+adj_status adji_knn_group_enable_guesses(adji_knn_group *g); /* to be called once, before adji_knn_group_next() */
 
 #endif

@@ -456,7 +456,7 @@ static adj_status time_sample(const range_cores *c, timing *out) {
 
 /* Corrects a time by the candidates per query of the other sample, which has more places. The factor is limited, since
  * boxes drop more and accept more for one query than for a group. */
-static double corrected(double ns, double candidates, double counted) {
+static double correct_time(double ns, double candidates, double counted) {
   double more = counted / candidates;
   return ns * (more > 2.5 ? 2.5 : more > 0.5 ? more : 0.5);
 }
@@ -493,7 +493,7 @@ adj_status adji_range_estimate(adji_engine *engine, uint64_t sample, bool may_eg
   timing trial = {0};
   bool timed = !status && is_worth_timing(c, out);
   if (timed) status = time_sample(c, &trial);
-  if (timed) out->count_ns = corrected(trial.ns, trial.alone, out->candidates);
+  if (timed) out->count_ns = correct_time(trial.ns, trial.alone, out->candidates);
   if (timed && trial.alone > 0) out->candidates *= trial.candidates / trial.alone;
   if (c->join.style.one_way) out->pairs = (out->pairs - (double)(c->join.style.drop_self ? 0 : count)) / 2;
   end(c, NULL);

@@ -270,7 +270,7 @@ static bool find_group(adji_walker *w, uint32_t batch_end, walk_place *at, uint3
 
 /* Super-EGO: the candidate range is the whole right set, and the recursion over its boxes joins it with the group of
  * queries. */
-static adj_status walk_everything(adji_walker *w, const adji_batch *batch, adji_tally *tally) {
+static adj_status walk_all_candidates(adji_walker *w, const adji_batch *batch, adji_tally *tally) {
   adj_status status = ADJ_OK;
   uint32_t right = w->walk.index->right.view.count;
   for (uint32_t p = batch->begin; p < batch->end && !status;) {
@@ -283,7 +283,7 @@ static adj_status walk_everything(adji_walker *w, const adji_batch *batch, adji_
 }
 
 adj_status adji_walk_batch(adji_walker *w, const adji_batch *batch, adji_tally *tally) {
-  if (w->walk.index->ego) return walk_everything(w, batch, tally);
+  if (w->walk.index->ego) return walk_all_candidates(w, batch, tally);
   const adji_index *left = w->walk.index->left;
   walk_place at = {.position = batch->begin, .cell = adji_cell_of(left, batch->begin, w->last_cell)};
   adji_neighbours_seek(&w->neighbours, left->cell_keys[at.cell]);

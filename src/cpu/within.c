@@ -45,7 +45,7 @@ static adj_status reserve(adji_within *w, uint64_t found) {
   return ADJ_OK;
 }
 
-static uint32_t above(const uint32_t *ids, uint32_t row, uint32_t found) {
+static uint32_t count_above(const uint32_t *ids, uint32_t row, uint32_t found) {
   uint32_t count = 0;
   for (uint32_t i = 0; i < found; i++)
     count += ids[i] > row;
@@ -75,7 +75,7 @@ static adj_status search_on(adji_within *w, double limit, uint32_t row, adji_tal
   else
     w->search.kernels->list_tree(&task, tree->level, limit, &w->stack, &list);
   tally->candidates += task.candidates;
-  *found += counting && w->join->style.one_way ? above(list.ids, row, list.count) : list.count;
+  *found += counting && w->join->style.one_way ? count_above(list.ids, row, list.count) : list.count;
   return ADJ_OK;
 }
 

@@ -110,7 +110,7 @@ ADJI_INLINE void lanes_for(const group *g, const block *b, uint32_t i, __mmask16
 }
 
 /* Subtracts the pairs that were counted and do not belong. */
-static __attribute__((noinline)) void look_again(group *g, const block *b) {
+static __attribute__((noinline)) void subtract_wrong(group *g, const block *b) {
   const adji_task *task = g->task;
   const adji_view *left = task->left, *right = task->right;
   for (uint32_t i = 0; i < b->count; i++) {
@@ -180,7 +180,7 @@ ADJI_INLINE void count_block(group *g, block *b, const uint32_t wide, const uint
   g->total[0] = c.total[0];
   g->total[1] = c.total[1];
   __m512i unsure = _mm512_sub_epi32(_mm512_castps_si512(g->limit), _mm512_castps_si512(g->sure));
-  if (_mm512_cmplt_epu32_mask(c.nearest, unsure)) look_again(g, b);
+  if (_mm512_cmplt_epu32_mask(c.nearest, unsure)) subtract_wrong(g, b);
 }
 
 /* Counts for `many` queries, in `wide` vectors. Returns the number of unsure pairs, or -1 if the limits are of no

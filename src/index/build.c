@@ -126,10 +126,10 @@ enum { GATHER_AHEAD = 24, GATHER_BLOCK = 256 };
  * of itself. The check is a separate loop over data in the cache, so that it is vectorised. */
 #define GATHER(T)                                                                              \
   static bool all_finite_##T(const T *x, uint64_t count) {                                     \
-    int odd = 0;                                                                               \
+    int not_finite = 0;                                                                        \
     for (uint64_t i = 0; i < count; i++)                                                       \
-      odd |= !adji_is_finite(x[i]);                                                            \
-    return !odd;                                                                               \
+      not_finite |= !adji_is_finite(x[i]);                                                     \
+    return !not_finite;                                                                        \
   }                                                                                            \
                                                                                                \
   static bool gather_##T(const build *b, uint64_t begin, uint64_t end) {                       \

@@ -290,13 +290,13 @@ static const uint64_t *sort_items(const buckets *k, const uint32_t *records, uin
                                                                                                        \
   /* Kernels rely on finite coordinates: a point must be at distance 0 of itself. */                   \
   static bool finite_##T(const adji_view *view, uint32_t begin, uint32_t count) {                      \
-    int odd = 0;                                                                                       \
+    int not_finite = 0;                                                                                \
     for (uint32_t j = 0; j < view->dim; j++) {                                                         \
       const T *x = (const T *)view->coords + j * view->stride + begin;                                 \
       for (uint32_t i = 0; i < count; i++)                                                             \
-        odd |= !adji_is_finite(x[i]);                                                                  \
+        not_finite |= !adji_is_finite(x[i]);                                                           \
     }                                                                                                  \
-    return !odd;                                                                                       \
+    return !not_finite;                                                                                \
   }
 WRITE_POINTS(float)
 WRITE_POINTS(double)

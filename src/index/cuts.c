@@ -65,9 +65,9 @@ static uint32_t widest_of(const cutter *c, uint32_t first, uint32_t end, double 
   uint32_t widest = 0;
   *spread = -1;
   for (uint32_t j = 0; j < c->cuts->dim; j++) {
-    double mine = spread_of(c, first, end, j);
-    if (mine > *spread) {
-      *spread = mine;
+    double dim_spread = spread_of(c, first, end, j);
+    if (dim_spread > *spread) {
+      *spread = dim_spread;
       widest = j;
     }
   }

@@ -152,9 +152,9 @@ adj_status adji_ego_order_init(adj_ctx *ctx, const adj_dataset *left, const adj_
 
 typedef struct copying {
   const adji_ego_points *to;
-  const adj_dataset *set;      /* copies the caller's points, or */
-  const adji_ego_points *from; /* these, in the order of ids */
-  ADJI_ATOMIC(bool) odd;       /* a coordinate is not finite       */
+  const adj_dataset *set;       /* copies the caller's points, or */
+  const adji_ego_points *from;  /* these, in the order of ids */
+  ADJI_ATOMIC(bool) not_finite; /* a coordinate is not finite       */
 } copying;
 
 /* Sorting reads the copies, so it cannot be confused by points that the caller changes meanwhile. */
@@ -163,16 +163,16 @@ typedef struct copying {
     copying *c = user;                                                                  \
     const adji_ego_order *order = c->to->order;                                         \
     const adj_dataset *set = c->set;                                                    \
-    bool odd = false;                                                                   \
+    bool not_finite = false;                                                            \
     for (uint64_t i = begin; i < end; i++) {                                            \
       T *to = (T *)c->to->coords + i * order->dim;                                      \
       const char *from = set->data + i * set->row_stride;                               \
       for (uint32_t j = 0; j < order->dim; j++) {                                       \
         to[j] = *(const T *)(const void *)(from + order->dims[j] * set->column_stride); \
-        odd |= !adji_is_finite(to[j]);                                                  \
+        not_finite |= !adji_is_finite(to[j]);                                           \
       }                                                                                 \
     }                                                                                   \
-    if (odd) atomic_store(&c->odd, true);                                               \
+    if (not_finite) atomic_store(&c->not_finite, true);                                 \
   }
 COPY_ROWS(float)
 COPY_ROWS(double)
@@ -218,7 +218,7 @@ adj_status adji_ego_points_build(const adji_ego_order *order, const adj_dataset 
   if (!status)
     status = adji_loop_slices(order->ctx, set->count, set->count / SLICE + 1,
                               order->type == ADJ_F64 ? copy_rows_double : copy_rows_float, &c);
-  if (!status && atomic_load(&c.odd)) status = adji_points_changed();
+  if (!status && atomic_load(&c.not_finite)) status = adji_points_changed();
   if (!status) status = allocate(order, set->count, out);
   if (!status) status = sort_points(&unsorted, by_qsort, out);
   adji_ego_points_clear(&unsorted);

@@ -78,9 +78,9 @@ static adj_status visit(const visiting *v, uint32_t node, double gap) {
   const adji_cut *cut = &r->cuts->nodes[node];
   if (gap > v->w->m->numbering.reaches[node]) return ADJ_OK;
   if (cut->below == node) return cut->region == v->own ? ADJ_OK : add_visitor(v->w, v->place, cut->region);
-  double mine = adji_dataset_at(r->set, v->w->first + v->place, cut->dim) - cut->at;
-  adj_status status = visit(v, cut->below, mine > gap ? mine : gap);
-  return status ? status : visit(v, cut->below + 1, -mine > gap ? -mine : gap);
+  double past_cut = adji_dataset_at(r->set, v->w->first + v->place, cut->dim) - cut->at;
+  adj_status status = visit(v, cut->below, past_cut > gap ? past_cut : gap);
+  return status ? status : visit(v, cut->below + 1, -past_cut > gap ? -past_cut : gap);
 }
 
 /* The same for few regions. */

@@ -253,10 +253,10 @@ static adj_status sketch_points(void *user, uint64_t task, uint32_t lane) {
   const adji_sketch *sketch = b->sketch;
   uint64_t begin = task * POINTS_A_TASK, end = begin + POINTS_A_TASK;
   double *z = b->scratch + lane * scratch_of(sketch);
-  part mine = {0, 0, 0};
+  part task_part = {0, 0, 0};
   for (uint64_t i = begin; i < end && i < sketch->count; i++)
-    sketch_point(b, i, z, &mine);
-  b->parts[task] = mine;
+    sketch_point(b, i, z, &task_part);
+  b->parts[task] = task_part;
   return ADJ_OK;
 }
 
