@@ -129,8 +129,7 @@ adj_status adji_brute_prefilter(const brute *b, brute_lane *lane, const brute_pi
 adj_status adji_brute_scan(const brute *b, brute_lane *lane, const brute_piece *piece);
 /* Lowers the bound of query number `at` by its keys, and drops the keys above it. */
 void adji_brute_tighten(const brute *b, brute_lane *lane, const brute_piece *piece, uint64_t at);
-/* Evaluates the candidates of query number `at`: its keys in lane->prefilter. Their number and the bound must be set.
- */
+/* Evaluates the candidates of query number `at`: its keys in lane->prefilter. Their number and bound must be set. */
 void adji_brute_evaluate(const brute *b, brute_lane *lane, const brute_piece *piece, uint64_t at);
 /* Adds the strays among the piece's right points to the best of query number `at`. A stray is a point about which
  * sketches prove nothing. */

@@ -138,8 +138,7 @@ static adj_status join_points(adji_ego_searcher *s, const adji_ego_pair *pair) {
 
 /* EGO-strategy: whether the sequences may have neighbours. The sequences are sorted. So, up to the first axis along
  * which one of them is in several cells, all points of a sequence lie between its first and its last cell. If these
- * cells are not next to those of the other sequence, no two points belong (index/slab.h). Sets pair->axis to that axis.
- */
+ * cells are not next to the other sequence's, no two points belong (index/slab.h). Sets pair->axis to that axis. */
 static bool may_join(const adji_ego_searcher *s, adji_ego_pair *pair) {
   const adji_ego_points *left = s->job->left, *right = s->job->right;
   const adji_ego_order *order = left->order;

@@ -109,8 +109,7 @@ static bool offer(void *user, const adji_ego_pair *pair) {
   return adji_ego_tasks_offer(&l->range->tasks, pair);
 }
 
-/* Puts a complete row into its order, with distances. The search has dropped the pairs that it must not have.
- */
+/* Puts a complete row into its order, with distances. The search has already dropped unwanted pairs. */
 static adj_status finish_row(ego_range *r, lane *l, uint32_t row) {
   const adji_window *window = r->pass->window;
   adji_row_style style = r->join.style;

@@ -197,8 +197,7 @@ static adj_status fill_points(const knn_cores *c, const adji_batch *batch, adji_
 }
 
 /* Fills the rows of a leaf's points that are in the window. They are scattered in memory, since they are in the order
- * of ids, so they are prefetched before the search. window NULL: searches for all points, and discards the neighbours.
- */
+ * of ids, so they are prefetched before the search. window NULL: searches for all points, discards neighbours. */
 static void fill_leaf(const knn_cores *c, knn_lane *lane, uint64_t leaf, const adji_window *window, adji_tally *tally) {
   const uint32_t *rows = c->left->ids + leaf * c->left->leaf;
   uint32_t count = adji_tree_leaf_count(c->left, leaf);

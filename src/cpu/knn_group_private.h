@@ -19,9 +19,7 @@ bool adji_pool_bound(adji_knn_group *g, uint64_t leaf);
 /* Adds the points of the collected leaves to the pools. */
 void adji_pool_leaves(adji_knn_group *g, adji_knn_task *task);
 
-/* Whether query q has enough points, and not too many. Then adji_pool_pick() or adji_pool_select() finds its
- * neighbours.
- */
+/* Whether query q has enough points and not too many, so that one of the next two functions finds its neighbours. */
 bool adji_pool_is_usable(adji_knn_group *g, uint32_t q);
 /* Finds the k nearest points of query q. False: they could not be told apart. */
 bool adji_pool_pick(adji_knn_group *g, uint32_t q, adji_picked *to);

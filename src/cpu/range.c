@@ -109,8 +109,7 @@ static adj_status count_group(adji_walker *w, const adji_group *group, adji_tall
   const range_cores *c = w->walk.user;
   const adji_task *task = &group->task;
   uint32_t counts[ADJI_GROUP];
-  /* A point is at distance 0 of itself, so it was counted and is subtracted. Halves never compare a point with itself.
-   */
+  /* A point is at distance 0 of itself, so it was counted and is subtracted. Halves compare no point with itself. */
   const adji_join *join = &c->join;
   bool drop = join->style.drop_self && !c->halves, always = adji_measure_grows(join->style.measure);
   for (uint32_t k = 0; k < task->query_count; k++) {

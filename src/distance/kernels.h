@@ -78,8 +78,7 @@ typedef struct adji_typed_kernels {
   const adji_count_fn *count;
   const adji_list_fn *list;
   adji_tree_kernels tree[ADJI_STEPS]; /* none for inner products */
-  /* sums[i] receives the sum of row list[i]. A sum above the limit may be abandoned early, but never below the limit.
-   */
+  /* sums[i] receives the sum of row list[i]. A sum may be abandoned early, but only once it is above the limit. */
   void (*rows)(const adji_rows_task *task, void *sums);
   /* Appends the leaves in `mask` of a chunk of the tree. There must be room for ADJI_BOX_LANES. boxes, least_ids: those
    * of the chunk, whose first leaf is number `first`. */

@@ -63,8 +63,8 @@ typedef struct adji_sketch_pairs_task {
   uint64_t *pairs; /* out: value << 32 | query << 16 | candidate; room for all pairs and ADJI_SKETCH_PAD */
 } adji_sketch_pairs_task;
 
-/* Reaches are from ADJI_REACH_NONE to ADJI_REACH_ALL. Products are below 2^28, so no pair reaches ADJI_HALF_NONE.
- */
+/* Reaches are from ADJI_REACH_NONE to ADJI_REACH_ALL. Products are below 2^28, so ADJI_HALF_NONE minus a product is
+ * beyond every reach. */
 enum { ADJI_HALF_NONE = 1 << 30, ADJI_REACH_NONE = -(1 << 29), ADJI_REACH_ALL = 1 << 29 };
 
 typedef struct adji_prefilter_sketch {

@@ -9,7 +9,7 @@
 
 typedef struct adji_order_options {
   bool boxes;  /* order points within long cells so that blocks have small bounding boxes (index/boxes.h) */
-  bool images; /* list points near the faces of a periodic box a second time (build.c) */
+  bool images; /* list points near the faces of a periodic box a second time (build_order.c) */
 } adji_order_options;
 
 /* Sorts the points of set into grid order. Time: O(n) passes. Memory, with images counted as points: 4 bytes per point
