@@ -33,8 +33,7 @@ enum { ADJI_PICK_MOST = 128, ADJI_BOUND_MOST = 48 };
 
 typedef struct adji_pool_kernels {
   /* Computes for each query a limit that at least `needed` points are within, up to ADJI_BOUND_MOST, from leaves
-   * [first, end) of ADJI_LEAF points each, at most adji_bound_leaves(needed) leaves. Infinite: too few
-   * points. */
+   * [first, end) of ADJI_LEAF points each, at most adji_bound_leaves(needed) leaves. Infinite: too few points. */
   void (*bound)(const adji_knn_task *task, uint64_t first, uint64_t end, uint32_t needed, adji_pool *pool);
   /* Appends the points of task->leaves, of ADJI_LEAF points each, within the limit of each query. */
   void (*list)(adji_knn_task *task, adji_pool *pool);

@@ -181,9 +181,8 @@ static adj_status make_items(build *b, uint64_t count) {
  *
  * At least once: if |a - b| <= m, the image b lies within m of a. Otherwise L - |a - b| <= m. If b > a, then
  * b >= L - m + a >= L - m, so b - L is an image and within m of a. If b < a, the same holds for b + L. So on every axis
- * some image is within reach, and the cell of this combination is visited
- * (neighbours.h). An image's coordinate rounds by
- * 2^-53 of 2 L, with at most 2^20 slabs far less than the slack of a slab.
+ * some image is within reach, and the cell of this combination is visited (neighbours.h). An image's coordinate rounds
+ * by 2^-53 of 2 L, with at most 2^20 slabs far less than the slack of a slab.
  *
  * At most once: an axis exists only where L is at least 4 cells, that is 4 * reach slabs. Two images on one axis are L
  * apart, so their slabs differ by at least 4 * reach - 1 > 2 * reach, and no query has both within reach. Nor are there
