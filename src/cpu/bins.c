@@ -6,10 +6,10 @@
 
 typedef struct adji_bin_slab {
   struct adji_bin_slab *next;
-  uint64_t used, bytes; /* behind this */
+  uint64_t used, bytes; /* of the memory after this header */
 } slab;
 
-/* Bytes of the newest slab of a lane, or of another one. */
+/* Cuts memory from the newest slab of a lane, or from a new slab. */
 static void *cut(const adji_bins *bins, adji_bin_lane *l, uint64_t bytes) {
   slab *from = l->slabs;
   if (!from || from->bytes - from->used < bytes) {
@@ -39,8 +39,8 @@ bool adji_bins_add_chunk(const adji_bins *bins, uint32_t lane, adji_bin *bin, ui
   return true;
 }
 
-/* Chunks are an eighth of what a bin will have, since on average half of the last one is left over. Large ones are not
- * needed: those in use lie close together. */
+/* A chunk is an eighth of what its bin is expected to hold, since on average half of the last chunk stays empty. Large
+ * chunks are not needed: the chunks in use lie close together. */
 static void choose_sizes(adji_bins *bins, double bytes) {
   enum { LEAST_CHUNK = 512, MOST_CHUNK = 1 << 16, PART = 8 };
   enum { LEAST_SLAB = 1 << 14, MOST_SLAB = 8 << 20 };

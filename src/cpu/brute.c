@@ -2,10 +2,10 @@
  *
  * The engine of brute force: chooses a prefilter, cuts the work into pieces, and turns the k best into rows.
  *
- * A piece is a group of queries with all right points. In a self-join with a prefilter of codes it is a block of points
- * with all blocks behind it (brute_pairs.c). If there are too few queries to keep all lanes busy, the right
- * points are cut into segments, and a piece is a group with one segment. The best of the segments are merged at the
- * end.
+ * A piece is a group of queries with all right points. In a self-join with a prefilter of codes, a piece is a block of
+ * points with itself and all later blocks (brute_pairs.c). If there are too few queries to keep all lanes busy, the
+ * right points are cut into segments, and a piece is a group with one segment. The best neighbours of the segments are
+ * merged at the end.
  */
 #include "cpu/brute.h"
 
@@ -14,7 +14,8 @@
 
 #include "cpu/brute_private.h"
 
-/* Queries per group: enough that a tile of right points, once loaded, serves many. */
+/* Queries per group: enough that a tile of right points, once loaded, serves many queries. FEWEST_POINTS: the fewest
+ * right points per segment, about. */
 enum { MOST_QUERIES = 512, FEWEST_QUERIES = 32, FEWEST_POINTS = 8192 };
 
 void adji_brute_add_list(const brute *b, brute_lane *lane, uint64_t query, adji_kbest *best, uint32_t count) {
@@ -66,7 +67,7 @@ static adj_status run_piece(void *user, const adji_batch *batch, uint32_t lane_n
   return status;
 }
 
-/* Merges the best of several segments into rows. There are few queries, so one lane does it. */
+/* Merges the best neighbours of several segments into rows. There are few queries, so one lane does it. */
 static void merge_segments(brute *b, adji_run *run) {
   size_t size = adji_type_size(b->join.style.type);
   brute_lane *lane = &b->lanes[0];
@@ -84,7 +85,7 @@ static void merge_segments(brute *b, adji_run *run) {
 
 /* ---- Rows of pairs, after the drain (brute_pairs.c) ------------------------------------------ */
 
-/* The group number `task` of the points listed at [from, to) of pairs.order. */
+/* Group number `task` of the points listed at [from, to) of pairs.order. */
 static brute_piece ordered_piece(const brute *b, uint64_t task, uint64_t from, uint64_t to) {
   uint64_t begin = from + task * b->group, end = to - begin < b->group ? to : begin + b->group;
   return (brute_piece){.begin = begin, .end = end, .last = b->right.count, .list = b->pairs.order};
@@ -241,7 +242,7 @@ static adj_status make_pieces(brute *b) {
   return status;
 }
 
-/* With pairs, a piece of work is a block of points with itself and all blocks behind it. */
+/* With pairs, a piece of work is a block of points with itself and all later blocks. */
 static adj_status queue_pairs(brute *b) {
   adj_status status = adji_queue_init(b->queue, b->join.ctx, b->pairs.blocks);
   for (uint32_t i = 0; i < b->pairs.blocks && !status; i++)
@@ -272,7 +273,7 @@ static void drop_pieces(brute *b) {
   b->part_sums = NULL;
 }
 
-/* Without right points, or with none but the query itself, all rows are padding. */
+/* No row can have a neighbour: there are no right points, or only the query itself. All rows are padding. */
 static void place_nothing(const brute *b) {
   for (uint64_t row = b->window->first_row; row < b->window->end_row; row++)
     adji_row_place_padded(b->window, &b->join.style, row, b->window->ids, b->window->distances, 0);
@@ -313,10 +314,10 @@ static adj_status gather(void *state, adji_run *run, const adji_active *active) 
   return ADJ_OK;
 }
 
-/* ---- The choice of a prefilter -------------------------------------------------------------------------- */
+/* ---- The choice of a prefilter --------------------------------------------------------------- */
 
-/* A tile stays in the second-level cache with the sketches of the queries. A query has room for a few times more keys
- * than it needs, so that selections are rare. */
+/* A tile stays in the second-level cache together with the sketches of the queries. A query has room for a few times
+ * more keys than it needs, so that selections are rare. */
 static void choose_sizes(brute *b) {
   uint64_t row =
       b->prefiltered ? (uint64_t)b->sketch.groups * 4 : (uint64_t)b->right.dim * adji_type_size(b->right.type);
@@ -326,7 +327,7 @@ static void choose_sizes(brute *b) {
   b->keys_capacity = (keys < b->right.count ? keys : b->right.count) + b->tile + ADJI_SKETCH_PAD;
 }
 
-/* Nanoseconds per pair in a prefilter (NULL: without one), and per candidate that passes. */
+/* Nanoseconds per pair in a prefilter, or without one (NULL). */
 static double pair_cost(const brute *b, const adji_prefilter_sketch *prefilter) {
   const adji_costs *costs = &b->join.ctx->costs;
   double dim = b->right.dim;
@@ -342,7 +343,7 @@ static double candidate_cost(const brute *b) {
   return costs->passed_ns + costs->passed_dim_ns * b->right.dim;
 }
 
-/* ---- Sketches of the base ------------------------------------------------------------------------------- */
+/* ---- Sketches of the base -------------------------------------------------------------------- */
 
 adj_status adji_brute_base_init(adj_ctx *ctx, const adj_dataset *set, bool kept, adji_brute_base *out) {
   *out = (adji_brute_base){.ctx = ctx, .kept = kept};
@@ -358,7 +359,7 @@ void adji_brute_base_clear(adji_brute_base *base) {
   pthread_mutex_destroy(&base->lock);
 }
 
-/* Sets b->sketch and b->prefiltered, from what the base has. */
+/* Sets b->sketch and b->prefiltered. The base makes a sketch when it is first asked for. */
 static adj_status take_sketch(brute *b, adji_prefilter_kind kind, const adji_prefilter_sketch *prefilter) {
   adji_brute_base *base = (adji_brute_base *)b->base.what;
   adj_status status = ADJ_OK;
@@ -375,7 +376,7 @@ static adj_status take_sketch(brute *b, adji_prefilter_kind kind, const adji_pre
   return status;
 }
 
-/* The sketch is not worth it for this join. */
+/* Drops the sketch: it is not worth its cost in this join. */
 static void drop_sketch(brute *b, adji_prefilter_kind kind) {
   adji_brute_base *base = (adji_brute_base *)b->base.what;
   b->sketch = (adji_sketch){0};
@@ -412,7 +413,7 @@ static adj_status try_prefilter(brute *b, double *cost) {
   return status;
 }
 
-/* The least that a query costs with a prefilter, or without. */
+/* A lower bound of the cost of a query, with a prefilter or without (NULL). */
 static double least_cost(const brute *b, const adji_prefilter_sketch *prefilter) {
   return pair_cost(b, prefilter) * (double)b->right.count + (prefilter ? 1.5 * b->k * candidate_cost(b) : 0);
 }
@@ -420,9 +421,9 @@ static double least_cost(const brute *b, const adji_prefilter_sketch *prefilter)
 static const char *const prefilter_names[] = {
     [ADJI_PREFILTER_GEMM] = "gemm", [ADJI_PREFILTER_VNNI] = "vnni", [ADJI_PREFILTER_AMX] = "amx"};
 
-/* Drops a prefilter that passes so much that a more exact one, or none, is cheaper. With few queries the trial is not
- * worth it. */
-static adj_status judge_prefilter(brute *b, adji_prefilter_kind kind) {
+/* Drops a prefilter that lets so many pairs pass that a more exact one, or none, is cheaper. With few queries the trial
+ * is not worth its time. */
+static adj_status drop_if_costly(brute *b, adji_prefilter_kind kind) {
   enum { FEW = 64 * TRIALS * TRIAL_QUERIES };
   if (!b->prefiltered || b->queries->count < FEW) return ADJ_OK;
   const adji_prefilter_sketch *gemm = adji_prefilter_sketch_for(b->join.ctx->isa, "gemm");
@@ -436,7 +437,7 @@ static adj_status judge_prefilter(brute *b, adji_prefilter_kind kind) {
   return ADJ_OK;
 }
 
-/* Uses the prefilter that was asked for, or fails with the reason why it cannot be used. */
+/* Uses the requested prefilter, or fails with the reason why it cannot be used. */
 static adj_status use_prefilter(brute *b, adji_prefilter_kind wanted) {
   const char *name = prefilter_names[wanted];
   const adji_prefilter_sketch *prefilter = adji_prefilter_sketch_for(b->join.ctx->isa, name);
@@ -455,7 +456,7 @@ static adj_status use_prefilter(brute *b, adji_prefilter_kind wanted) {
   return status;
 }
 
-/* Chooses the fastest prefilter that is available and useful, unless one was asked for. */
+/* Chooses the fastest prefilter that is available and useful, unless one was requested. */
 static adj_status choose_prefilter(brute *b, adji_prefilter_kind wanted) {
   if (!b->k || wanted == ADJI_PREFILTER_OFF) return ADJ_OK;
   if (wanted != ADJI_PREFILTER_AUTO) return use_prefilter(b, wanted);
@@ -465,7 +466,7 @@ static adj_status choose_prefilter(brute *b, adji_prefilter_kind wanted) {
     const adji_prefilter_sketch *prefilter = adji_prefilter_sketch_for(b->join.ctx->isa, prefilter_names[f]);
     if (!prefilter) continue;
     status = take_sketch(b, (adji_prefilter_kind)f, prefilter);
-    if (!status) status = judge_prefilter(b, (adji_prefilter_kind)f);
+    if (!status) status = drop_if_costly(b, (adji_prefilter_kind)f);
     if (!b->prefiltered && f == ADJI_PREFILTER_AMX) f--; /* VNNI uses the same codes */
   }
   return status;
@@ -480,7 +481,7 @@ static void brute_destroy(void *state) {
   free(b);
 }
 
-/* The part of a query's time that remains where a product serves two points, about. */
+/* The part of a query's time that remains, about, if one product serves two points. */
 static const double PAIRS_SHARE = 0.65;
 
 double adji_brute_query_ns(const adji_engine *engine) {
@@ -489,8 +490,8 @@ double adji_brute_query_ns(const adji_engine *engine) {
   return b->pairs_expected ? PAIRS_SHARE * cost : cost;
 }
 
-/* One query in so many of each thread, and so many: fewer tell little, since queries of a group share what is loaded.
- */
+/* The trial takes one in TIMED_SHARE of the queries of a thread, at most MOST_TIMED. With fewer than FEWEST_TIMED there
+ * is no trial: it would tell little, since the queries of a group share what is loaded. */
 enum { TIMED_SHARE = 24, FEWEST_TIMED = 8, MOST_TIMED = 128 };
 
 adj_status adji_brute_try(adji_engine *engine, double *query_ns) {

@@ -14,14 +14,14 @@
 #include "index/sketch.h"
 #include "queue/engine.h"
 
-/* The right points as brute force reads them, and their sketches, each made when it is first asked for. Joins may share
- * it. kept: a sketch that one join found useless stays, for others. Memory: a sketch of dim + 4 bytes (codes) or
- * 4 dim + 4 bytes (f32) per point, and a packed copy of points that are not stored row by row. */
+/* The right points as brute force reads them, and their sketches, each made at its first use. Several joins may share a
+ * base. kept: a sketch that is useless for one join stays, for other joins. Memory: a sketch of dim + 4 bytes (codes)
+ * or 4 dim + 4 bytes (f32) per point, and a packed copy of points that are not stored row by row. */
 typedef struct adji_brute_base {
   adj_ctx *ctx;
   bool kept;
   adji_packed right;
-  pthread_mutex_t lock; /* guards what follows */
+  pthread_mutex_t lock; /* guards the sketches */
   struct {
     bool tried, useful;
     adji_sketch sketch;
@@ -32,18 +32,17 @@ adj_status adji_brute_base_init(adj_ctx *ctx, const adj_dataset *set, bool kept,
 void adji_brute_base_clear(adji_brute_base *base);
 
 typedef struct adji_brute_options {
-  adji_prefilter_kind
-      prefilter;  /* GEMM, VNNI or AMX: refused if not available; OFF; AUTO: the fastest that is useful */
-  uint64_t batch; /* queries per batch; 0: automatic */
+  adji_prefilter_kind prefilter; /* GEMM, VNNI or AMX: an error if not available; OFF; AUTO: the fastest useful one */
+  uint64_t batch;                /* queries per batch; 0: automatic */
 } adji_brute_options;
 
-/* base: an adji_brute_base. Time of a run: O(n m dim). A run needs a few megabytes per thread, and about 80 bytes for
- * each of k for each query of a batch. */
+/* base: an adji_brute_base. Time of a run: O(n m dim). Memory of a run: a few megabytes per thread, and about 80 * k
+ * bytes for each query of a batch. */
 adj_status adji_brute_create(const adji_join *join, const adji_lent *base, const adji_brute_options *options,
                              adji_engine *out);
 
-/* About how many nanoseconds a query takes one core: by the costs of steps, and by a trial of some queries, if there
- * are so many that they are a small part of the join. */
+/* The nanoseconds that one core takes for a query, about. adji_brute_query_ns() computes them from the costs of steps.
+ * adji_brute_try() measures them in a trial of some queries, if these are a small part of the join. */
 double adji_brute_query_ns(const adji_engine *engine);
 adj_status adji_brute_try(adji_engine *engine, double *query_ns);
 

@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: MIT
  *
- * Brute force of a set with itself, in which a product of two sketches serves both points: half the products of a scan
- * in which each point is a query by itself.
- * 1. Points are cut into blocks. Each block is scanned with itself (brute_prefilter.c): its points get first bounds.
- * 2. A piece of work is a block with all blocks behind it, one after the other. A pair that is near enough for either
- * of its points becomes a key of those it is near enough for. Any lane may add to the keys of a block, under its lock.
+ * Brute force of a set with itself, in which one product of two sketches serves both points of a pair. This takes half
+ * the products of a scan in which each point is a query by itself.
+ * 1. Points are cut into blocks. Each block is scanned with itself (brute_prefilter.c), which gives its points their
+ *    first bounds.
+ * 2. A piece of work is a block with all later blocks, one after the other. A pair becomes a key of each of its points
+ *    for which it is within the bound. Any lane may add to the keys of a block, under the block's lock.
  * 3. After the drain every point has the keys of all candidates that may belong, and these are evaluated as usual.
  *
- * The memory of every point's keys is small, and fixed. A point with more candidates than that, about which sketches
- * prove little, is given up: after the drain it is a query by itself. So are strays.
+ * Every point has a small, fixed room for keys. If a point has more candidates than that, sketches prove little about
+ * it. It then stops collecting keys, and after the drain it is a query by itself. So are strays.
  */
 #include <string.h>
 
 #include "cpu/brute_private.h"
 
-/* Each lane should have several pieces. Blocks that are small waste loads, and their bounds are poor. */
+/* Each lane should have several pieces. Small blocks cost more loads per product, and give poor bounds. */
 enum { BLOCKS_A_LANE = 8, SMALLEST_BLOCK = 128 };
 
-/* Keys of a point: room for those that are needed twice, and for some more. Where a point needs many, the memory of all
- * would be large. */
+/* Keys of a point: twice as many as are needed, and SPARE_KEYS more. Joins that need more than MOST_KEYS do not work in
+ * pairs, since the keys of all points would take too much memory. */
 enum { SPARE_KEYS = 48, MOST_KEYS = 512 };
 
 static uint64_t bytes_of(const brute *b) {
@@ -64,7 +65,7 @@ static int32_t reach_of(const brute *b, const adji_sketch_query *query, double b
   return (int32_t)(most / 2 + 1 < ADJI_REACH_ALL ? most / 2 + 1 : ADJI_REACH_ALL);
 }
 
-/* Lowers the bound of a point by the keys it has, and drops those above it. */
+/* Lowers the bound of a point by the keys it has, and drops the keys above it. */
 static void tighten(const brute *b, uint64_t point) {
   const brute_pairs *p = &b->pairs;
   uint64_t *keys = p->keys + point * p->capacity, wanted = brute_wanted(b);
@@ -99,7 +100,7 @@ static bool is_stray(const brute *b, uint64_t point) {
   return b->sketch.minus[point].code == ADJI_ABSENT;
 }
 
-/* What the scan of a block with itself found about a point. */
+/* Copies what the scan of a block with itself found about a point. */
 static void keep_first(const brute *b, const brute_prefilter *from, uint64_t at, uint64_t point) {
   const brute_pairs *p = &b->pairs;
   bool fits = from->found[at] <= p->capacity;
@@ -125,7 +126,7 @@ static adj_status scan_block(void *user, uint64_t number, uint32_t lane_number) 
   return status;
 }
 
-/* The points of a block as queries of the kernel. Padding lets nothing pass, and so do strays. */
+/* Makes the points of a block the queries of the kernel. Nothing passes for padding and for strays. */
 static void begin_block(const brute *b, brute_lane *lane, const brute_piece *piece) {
   brute_prefilter *prefilter = &lane->prefilter;
   for (uint64_t at = 0; at < b->pairs.block; at++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Brute force without a prefilter. A tile of right points is laid out by dimension, and all queries of the piece are
- * compared with it, four at a time, by the canonical kernels. Works for every metric. The four queries share the
- * largest of their limits: this costs a few more candidates and saves three of four loads.
+ * compared with it, four at a time, by the canonical kernels. This works for every metric. The four queries share the
+ * largest of their limits, which costs a few more candidates and saves three of four loads.
  */
 #include "cpu/brute_private.h"
 
@@ -32,7 +32,7 @@ static void lay_out(const adji_packed *points, uint64_t first, uint64_t count, u
   }
 }
 
-/* Compares up to four queries, from number `at` of the piece on, with the tile. */
+/* Compares up to four queries with the tile, beginning with query number `at` of the piece. */
 static void scan_group(const brute *b, brute_lane *lane, const brute_piece *piece, uint64_t at, const adji_view *tile) {
   static const uint32_t positions[BRUTE_GROUP] = {0, 1, 2, 3};
   const adji_row_style *style = &b->join.style;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
  * Brute force with a prefilter.
- * 1. All queries of the piece are compared with one tile of sketches after the other. What passes is kept as keys and
- *    not evaluated yet.
+ * 1. All queries of the piece are compared with one tile of sketches after the other. Pairs that pass are kept as keys
+ *    and not evaluated yet.
  * 2. The k-th smallest key bounds the k-th smallest distance from above (index/sketch.h). So the bound falls before any
  *    distance is computed.
  * 3. At the end the k candidates with the nearest sketches are evaluated. This gives a bound without the error of the
  *    sketches.
- * 4. Those of the rest that are within the bound are evaluated: hardly more than k.
+ * 4. The other candidates within this bound are evaluated: hardly more than k.
  *
- * Where many points are nearly equal, sketches prove little and keys may run out of room. They are then evaluated
- * early and forgotten: slower, never wrong.
+ * Where many points are nearly equal, sketches prove little and keys may run out of room. The candidates are then
+ * evaluated early and their keys forgotten: slower, never wrong.
  */
 #include <math.h>
 #include <string.h>
@@ -54,7 +54,7 @@ static void evaluate(const brute *b, brute_lane *lane, const brute_piece *piece,
   if (limit < lane->prefilter.bound[at]) lane->prefilter.bound[at] = limit;
 }
 
-/* Keeps those of keys [begin, end) that are within the bound, and returns their new end. */
+/* Keeps the keys of [begin, end) that are within the bound, and returns their new end. */
 static uint64_t keep_within(const brute *b, brute_prefilter *prefilter, uint64_t at, uint64_t begin, uint64_t end) {
   uint64_t *keys = prefilter->keys[at], kept = begin;
   uint64_t last =
@@ -67,7 +67,7 @@ static uint64_t keep_within(const brute *b, brute_prefilter *prefilter, uint64_t
   return kept;
 }
 
-/* Lowers the bound of a query by what was found, and drops what is above it. */
+/* Lowers the bound of a query by the keys it has, and drops the keys above it. */
 void adji_brute_tighten(const brute *b, brute_lane *lane, const brute_piece *piece, uint64_t at) {
   brute_prefilter *prefilter = &lane->prefilter;
   uint64_t many = brute_wanted(b);
@@ -115,7 +115,7 @@ static void begin_query(const brute *b, brute_lane *lane, const brute_piece *pie
   adji_brute_tighten(b, lane, piece, at);
 }
 
-/* What the prefilter left over. */
+/* Evaluates the candidates that passed the prefilter. */
 void adji_brute_evaluate(const brute *b, brute_lane *lane, const brute_piece *piece, uint64_t at) {
   brute_prefilter *prefilter = &lane->prefilter;
   uint64_t many = brute_wanted(b), found = prefilter->found[at];
@@ -129,7 +129,7 @@ void adji_brute_evaluate(const brute *b, brute_lane *lane, const brute_piece *pi
   evaluate(b, lane, piece, at, many, found);
 }
 
-/* Padding queries let nothing pass. */
+/* Nothing passes for padding queries. */
 static void begin_piece(const brute *b, brute_lane *lane, const brute_piece *piece) {
   brute_prefilter *prefilter = &lane->prefilter;
   uint64_t count = piece->end - piece->begin, padded = padded_group(b);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Shared by the parts of brute force: the engine (brute.c), the scan without a prefilter (brute_plain.c), the scan with
- * one (brute_prefilter.c), and the one in which a product serves both points of a pair (brute_pairs.c).
+ * one (brute_prefilter.c), and the scan in which one product serves both points of a pair (brute_pairs.c).
  */
 #ifndef ADJI_BRUTE_PRIVATE_H
 #define ADJI_BRUTE_PRIVATE_H
@@ -15,10 +15,10 @@ typedef struct brute_piece {
   uint64_t begin, end;
   uint64_t first, last;
   uint32_t segment;     /* number of this part of the right points */
-  const uint32_t *list; /* not NULL: the queries are those listed at [begin, end) */
+  const uint32_t *list; /* not NULL: the queries are list[begin .. end - 1] */
 } brute_piece;
 
-/* The query number `at` of a piece. */
+/* Query number `at` of a piece. */
 static inline uint64_t brute_query(const brute_piece *piece, uint64_t at) {
   return piece->list ? piece->list[piece->begin + at] : piece->begin + at;
 }
@@ -33,82 +33,82 @@ typedef struct brute_plain {
   void *tile;    /* right points, one array per dimension */
   void *queries; /* in groups of BRUTE_GROUP, one short array per dimension */
   uint32_t *tile_ids;
-  uint32_t *ids[BRUTE_GROUP]; /* what the kernel lists */
+  uint32_t *ids[BRUTE_GROUP]; /* neighbours found by the kernel */
   void *sums[BRUTE_GROUP];
 } brute_plain;
 
 /* The state of the scan with a prefilter, per lane. Arrays have an entry per query of the piece. */
 typedef struct brute_prefilter {
-  double *scratch; /* a row */
-  char *words;     /* sketches */
+  double *scratch; /* one row */
+  char *words;     /* sketches of the queries */
   adji_sketch_query *queries;
-  adji_value *least, *base; /* for the prefilter */
+  adji_value *least, *base; /* arguments of the prefilter's kernel */
   double *bound;            /* no candidate with a larger sum belongs */
   uint64_t **keys;          /* candidates that passed */
-  uint32_t *found;          /* how many passed */
-  uint32_t *next;           /* how many must pass before the next selection */
+  uint32_t *found;          /* number of keys */
+  uint32_t *next;           /* number of keys at which the next selection is due */
 } brute_prefilter;
 
 typedef struct brute_lane {
-  _Alignas(64) void *memory; /* holds all that follows; no two lanes share a cache line */
+  _Alignas(64) void *memory; /* holds all arrays below; no two lanes share a cache line */
   adji_kbest *best;          /* per query of the piece */
   uint32_t *list;            /* BRUTE_LIST candidates */
   uint64_t evaluated;        /* candidates evaluated so far */
   void *sums;                /* sums of the listed candidates */
   uint32_t *ids;             /* a finished row */
   void *row_sums;
-  adji_tally tally; /* of rows after the drain */
+  adji_tally tally; /* counts rows finished after the drain */
   brute_plain plain;
   brute_prefilter prefilter;
-  uint64_t *pairs; /* brute_pairs.c: what passed, of two blocks */
+  uint64_t *pairs; /* brute_pairs.c: pairs of two blocks that passed */
   int32_t *half, *reach, *candidate_reach;
 } brute_lane;
 
-/* A self-join in which a product serves both points of a pair. Arrays have an entry per point. */
+/* A self-join in which one product serves both points of a pair. Arrays have an entry per point. */
 typedef struct brute_pairs {
   bool active;
   uint64_t block, blocks; /* points per block, and their number */
   uint32_t capacity;      /* keys per point */
-  pthread_mutex_t *locks; /* per block: guards what follows, of its points */
-  uint64_t *keys;         /* that passed so far */
-  uint32_t *found, *next; /* how many, and how many before the next selection */
-  int32_t *reach;         /* half the largest value that may belong; ADJI_REACH_NONE: too many passed, or a stray */
+  pthread_mutex_t *locks; /* per block: guards the entries of its points below */
+  uint64_t *keys;         /* keys of candidates that passed so far */
+  uint32_t *found, *next; /* number of keys; number at which the next selection is due */
+  int32_t *reach;         /* half the largest value that may belong; ADJI_REACH_NONE: too many candidates, or a stray */
   double *bound;          /* no candidate with a larger sum belongs */
   adji_sketch_query *queries;
-  uint32_t *order;   /* after the drain: points that have their candidates, then the others */
-  uint64_t answered; /* how many have them */
+  uint32_t *order;   /* after the drain: points whose keys are complete, then the others */
+  uint64_t answered; /* number of points whose keys are complete */
 } brute_pairs;
 
 typedef struct brute {
   adji_join join;
-  adji_lent base;    /* an adji_brute_base: right and sketch are of it */
+  adji_lent base;    /* an adji_brute_base: owner of the arrays of right and sketch */
   adji_packed left;  /* unused in a self-join */
-  adji_packed right; /* whose arrays are the base's */
+  adji_packed right; /* its arrays belong to the base */
   const adji_packed *queries;
   const adji_key_kernels *keys;
   bool prefiltered;
-  adji_sketch sketch;     /* the same */
+  adji_sketch sketch;     /* its arrays belong to the base */
   uint64_t batch;         /* requested queries per piece, or 0 */
   uint32_t k;             /* the most neighbours a row can have */
-  double cost;            /* nanoseconds per query on one core, about */
+  double cost;            /* estimated nanoseconds per query on one core */
   double passed;          /* candidates evaluated per query, as far as known */
-  bool pairs_expected;    /* a product will serve two points, unless a run has windows of rows */
+  bool pairs_expected;    /* one product will serve two points, unless a run has windows of rows */
   uint64_t group;         /* queries per piece, at most */
-  uint64_t tile;          /* right points per tile */
+  uint64_t tile;          /* right points per tile, at most */
   uint64_t keys_capacity; /* prefilter: entries of a query's keys */
-  /* Of the current run. */
+  /* The current run. */
   const adji_window *window;
-  adji_queue *queue; /* the engine's: its batches are pieces */
+  adji_queue *queue; /* owned by the engine; its batches are pieces */
   brute_piece *pieces;
   uint32_t segments;
-  uint32_t *part_ids; /* with several segments: the best of each, rows of k */
+  uint32_t *part_ids; /* with several segments: rows of the k best of each */
   void *part_sums;
   uint32_t *part_counts;
   brute_lane *lanes;
   brute_pairs pairs;
 } brute;
 
-/* The memory of a lane is one block, handed out in order. If base is NULL it is only counted. */
+/* The memory of a lane is one block, handed out in order. If base is NULL, the bytes are only counted. */
 typedef struct brute_arena {
   char *base;
   uint64_t used;
@@ -120,30 +120,35 @@ static inline void *brute_alloc(brute_arena *arena, uint64_t count, size_t size)
   return at;
 }
 
-/* Both find the k best of the piece's queries among its right points: lane->best[at] of query number at. */
+/* Both find the k best neighbours of the piece's queries among its right points: lane->best[at] for query number at. */
 adj_status adji_brute_plain(const brute *b, brute_lane *lane, const brute_piece *piece);
 adj_status adji_brute_prefilter(const brute *b, brute_lane *lane, const brute_piece *piece);
 
-/* The parts of the latter. Compares the queries with the right points: keys and bounds of lane->prefilter. */
+/* The parts of adji_brute_prefilter(). Compares the queries with the right points; sets keys and bounds in
+ * lane->prefilter. */
 adj_status adji_brute_scan(const brute *b, brute_lane *lane, const brute_piece *piece);
-/* Lowers the bound of query number `at` by its keys, and drops those above it. */
+/* Lowers the bound of query number `at` by its keys, and drops the keys above it. */
 void adji_brute_tighten(const brute *b, brute_lane *lane, const brute_piece *piece, uint64_t at);
-/* Evaluates candidates that were found in any way, of query number `at`: keys, how many, and the bound are set. */
+/* Evaluates the candidates of query number `at`: its keys in lane->prefilter. Their number and bound must be set. */
 void adji_brute_evaluate(const brute *b, brute_lane *lane, const brute_piece *piece, uint64_t at);
-/* Adds the strays of the piece to the best. */
+/* Adds the strays among the piece's right points to the best of query number `at`. A stray is a point about which
+ * sketches prove nothing. */
 void adji_brute_add_strays(const brute *b, brute_lane *lane, const brute_piece *piece, uint64_t at);
-/* The rank of the key that gives the bound: a query may be among its own candidates. */
+/* The rank of the key that gives the bound: one more than k if a query may be among its own candidates. */
 static inline uint64_t brute_wanted(const brute *b) {
   return (uint64_t)b->k + b->join.style.drop_self;
 }
 
-/* brute_pairs.c. Whether the pass can be done so, with what size of blocks; memory, which end frees; the first step; a
- * block with those behind it; and, after the drain, the candidates of query number `at` of a piece of pairs.order. */
+/* brute_pairs.c. Whether the pass can work in pairs. Sets the size of blocks and the keys per point. */
 bool adji_brute_pairs_choose(brute *b);
 void adji_brute_pairs_layout(const brute *b, brute_lane *lane, brute_arena *arena);
+/* Allocates memory, which adji_brute_pairs_end() frees even after a failure, and scans each block with itself. */
 adj_status adji_brute_pairs_begin(brute *b);
+/* Compares a block with all later ones. */
 adj_status adji_brute_pairs_block(brute *b, brute_lane *lane, uint64_t number);
+/* After the drain: sets pairs.order and pairs.answered. */
 void adji_brute_pairs_order(brute *b);
+/* After the drain: evaluates the candidates of query number `at` of a piece of pairs.order. */
 void adji_brute_pairs_take(const brute *b, brute_lane *lane, const brute_piece *piece, uint64_t at);
 void adji_brute_pairs_end(brute *b);
 
@@ -156,7 +161,7 @@ static inline void brute_list(const brute *b, brute_lane *lane, uint32_t at, uin
   __builtin_prefetch(adji_packed_row(&b->right, row));
 }
 
-/* Computes the canonical sums (L2) of one query with the first count candidates of lane->list, and adds them to its
+/* Computes the canonical sums (L2) of one query with the first `count` candidates of lane->list, and adds them to its
  * best. */
 void adji_brute_add_list(const brute *b, brute_lane *lane, uint64_t query, adji_kbest *best, uint32_t count);
 

@@ -13,14 +13,14 @@
  * Let E be the exact sum of their squares (L2) or sizes (L1).
  *
  * - The canonical sum s rounds once a dimension, the leaf's sum q twice (the square, then the addition). All terms are
- *   positive, so each rounding multiplies what is there by 1 - u .. 1 + u, or is off by e / 2 if a number is denormal.
- *   So (E - n e)(1 - u)^(2n) <= q, s <= (E + n e)(1 + u)^(2n); a part of the leaf's sum is at most the whole of it.
+ *   positive, so each rounding multiplies a sum by 1 - u .. 1 + u, or is off by e / 2 if a number is denormal.
+ *   So (E - n e)(1 - u)^(2n) <= q, s <= (E + n e)(1 + u)^(2n); a partial sum of the leaf is at most its full sum.
  * - Dropped: if q > H, then s >= ((1 - u) / (1 + u))^(2n) H - 4 n e >= (1 - 4 n u) H - 4 n e. That is above the limit R
  *   for H >= (R + 4 n e)(1 + 8 n u), as long as 8 n u <= 1.
  * - Accepted: if q <= L, then s <= L / (1 - 4 n u) + 4 n e / (1 - 4 n u), which is at most R for
  *   L <= R (1 - 4 n u) - 4 n e.
  *
- * Below, n is larger by 4 and both bounds have twice the room, which covers the roundings here. A sum that overflows is
+ * Below, n is larger by 4 and both error terms are doubled, which covers the roundings here. A sum that overflows is
  * above every finite number, as it would be with unbounded exponents, where all of this holds. Where 8 n u > 1, nothing
  * is dropped or accepted. Maxima (Linf) do not round at all. */
 
@@ -44,7 +44,7 @@ typedef struct scan {
   const adji_ego_job *job;
   const void *query;
   uint32_t begin, end; /* positions in the right set */
-  uint32_t row;        /* of the query               */
+  uint32_t row;        /* row of the query in the left set */
   double limit;
   adji_ego_bounds bounds;
 } scan;
@@ -53,8 +53,8 @@ static bool is_wanted(const adji_row_style *style, uint32_t row, uint32_t id) {
   return style->one_way ? id > row : !style->drop_self || id != row;
 }
 
-/* NaiveJoin of Super-EGO: dimension by dimension, the most selective first, until the sum is too large. The canonical
- * sum decides about what is left, where the leaf's own cannot. Returns how many belong. */
+/* NaiveJoin of Super-EGO: adds dimension by dimension, the most selective first, until the sum is too large. Where the
+ * leaf's own sum cannot decide, the canonical sum does. Returns the number of neighbours. */
 #define SCAN_STEP(T, suffix, name, ADD)                                                \
   static uint32_t scan_##name##_##suffix(adji_ego_searcher *s, const scan *one) {      \
     const adji_ego_job *job = one->job;                                                \
@@ -136,9 +136,9 @@ static adj_status join_points(adji_ego_searcher *s, const adji_ego_pair *pair) {
 
 /* ---- The recursion ------------------------------------------------------------------------------------------- */
 
-/* EGO-strategy: whether the sequences may have neighbours. Sequences are sorted, so up to the first axis along which
- * one of them is in several cells, its points are between its first and its last cell; if these are not next to the
- * other's, no two points belong (index/slab.h). Sets pair->axis to that axis. */
+/* EGO-strategy: whether the sequences may have neighbours. The sequences are sorted. So, up to the first axis along
+ * which one of them is in several cells, all points of a sequence lie between its first and its last cell. If these
+ * cells are not next to the other sequence's, no two points belong (index/slab.h). Sets pair->axis to that axis. */
 static bool may_join(const adji_ego_searcher *s, adji_ego_pair *pair) {
   const adji_ego_points *left = s->job->left, *right = s->job->right;
   const adji_ego_order *order = left->order;
@@ -154,7 +154,7 @@ static bool may_join(const adji_ego_searcher *s, adji_ego_pair *pair) {
   return true;
 }
 
-/* Short sequences are joined sooner than handed over. */
+/* Short sequences are joined at once: handing them over would take longer. */
 static adj_status join_offered(adji_ego_searcher *s, const adji_ego_pair *pair) {
   uint32_t leaf = s->job->leaf;
   bool is_short = pair->left_end - pair->left_begin <= leaf && pair->right_end - pair->right_begin <= leaf;
@@ -162,7 +162,7 @@ static adj_status join_offered(adji_ego_searcher *s, const adji_ego_pair *pair) 
   return adji_ego_join(s, *pair);
 }
 
-/* Both halves of one sequence or of both with each other. */
+/* Cuts one sequence or both in half, and joins all halves of one with all of the other. */
 static adj_status join_halves(adji_ego_searcher *s, const adji_ego_pair *pair, bool cut_left, bool cut_right) {
   uint32_t left_middle = pair->left_begin + (pair->left_end - pair->left_begin) / 2;
   uint32_t right_middle = pair->right_begin + (pair->right_end - pair->right_begin) / 2;
@@ -177,8 +177,8 @@ static adj_status join_halves(adji_ego_searcher *s, const adji_ego_pair *pair, b
   return status;
 }
 
-/* Listed queries may be apart from each other: a few of them can span the whole set. While the right sequence is long,
- * they are cut until they are as close as the points of a short sequence, down to a single query. */
+/* Whether the listed queries are far apart: a few of them can span the whole set. While the right sequence is long,
+ * such a list is cut until its queries are as close as the points of a short sequence, down to a single query. */
 static bool are_apart(const adji_ego_searcher *s, const adji_ego_pair *pair) {
   return s->queries && s->queries[pair->left_end - 1] - s->queries[pair->left_begin] > s->job->leaf;
 }

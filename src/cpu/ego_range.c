@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * The range join of Super-EGO and SEGO-New: a worker that counts, and fills rows. See ego_range.h.
+ * The range join of Super-EGO and SEGO-New: a worker that counts neighbours, and fills rows. See ego_range.h.
  *
- * The neighbours of a query come from many pairs of short sequences, with producers also from many threads. So a row
- * has a cursor: whoever finds some of its neighbours takes that many places. A row is put into order when it is
- * complete: with the batch of its query or, with producers, after the pass.
+ * The neighbours of a query come from many pairs of short sequences and, with producers, from many threads. So a row
+ * has a cursor: a thread that finds some of the row's neighbours advances it by their number, and writes them there. A
+ * complete row is put into order: with the batch of its query or, with producers, after the pass.
  */
 #include "cpu/ego_range.h"
 
@@ -15,7 +15,7 @@
 #include "cpu/ego_workload.h"
 #include "result/offsets.h"
 
-/* Queries of a batch (HEGJoin 5.1). */
+/* Queries per batch (HEGJoin 5.1). */
 enum { DEFAULT_BATCH = 1024 };
 
 struct ego_range;
@@ -24,9 +24,9 @@ typedef struct lane {
   struct ego_range *range;
   adji_ego_searcher searcher;
   adji_row_room room;
-  uint32_t *queries; /* of a batch: positions, ascending */
+  uint32_t *queries; /* positions of a batch, ascending */
   uint64_t unreported;
-  double area; /* that was reported */
+  double area; /* part of searcher.area that was reported */
 } lane;
 
 typedef struct ego_range {
@@ -36,27 +36,28 @@ typedef struct ego_range {
   adji_ego_order order;
   adji_ego_points right, own_left;
   const adji_ego_points *left;
-  /* Without producers: the queue Q of HEGJoin's figure 3, the rows of queries by workload; the mapping M, their
-   * positions in epsilon grid order; and their work, by position. NULL where a device makes the queue. */
+  /* Without producers. rows: the queue Q of HEGJoin's figure 3, the queries by workload. positions: the mapping M, the
+   * positions of these rows in epsilon grid order. work: by position. NULL where a device makes the queue. */
   uint32_t *rows, *positions, *work;
-  adji_range_queue queue; /* of a device, if it has rows: in place of these */
-  /* Of the pass at work. */
+  adji_range_queue queue; /* made by a device; if it has rows, it replaces those above */
+  /* The current pass. */
   adji_ego_job job;
   adji_run *run;
   const adji_pass *pass;
   lane *lanes;
   ADJI_ATOMIC(uint32_t) * cursors; /* by row of the window */
-  void *sums;                      /* of the window's entries, before they become distances */
-  void *own_sums;                  /* the same array, if the result has none */
+  void *sums;                      /* sums of the window's entries, until they become distances */
+  void *own_sums;                  /* the same array, if the result has no distances */
   adji_ego_tasks tasks;
   ADJI_ATOMIC(uint64_t) found;
   pthread_mutex_t area_lock;
-  double area; /* pairs of points that are dealt with */
+  double area; /* pairs of points compared or dropped so far */
 } ego_range;
 
 /* ---- Neighbours ------------------------------------------------------------------------------------------- */
 
-/* With producers one batch lasts as long as the pass: the limit of pairs is checked, and progress reported, here. */
+/* Pairs per report. With producers one batch lasts as long as the pass, so the limit of pairs is checked and progress
+ * is reported here. */
 enum { REPORTED = 1 << 16 };
 
 static adj_status report(lane *l) {
@@ -77,7 +78,7 @@ static adj_status account(lane *l, uint32_t count) {
   return l->range->options.producers && l->unreported >= REPORTED ? report(l) : ADJ_OK;
 }
 
-/* degrees is an array of the caller's, without atomic entries. */
+/* Adds by a builtin, since degrees is the caller's array of plain integers. */
 static adj_status count_found(void *user, uint32_t row, const uint32_t *ids, const void *sums, uint32_t count) {
   (void)ids;
   (void)sums;
@@ -108,7 +109,7 @@ static bool offer(void *user, const adji_ego_pair *pair) {
   return adji_ego_tasks_offer(&l->range->tasks, pair);
 }
 
-/* A row that is complete: into its order, with distances. Nothing is left to be dropped. */
+/* Puts a complete row into its order, with distances. The search has already dropped unwanted pairs. */
 static adj_status finish_row(ego_range *r, lane *l, uint32_t row) {
   const adji_window *window = r->pass->window;
   adji_row_style style = r->join.style;
@@ -134,7 +135,7 @@ static bool is_filled(const ego_range *r, uint32_t row) {
   return !r->pass->window || adji_window_length(r->pass->window, row);
 }
 
-/* The position of query i of the queue in epsilon grid order. Without a queue it is in that order. */
+/* The position, in epsilon grid order, of query i of the queue. Without a queue, queries are in that order. */
 static uint32_t position_of(const ego_range *r, uint32_t i) {
   const uint32_t *positions = r->queue.rows ? r->queue.positions : r->positions;
   return positions ? positions[i] : i;
@@ -265,7 +266,7 @@ static adj_status begin(void *state, adji_run *run, const adji_pass *pass) {
 
 /* ---- The queue --------------------------------------------------------------------------------------------- */
 
-/* With producers a batch is a thread that takes part; its queries only tell how many there are. */
+/* With producers a batch stands for a thread that takes part. Its queries only tell how many queries there are. */
 static adj_status fill_with_threads(const ego_range *r, adji_queue *queue) {
   uint64_t count = r->left->count, threads = r->join.ctx->threads < count ? r->join.ctx->threads : count;
   adj_status status = adji_queue_init(queue, r->join.ctx, threads + 1);
@@ -277,7 +278,7 @@ static adj_status fill_with_threads(const ego_range *r, adji_queue *queue) {
   return status;
 }
 
-/* Batches of queries by work: the heaviest come first already. */
+/* Makes batches of queries with their work. The heaviest queries come first already. */
 static adj_status fill_queue(void *state, bool shared, adji_queue *queue) {
   (void)shared;
   const ego_range *r = state;

@@ -37,7 +37,7 @@ bool adji_ego_tasks_offer(adji_ego_tasks *t, const adji_ego_pair *pair) {
   return taken;
 }
 
-/* The next pair; false: there will be none. */
+/* Takes the next pair. False: there will be no more. */
 static bool take(adji_ego_tasks *t, adji_ego_pair *pair) {
   pthread_mutex_lock(&t->lock);
   while (!t->failed && !atomic_load(&t->count) && t->active)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The threads of Super-EGO (HEGJoin 3.2): producers and consumers share a queue of pairs of sequences. Every thread
- * takes a pair and joins it. While the queue holds fewer pairs than there are threads, the parts of what it joins go to
- * the queue instead.
+ * takes a pair and joins it. When it cuts a pair while the queue holds fewer pairs than there are threads, the parts go
+ * to the queue instead.
  */
 #ifndef ADJI_EGO_TASKS_H
 #define ADJI_EGO_TASKS_H
@@ -18,17 +18,17 @@ typedef struct adji_ego_tasks {
   adji_ego_pair *waiting; /* a ring of `room` entries */
   uint32_t room, first;
   ADJI_ATOMIC(uint32_t) count;
-  uint32_t active; /* pairs that threads are joining   */
-  bool failed;     /* nothing more is handed out       */
+  uint32_t active; /* pairs being joined by threads */
+  bool failed;     /* a join failed: no more pairs are handed out */
 } adji_ego_tasks;
 
-/* The first pair is the whole join. */
+/* first: the whole join. */
 adj_status adji_ego_tasks_init(adji_ego_tasks *tasks, adj_ctx *ctx, const adji_ego_pair *first);
 void adji_ego_tasks_clear(adji_ego_tasks *tasks);
 
-/* True if the queue took the pair. Any thread. */
+/* Offers a pair to the queue. True if the queue took it. Any thread may call this. */
 bool adji_ego_tasks_offer(adji_ego_tasks *tasks, const adji_ego_pair *pair);
-/* Joins pairs until there are none and no thread is at work on one. */
+/* Joins pairs until the queue is empty and no thread is joining one. */
 adj_status adji_ego_tasks_work(adji_ego_tasks *tasks, adji_ego_searcher *searcher);
 
 #endif

@@ -2,8 +2,8 @@
  *
  * Queries by workload: see ego_workload.h.
  *
- * Points in epsilon grid order are in the order of their cells along the first axes, too. So cells are runs of
- * positions. The neighbours of ascending cells at one offset ascend as well: two cursors for each offset only move
+ * Points in epsilon grid order are also in the order of their cells along the first axes. So each cell is a run of
+ * positions. For one offset, the neighbours of ascending cells ascend as well, so two cursors per offset only move
  * forward.
  */
 #include "cpu/ego_workload.h"
@@ -16,7 +16,7 @@ typedef struct cells {
   uint64_t count;
   uint32_t axes;
   uint32_t *starts;  /* count + 1 entries: first position          */
-  uint32_t *numbers; /* of cell i along axis a: numbers[i * axes + a] */
+  uint32_t *numbers; /* the slab of cell i along axis a is numbers[i * axes + a] */
 } cells;
 
 /* ---- Cells ----------------------------------------------------------------------------------------------- */
@@ -66,12 +66,12 @@ typedef struct counting {
   uint32_t *work; /* by left position */
 } counting;
 
-/* Whether a right cell is before the left cell moved by an offset, an entry of -1, 0 or 1 for each axis. */
+/* Whether a right cell comes before the left cell `numbers` moved by `offset`: -1, 0 or 1 for each axis. */
 static bool is_before(const cells *right, uint64_t r, const uint32_t *numbers, const int32_t *offset) {
-  const uint32_t *its = right->numbers + r * right->axes;
+  const uint32_t *right_cell = right->numbers + r * right->axes;
   for (uint32_t a = 0; a < right->axes; a++) {
     int64_t wanted = (int64_t)numbers[a] + offset[a];
-    if (its[a] != wanted) return its[a] < wanted;
+    if (right_cell[a] != wanted) return right_cell[a] < wanted;
   }
   return false;
 }
@@ -88,7 +88,8 @@ static uint64_t first_not_before(const cells *right, const uint32_t *numbers, co
   return low;
 }
 
-/* Adds what is in the right cells at one offset of the axes but the last, and up to one cell away along that. */
+/* Adds the populations of the right cells at one offset along all axes but the last, and up to one cell away along the
+ * last. */
 static void count_offset(const counting *c, uint64_t begin, uint64_t end, int32_t *offset) {
   const cells *left = c->left, *right = c->right;
   uint32_t last = left->axes - 1;

@@ -8,12 +8,12 @@
 
 #include "index/ego_order.h"
 
-/* Cells of more dimensions are not looked at: 3^(dimensions - 1) rows of cells are, for each cell. */
+/* Only this many axes are used, since 3^(axes - 1) rows of cells are counted for each cell. */
 enum { ADJI_EGO_WORKLOAD_AXES = 6 };
 
-/* order receives the positions of the left points, most work first, ties in epsilon grid order; work (by position)
- * their numbers of candidates. order has ADJI_PAD entries more. Memory: 16 bytes a left point, and 28 a cell, until it
- * returns. */
+/* order receives the positions of the left points, most work first, ties in epsilon grid order. work receives, by
+ * position, the number of candidates of each. order needs room for ADJI_PAD more entries. Temporary memory: 16 bytes
+ * per left point, and 28 per cell. */
 adj_status adji_ego_workload(const adji_ego_points *left, const adji_ego_points *right, uint32_t *order,
                              uint32_t *work);
 

@@ -3,9 +3,9 @@
  * The kNN join on cores: a worker that searches a tree.
  *
  * A group is the queries of one leaf. They are searched together (cpu/knn_group.c): the tree is traversed once for all
- * of them, and what is loaded serves all of them. Where the left points are far apart, among many right points, the box
- * of a group would meet more than its queries need: then every query is a group of its own. It is, too, in the queues
- * of HybridKNN-Join.
+ * of them, and each node or leaf that is loaded serves all of them. Where the left points are far apart among many
+ * right points, the box of a group would meet more leaves than its queries need. Then every query is a group of its
+ * own. So it is in the queues of HybridKNN-Join.
  */
 #include "cpu/knn.h"
 
@@ -18,7 +18,7 @@
 
 typedef struct knn_lane {
   adji_knn_group group;
-  adji_narrow_group narrow; /* of f64 joins, asked first */
+  adji_narrow_group narrow; /* for f64 joins; searched first */
 } knn_lane;
 
 typedef struct knn_cores {
@@ -27,10 +27,10 @@ typedef struct knn_cores {
   adji_lent lent;
   const adji_tree *right;
   adji_tree own_left;
-  const adji_tree *left;  /* own_left, or right in a self-join; NULL: queries one by one */
-  adji_point_order order; /* of these */
-  adji_narrow narrow;     /* the trees in f32, if a join of f64 has them */
-  /* Of the pass at work. */
+  const adji_tree *left;  /* own_left, or right in a self-join; NULL: queries are searched one by one */
+  adji_point_order order; /* the order of the queries that are searched one by one */
+  adji_narrow narrow;     /* copies of the trees in f32, if this f64 join uses them */
+  /* The current pass. */
   const adji_window *window;
   knn_lane *lanes;
 } knn_cores;
@@ -46,7 +46,7 @@ static double bound_of(const adji_tree *tree, uint64_t leaf, uint32_t dim, bool 
   return tree->type == ADJ_F64 ? ((const double *)bounds)[at] : (double)((const float *)bounds)[at];
 }
 
-/* The volume of the box around some leaves. */
+/* The volume of the box around leaves [first, end). */
 static double volume_of(const adji_tree *tree, uint64_t first, uint64_t end) {
   double volume = 1;
   for (uint32_t j = 0; j < tree->dim; j++) {
@@ -60,7 +60,7 @@ static double volume_of(const adji_tree *tree, uint64_t first, uint64_t end) {
   return volume;
 }
 
-/* Batches of `each` leaves, and of a quarter of that from leaf `tail` on. densities: of each batch; may be NULL. */
+/* Adds batches of `each` leaves, and of a quarter of that from leaf `tail` on. densities: of each batch, or NULL. */
 static adj_status add_batches(const knn_cores *c, adji_queue *queue, uint64_t each, uint64_t tail, double *densities) {
   const adji_tree *left = c->left;
   uint64_t leaves = left->levels ? left->level[0].count : 0, end;
@@ -77,7 +77,7 @@ static adj_status add_batches(const knn_cores *c, adji_queue *queue, uint64_t ea
   return status;
 }
 
-static bool is_published(const knn_cores *c) {
+static bool uses_paper_queue(const knn_cores *c) {
   return c->options.queue == ADJI_KNN_QUEUE_POINTS || c->options.queue == ADJI_KNN_QUEUE_CELLS;
 }
 
@@ -85,8 +85,8 @@ static uint64_t smaller(uint64_t a, uint64_t b) {
   return a < b ? a : b;
 }
 
-/* HybridKNN-Join's queue (4.5). Cores take batches of 0.5 % from the sparse end, and of half of that for the last
- * 5 %. Beside devices a taker puts its batches together of smaller ones. */
+/* HybridKNN-Join's queue (4.5). Cores take batches of 0.5 % of the queries from the sparse end, and of half of that for
+ * the last 5 %. Beside devices the batches are smaller, and a worker combines several of them. */
 static adj_status queue_by_cells(const knn_cores *c, bool shared, adji_queue *queue) {
   uint64_t count = c->order.count, each = shared ? smaller(count / SHARED_BATCHES, SHARED_BATCH) : count / 200;
   if (c->options.batch) each = c->options.batch;
@@ -101,8 +101,8 @@ static adj_status queue_by_cells(const knn_cores *c, bool shared, adji_queue *qu
   return status;
 }
 
-/* Thread t has every queries t, t + threads, ..., one after the other in the order. It takes them in several batches,
- * for progress. */
+/* Thread t gets queries t, t + threads, t + 2 threads, ..., which are consecutive in the order. It takes them in
+ * several batches, so that progress can be reported. */
 static adj_status queue_by_points(const knn_cores *c, adji_queue *queue) {
   enum { PIECES = 64 };
   uint64_t count = c->order.count, lanes = c->options.lanes, most = (count + lanes - 1) / lanes;
@@ -110,9 +110,9 @@ static adj_status queue_by_points(const knn_cores *c, adji_queue *queue) {
   adj_status status = adji_queue_init(queue, c->join.ctx, lanes * PIECES + 1);
   queue->round_robin = true;
   for (uint64_t from = 0; from < most && !status; from += each)
-    for (uint64_t t = 0, first = 0, its; t < lanes && !status; t++, first += its) {
-      its = t < count ? (count - t + lanes - 1) / lanes : 0;
-      uint64_t end = smaller(from + each, its);
+    for (uint64_t t = 0, first = 0, share; t < lanes && !status; t++, first += share) {
+      share = t < count ? (count - t + lanes - 1) / lanes : 0;
+      uint64_t end = smaller(from + each, share);
       if (from < end)
         status = adji_queue_add(queue,
                                 (adji_batch){(uint32_t)(first + from), (uint32_t)(first + end), (double)(end - from)});
@@ -120,9 +120,9 @@ static adj_status queue_by_points(const knn_cores *c, adji_queue *queue) {
   return status;
 }
 
-/* Alone: batches of 0.5 %, and of a quarter of that for the last 5 %, so that the lanes finish together (papers on
- * hybrid kNN joins, "work queue"). Beside devices: of up to 1,024 queries, densest first (HybridKNN-Join 4.3), and in
- * the order of the tree where they are about as dense. */
+/* Cores alone: batches of 0.5 % of the queries, and of a quarter of that for the last 5 %, so that the lanes finish
+ * together (papers on hybrid kNN joins, "work queue"). Beside devices: batches of up to 1,024 queries, densest first
+ * (HybridKNN-Join 4.3), and in the order of the tree where the densities are similar. */
 static adj_status fill_queue(void *state, bool shared, adji_queue *queue) {
   const knn_cores *c = state;
   const adji_tree *left = c->left;
@@ -148,7 +148,7 @@ static adj_status fill_queue(void *state, bool shared, adji_queue *queue) {
 
 /* ---- A pass ----------------------------------------------------------------------------------------- */
 
-/* The i-th query, alone. window NULL: the neighbours are discarded. */
+/* Fills the row of the i-th query, searched alone. window NULL: the neighbours are discarded. */
 static adj_status fill_point(const knn_cores *c, adji_knn_group *g, uint64_t i, const adji_window *window,
                              adji_tally *tally) {
   uint32_t row = adji_point_row(&c->order, i);
@@ -162,8 +162,7 @@ static adj_status fill_point(const knn_cores *c, adji_knn_group *g, uint64_t i, 
   return ADJ_OK;
 }
 
-/* Queries and their rows are far apart in memory, and known in advance. The boxes of queries to come are measured
- * before. */
+/* Queries and their rows are scattered in memory but known in advance, so they are prefetched. */
 enum { POINTS_AHEAD = 80, ROWS_AHEAD = 4 };
 
 ADJI_FETCHES fetch_row(const knn_cores *c, const adji_window *window, uint64_t row) {
@@ -173,7 +172,8 @@ ADJI_FETCHES fetch_row(const knn_cores *c, const adji_window *window, uint64_t r
   if (window->distances) adji_fetch_to_write((const char *)window->distances + at * size, many * size);
 }
 
-/* Neighbours of the next query are about as far away as those of the one before. */
+/* Prefetches with the last k-th sum as the reach: neighbours of the next query are about as far away as those of the
+ * last one. */
 static void fetch_ahead(const knn_cores *c, const adji_batch *batch, const adji_knn_group *g, uint64_t i) {
   const adj_dataset *left = c->join.left;
   adji_fetch_nodes(c->right, &c->order, i, batch);
@@ -196,8 +196,8 @@ static adj_status fill_points(const knn_cores *c, const adji_batch *batch, adji_
   return status;
 }
 
-/* Fills the rows of a leaf's points, as far as they are in the window, and fetches them while the search goes on: they
- * lie in the order of ids, far apart. window NULL: all, and the neighbours are discarded. */
+/* Fills the rows of a leaf's points that are in the window. They are scattered in memory, since they are in the order
+ * of ids, so they are prefetched before the search. window NULL: searches for all points, discards neighbours. */
 static void fill_leaf(const knn_cores *c, knn_lane *lane, uint64_t leaf, const adji_window *window, adji_tally *tally) {
   const uint32_t *rows = c->left->ids + leaf * c->left->leaf;
   uint32_t count = adji_tree_leaf_count(c->left, leaf);
@@ -228,7 +228,7 @@ static void clear_lane(knn_lane *lane) {
   adji_narrow_group_clear(&lane->narrow);
 }
 
-/* Starts zeroed. On failure it may still have to be cleared. */
+/* The lane starts zeroed. After a failure it must still be cleared. */
 static adj_status init_lane(const knn_cores *c, knn_lane *lane) {
   adj_status status = adji_knn_group_init(&lane->group, &c->join, c->left, c->right);
   return status || !c->narrow.enabled ? status : adji_narrow_group_init(&lane->narrow, &c->narrow);
@@ -253,13 +253,14 @@ static adj_status begin(void *state, adji_run *run, const adji_pass *pass) {
   adj_status status = ADJ_OK;
   for (uint32_t lane = 0; lane < c->options.lanes && !status; lane++) {
     status = init_lane(c, &c->lanes[lane]);
-    if (!status && adji_point_order_is_dense(&c->order, c->right)) status = adji_knn_group_guess(&c->lanes[lane].group);
+    if (!status && adji_point_order_is_dense(&c->order, c->right))
+      status = adji_knn_group_enable_guesses(&c->lanes[lane].group);
   }
   if (status) end(c, run);
   return status;
 }
 
-/* One leaf, or as many queries: i counts from 1. */
+/* Searches one leaf, or as many queries one by one. i counts from 1. */
 static adj_status try_leaf(const knn_cores *c, knn_lane *lane, uint64_t i, uint64_t leaves, adji_tally *tally,
                            uint64_t *queries) {
   uint64_t all = c->left ? c->left->level[0].count : c->order.count;
@@ -275,7 +276,8 @@ static adj_status try_leaf(const knn_cores *c, knn_lane *lane, uint64_t i, uint6
   return status;
 }
 
-/* The first leaf warms up what the others use. At most one leaf in 16 of each thread's. */
+/* The first leaf is searched twice: once as a warm-up, which does not count. At most one in 16 of the leaves of a
+ * thread is searched. */
 adj_status adji_knn_try(const adji_engine *engine, uint64_t leaves, double *query_ns, double *candidates) {
   const knn_cores *c = engine->workers[0].state;
   *query_ns = *candidates = 0;
@@ -310,8 +312,9 @@ static void destroy(void *state) {
   free(c);
 }
 
-/* Whether most left points are inside of boxes round a few hundred right points: then guesses hold, and single queries
- * are faster than groups. Far outside, a query meets half of the tree, and a group meets it once. */
+/* Whether most left points are inside the boxes that each hold a few hundred right points. Then guesses hold, and
+ * single queries are faster than groups. Far outside, each query meets half of the tree, and a group meets it only
+ * once. */
 static bool is_inside(const knn_cores *c) {
   enum { SAMPLE = 128, MOST_OUTSIDE = 12, MOST_DIM = 32 };
   double point[MOST_DIM];
@@ -329,8 +332,8 @@ static bool is_inside(const knn_cores *c) {
   return outside <= MOST_OUTSIDE;
 }
 
-/* Whether queries are searched one by one: they are few, in right points for each of them. For k = 1 groups have
- * vectors of queries, which are hard to beat. */
+/* Whether queries are searched one by one: if they are few compared with the right points. For k = 1 groups use vectors
+ * of queries, which single queries rarely beat. */
 static bool searches_one_by_one(const knn_cores *c) {
   enum { APART = 4, FAR_APART = 16 };
   const adji_join *join = &c->join;
@@ -340,7 +343,7 @@ static bool searches_one_by_one(const knn_cores *c) {
   return left < right / APART || (left < right && adji_join_reach(join) > 1 && is_inside(c));
 }
 
-/* The queries of thread 0, those of thread 1, ... */
+/* Orders the queries by thread: first all queries of thread 0, then those of thread 1, ... */
 static adj_status deal_points(knn_cores *c) {
   uint64_t at = 0, count = c->order.count, lanes = c->options.lanes;
   uint32_t *rows = adji_alloc(&c->join.ctx->memory, count, sizeof *rows, "order of queries");
@@ -355,7 +358,7 @@ static adj_status deal_points(knn_cores *c) {
 static adj_status order_left(knn_cores *c) {
   const adji_join *join = &c->join;
   adji_tree_room room = {0};
-  if (is_published(c)) {
+  if (uses_paper_queue(c)) {
     c->order = (adji_point_order){.rows = c->options.rows, .count = join->left->count};
     return c->options.queue == ADJI_KNN_QUEUE_POINTS ? deal_points(c) : ADJ_OK;
   }

@@ -2,14 +2,14 @@
  *
  * The k nearest neighbours of a group of queries.
  *
- * 1. The leaves around the queries' own leaf come first; in a join of two sets, those around a leaf near them. They
- *    give a good first bound on the distance of the k-th neighbour.
+ * 1. The leaves around the queries' own leaf come first; in a join of two sets, those around a leaf near the queries.
+ *    They give a good first bound on the distance of the k-th neighbour.
  * 2. The tree is searched from the root, nearest nodes first, for leaves that are closer to the box of the group than
  *    the worst k-th neighbour of its queries.
  * 3. Whenever enough leaves are collected, each query visits those close enough to it, and the reach of the group
  *    shrinks.
  *
- * In few dimensions all this is tried in one step first, within a limit for each query (cpu/knn_group_pool.c).
+ * In few dimensions a single search within a limit for each query is tried first (cpu/knn_group_pool.c).
  *
  * In many dimensions the search collects nodes of 16 leaves, and queries find the leaves near them
  * (distance/knn_near_body.h).
@@ -67,7 +67,7 @@ static void load_queries(adji_knn_group *g, uint64_t leaf) {
     copy_float(g, leaf);
 }
 
-/* Selects the point at place i of a leaf as a query. */
+/* Selects point i of a leaf as a query. */
 static void add_query(adji_knn_group *g, uint32_t i, uint32_t row) {
   uint32_t q = g->query_count++;
   g->places[q] = i;
@@ -142,7 +142,7 @@ adji_knn_task adji_knn_group_task(adji_knn_group *g) {
 static void visit_leaves(adji_knn_group *g, adji_tally *tally) {
   if (!g->leaves.count) return;
   adji_knn_task task = adji_knn_group_task(g);
-  if (g->pools.at_work)
+  if (g->pools.active)
     adji_pool_leaves(g, &task);
   else if (g->lowest)
     g->search_below(&task, g->right->level);
@@ -152,10 +152,10 @@ static void visit_leaves(adji_knn_group *g, adji_tally *tally) {
     visit_leaves_buffered(g, &task);
   tally->candidates += task.candidates;
   g->leaves.count = 0;
-  if (!g->pools.at_work) measure_reach(g);
+  if (!g->pools.active) measure_reach(g);
 }
 
-/* Collects the leaves in `mask` of a chunk, or the nodes. */
+/* Collects the leaves in `mask` of a chunk, or the nodes if the search collects nodes. */
 static void collect(adji_knn_group *g, uint64_t chunk, uint32_t mask) {
   uint64_t first = chunk * ADJI_FAN;
   const void *boxes = adji_chunk_boxes(g->right, g->lowest, chunk);
@@ -165,8 +165,8 @@ static void collect(adji_knn_group *g, uint64_t chunk, uint32_t mask) {
 
 /* ---- The search ------------------------------------------------------------------------------ */
 
-/* The leaves of a chunk that are visited before the search, or the nodes. */
-static uint32_t seen_of(const adji_knn_group *g, uint64_t chunk) {
+/* The leaves of a chunk, or the nodes, that were visited before the search, as a mask. */
+static uint32_t seen_mask(const adji_knn_group *g, uint64_t chunk) {
   uint64_t first = chunk * ADJI_FAN, end = first + ADJI_FAN, each = g->lowest ? ADJI_FAN : 1;
   if (g->first_seen / each > first) first = g->first_seen / each;
   if (g->end_seen / each < end) end = g->end_seen / each;
@@ -174,14 +174,13 @@ static uint32_t seen_of(const adji_knn_group *g, uint64_t chunk) {
   return ((UINT32_C(1) << (end - first)) - 1) << first % ADJI_FAN;
 }
 
-/* Whether many leaves lie between the queries of a group, so that one of them bounds few of the queries. */
+/* Whether many leaves lie between the queries of a group, so that a leaf bounds few of them. */
 static bool is_sparse(const adji_knn_group *g) {
   enum { SPARSE = 8 };
   return g->left && g->left->count < g->right->count / SPARSE;
 }
 
-/* From here on nodes are collected: first the one that has leaf `leaf`. Its leaves that are seen are in no other node.
- */
+/* From here on nodes are collected: first the node of leaf `leaf`. The leaves visited before are in no other node. */
 static void visit_node(adji_knn_group *g, uint64_t leaf, adji_tally *tally) {
   uint64_t node = leaf / ADJI_FAN;
   g->lowest = 1;
@@ -191,7 +190,7 @@ static void visit_node(adji_knn_group *g, uint64_t leaf, adji_tally *tally) {
   g->end_seen = g->first_seen + ADJI_FAN;
 }
 
-/* Visits the leaves around one: enough for k neighbours. */
+/* Visits the leaves around `leaf`: enough of them for k neighbours. */
 static void visit_nearby(adji_knn_group *g, uint64_t leaf, adji_tally *tally) {
   uint64_t many = g->k == 1 || is_sparse(g) ? ADJI_FAN : 1, count = g->right->level[0].count;
   while (many * g->right->leaf < g->k + (uint64_t)g->k / 2 && many < ADJI_LEAVES)
@@ -201,7 +200,7 @@ static void visit_nearby(adji_knn_group *g, uint64_t leaf, adji_tally *tally) {
   uint32_t own = UINT32_C(1) << leaf % ADJI_FAN;
   collect(g, leaf / ADJI_FAN, own);
   for (uint64_t chunk = g->first_seen / ADJI_FAN; chunk * ADJI_FAN < g->end_seen; chunk++)
-    collect(g, chunk, seen_of(g, chunk) & ~(chunk == leaf / ADJI_FAN ? own : 0));
+    collect(g, chunk, seen_mask(g, chunk) & ~(chunk == leaf / ADJI_FAN ? own : 0));
   visit_leaves(g, tally);
 }
 
@@ -216,7 +215,7 @@ static void push(adji_knn_group *g, uint32_t from, adji_tree_visit visit) {
   g->stack[i] = visit;
 }
 
-/* Visits the children of a node, which are chunk `chunk` of the level: collects leaves, pushes nodes. */
+/* Visits the children of a node, which are chunk `chunk` of the level: collects leaves or pushes nodes. */
 static void open_node(adji_knn_group *g, uint32_t level_number, uint64_t chunk) {
   const uint32_t *least_ids = g->right->level[level_number].least_ids + chunk * ADJI_FAN;
   adji_chunk_bounds bounds;
@@ -224,7 +223,7 @@ static void open_node(adji_knn_group *g, uint32_t level_number, uint64_t chunk) 
   for (uint32_t tied = bounds.tied; tied; tied &= tied - 1)
     if (least_ids[__builtin_ctz(tied)] > g->reach_id) bounds.near &= ~(tied & -tied);
   if (level_number == g->lowest) {
-    collect(g, chunk, bounds.near & ~seen_of(g, chunk));
+    collect(g, chunk, bounds.near & ~seen_mask(g, chunk));
     return;
   }
   for (uint32_t from = g->depth; bounds.near; bounds.near &= bounds.near - 1) {
@@ -274,8 +273,8 @@ static uint32_t read_list(adji_knn_group *g, uint32_t q) {
   return found;
 }
 
-/* Takes note of the sum of a k-th neighbour. */
-static void learn(adji_knn_group *g, double sum) {
+/* Adds the sum of a k-th neighbour to the mean of recent ones. */
+static void update_mean(adji_knn_group *g, double sum) {
   static const double SHARE = 0.125;
   adji_guess *guess = &g->guess;
   guess->mean = guess->mean > 0 ? guess->mean + SHARE * (sum - guess->mean) : sum;
@@ -285,28 +284,28 @@ static double sum_at(const adji_knn_group *g, uint32_t i) {
   return g->right->type == ADJ_F64 ? ((const double *)g->sums)[i] : (double)((const float *)g->sums)[i];
 }
 
-/* The same, of the row at hand. */
-static void learn_from_row(adji_knn_group *g, uint32_t found) {
-  if (g->guess.enabled && found >= g->k) learn(g, sum_at(g, found - 1));
+/* The same for the row in g->ids and g->sums. */
+static void update_mean_from_row(adji_knn_group *g, uint32_t found) {
+  if (g->guess.enabled && found >= g->k) update_mean(g, sum_at(g, found - 1));
 }
 
-/* The row of query q, from list `slot`. */
+/* Places the row of query q, from list `slot`. */
 static void place_row(adji_knn_group *g, uint32_t q, uint32_t slot, const adji_window *window, adji_tally *tally) {
   uint32_t found = g->k ? read_list(g, slot) : 0;
-  learn_from_row(g, found);
+  update_mean_from_row(g, found);
   if (!window) return;
   adji_row_place_padded(window, &g->join->style, g->rows[q], g->ids, g->sums, found);
   tally->pairs += found;
 }
 
-/* Whether values of f32 go to rows as they are, but for roots of sums. */
+/* Whether f32 values go to rows unchanged, except for roots of sums. */
 static bool places_directly(const adji_knn_group *g, const adji_window *window) {
   return window && window->k == g->k && g->right->type == ADJ_F32 && g->join->style.measure->report == ADJI_REPORT_ROOT;
 }
 
-/* The row of query q from its pool, directly to its place if no value has to be changed. False: the guess was wrong. */
+/* Places the row of query q from its pool, without a copy if no value has to be changed. False: the limit was wrong. */
 static bool place_from_pool(adji_knn_group *g, uint32_t q, const adji_window *window, adji_tally *tally) {
-  if (!adji_pool_is_right(g, q)) return false;
+  if (!adji_pool_is_usable(g, q)) return false;
   adji_picked to = {.ids = g->ids, .sums = g->sums};
   bool directly = places_directly(g, window);
   if (directly) {
@@ -319,24 +318,24 @@ static bool place_from_pool(adji_knn_group *g, uint32_t q, const adji_window *wi
     place_row(g, q, 0, window, tally);
     return true;
   }
-  learn(g, to.last);
+  update_mean(g, to.last);
   if (!window) return true;
   if (!directly) adji_row_place_padded(window, &g->join->style, g->rows[q], g->ids, g->sums, g->k);
   tally->pairs += g->k;
   return true;
 }
 
-/* The right leaf to begin with, for the queries of a left one. */
+/* The right leaf that the search for the queries of a left leaf begins with. */
 static uint64_t near_leaf(const adji_knn_group *g, uint64_t leaf) {
   if (g->left == g->right) return leaf;
   return adji_near_leaf(&g->search, g->coords, adji_near_chunk(&g->search, g->coords));
 }
 
-/* Searches within the limits of all queries. Those for which they were right are done with; the others remain in the
- * group. */
+/* Searches within the limits of all queries. The rows of queries whose limits were good are finished. The other queries
+ * remain in the group. */
 static void search_pools(adji_knn_group *g, const adji_window *window, adji_tally *tally) {
   search(g, tally);
-  g->pools.at_work = false;
+  g->pools.active = false;
   uint32_t remaining = 0;
   for (uint32_t q = 0; q < g->query_count; q++) {
     if (place_from_pool(g, q, window, tally)) continue;
@@ -370,7 +369,7 @@ static void find_neighbours(adji_knn_group *g, uint64_t leaf, adji_tally *tally)
   g->lowest = 0;
 }
 
-/* The row of a query with at most one neighbour. */
+/* Places the row of a query with at most one neighbour. */
 static void place_nearest(const adji_knn_group *g, uint32_t row, const adji_nearest *task, uint32_t i,
                           const adji_window *window) {
   bool wide = g->right->type == ADJ_F64;
@@ -389,7 +388,7 @@ static void place_nearest(const adji_knn_group *g, uint32_t row, const adji_near
     ((float *)window->distances)[at] = sqrtf(task->sums.f32[i]);
 }
 
-/* The largest sum of query i, or -1: nothing is looked for. */
+/* Sets the largest sum of query i. -1: the query is not searched for. */
 static void limit_nearest(adji_nearest *task, adj_type type, uint32_t i, double limit) {
   if (type == ADJ_F64)
     task->sums.f64[i] = limit;
@@ -442,22 +441,22 @@ void adji_knn_group_fill(adji_knn_group *g, uint64_t leaf, uint64_t wanted, cons
 /* ---- One query ------------------------------------------------------------------------------- */
 
 /* Consecutive queries are close to each other, so the sums of their k-th neighbours are similar. All points within a
- * guess are listed, which needs no list in order on the way, and the k nearest of them are selected. If there are k at
- * least, no point that is not listed comes before the k-th: its sum is above the guess. Otherwise the tree is searched
- * from the start.
+ * guess are listed, without keeping a sorted list during the search, and the k nearest of them are selected. If at
+ * least k points are listed, no other point comes before the k-th: its sum is above the guess. Otherwise the tree is
+ * searched again without a guess.
  *
  * The scale shrinks a little with every success and grows with every failure, so that about one query in thirty fails.
- * Where sums of neighbours differ too much for that, guessing stops for a while. */
-enum { MOST_LISTED = 64, WORTH_MOST = 64, WORTH_FAILURE = 6, WORTH_PAUSE = -256 };
+ * If the sums of neighbours differ too much for that, guessing stops for a while. */
+enum { MOST_LISTED = 64, MOST_CREDIT = 64, FAILURE_COST = 6, PAUSE_CREDIT = -256 };
 static const double SHRINK = 0.998, GROW = 1.06, LARGEST_SCALE = 16;
 
-/* Makes a guess for a row, or none. */
+/* The guess for a row; 0: none. */
 static double guess_for(adji_knn_group *g, uint32_t row) {
   adji_guess *guess = &g->guess;
   if (!guess->enabled || !(guess->mean > 0) || g->join->style.drop_self) return 0;
-  if (guess->worth < 0 && ++guess->worth < 0) return 0;
-  double made = guess->mean * guess->scale;
-  return made <= adji_join_limit(g->join, row) ? made : 0;
+  if (guess->credit < 0 && ++guess->credit < 0) return 0;
+  double current = guess->mean * guess->scale;
+  return current <= adji_join_limit(g->join, row) ? current : 0;
 }
 
 static bool find_by_guess(adji_knn_group *g, adji_knn_task *task, const adji_leaves *near) {
@@ -468,25 +467,25 @@ static bool find_by_guess(adji_knn_group *g, adji_knn_task *task, const adji_lea
   g->listing.nodes[0].number = 0;
   task->leaves = near;
   if (near)
-    g->search.kernels->list_near(task, g->right->level, guess->made, &list);
+    g->search.kernels->list_near(task, g->right->level, guess->current, &list);
   else
-    g->search.kernels->list_tree(task, g->right->level, guess->made, &g->listing, &list);
+    g->search.kernels->list_tree(task, g->right->level, guess->current, &g->listing, &list);
   bool few = list.count < g->k, many = g->listing.depth || list.count > MOST_LISTED;
   guess->scale *= few ? GROW : many ? 1 / GROW : SHRINK;
   guess->scale = guess->scale > LARGEST_SCALE ? LARGEST_SCALE : guess->scale;
-  guess->worth += few || many ? -WORTH_FAILURE : guess->worth < WORTH_MOST;
-  if (guess->worth < 0) guess->worth = WORTH_PAUSE;
+  guess->credit += few || many ? -FAILURE_COST : guess->credit < MOST_CREDIT;
+  if (guess->credit < 0) guess->credit = PAUSE_CREDIT;
   if (few || many) return false;
   g->search.typed->knn_select(task, list.ids, list.sums, list.count);
   return true;
 }
 
-adj_status adji_knn_group_guess(adji_knn_group *g) {
-  g->guess = (adji_guess){.enabled = adji_searches_tree_at_once(g->join), .scale = 1.5, .worth = WORTH_MOST};
+adj_status adji_knn_group_enable_guesses(adji_knn_group *g) {
+  g->guess = (adji_guess){.enabled = adji_searches_tree_at_once(g->join), .scale = 1.5, .credit = MOST_CREDIT};
   return adji_near_nodes_init(&g->near, g->right);
 }
 
-/* near: the nodes that have all points within the guess, if there is one; NULL: all. */
+/* near: nodes that hold all points within the guess, if there is a guess; NULL: search from the root. */
 static uint32_t find_one(adji_knn_group *g, uint32_t row, uint64_t chunk, const adji_leaves *near, adji_tally *tally) {
   g->query_count = 0;
   add_query(g, 0, row);
@@ -494,7 +493,7 @@ static uint32_t find_one(adji_knn_group *g, uint32_t row, uint64_t chunk, const 
   if (adji_searches_tree_at_once(g->join)) {
     adji_knn_task task = adji_knn_group_task(g);
     task.limit = adji_join_limit(g->join, row);
-    if (!(g->guess.made > 0) || !find_by_guess(g, &task, near))
+    if (!(g->guess.current > 0) || !find_by_guess(g, &task, near))
       g->search.typed->knn_tree(&task, g->right->level, g->right->levels, chunk);
     tally->candidates += task.candidates;
   } else {
@@ -508,24 +507,24 @@ static uint32_t find_one(adji_knn_group *g, uint32_t row, uint64_t chunk, const 
 }
 
 uint32_t adji_knn_group_find(adji_knn_group *g, uint32_t row, uint64_t chunk, adji_tally *tally) {
-  g->guess.made = 0;
+  g->guess.current = 0;
   return g->k ? find_one(g, row, chunk, NULL, tally) : 0;
 }
 
-/* Nodes are looked for a little farther away than the guess at hand, since guesses change from query to query. */
+/* The nodes reach a little farther than the current guess, since guesses change from query to query. */
 uint32_t adji_knn_group_next(adji_knn_group *g, const adji_point_order *order, uint64_t i, adji_tally *tally) {
   static const double FARTHER = 1.25;
   if (!g->k) return 0;
   adji_near_nodes *near = &g->near;
   const adji_leaves *nodes = NULL;
   uint32_t row = adji_point_row(order, i);
-  double made = g->guess.made = guess_for(g, row);
-  if (made > 0) {
-    bool kept = i >= near->begin && i < near->end && made <= near->limit;
-    nodes = adji_near_nodes_at(near, &g->search, g->join->left, order, i, kept ? made : FARTHER * made);
+  double current = g->guess.current = guess_for(g, row);
+  if (current > 0) {
+    bool kept = i >= near->begin && i < near->end && current <= near->limit;
+    nodes = adji_near_nodes_at(near, &g->search, g->join->left, order, i, kept ? current : FARTHER * current);
   }
   uint32_t found = find_one(g, row, adji_point_chunk(order, i), nodes, tally);
-  learn_from_row(g, found);
+  update_mean_from_row(g, found);
   return found;
 }
 
@@ -533,7 +532,7 @@ uint32_t adji_knn_group_next(adji_knn_group *g, const adji_point_order *order, u
 
 enum { KEYS_AT_ONCE = 1 << 16 };
 
-/* Room for the lists of so many neighbours, and for the longest row. */
+/* Allocates lists of k neighbours, and room for the longest row. */
 static adj_status make_lists(adji_knn_group *g) {
   adji_memory *memory = &g->join->ctx->memory;
   bool wide = g->right->type == ADJ_F64;
@@ -560,13 +559,13 @@ static adj_status make_lists(adji_knn_group *g) {
   return ADJ_OK;
 }
 
-/* Whether there are kernels for such leaves, lists and distances. */
+/* Whether there are kernels for this size of leaves, these lists and this metric. */
 static bool suits_kernels(const adji_knn_group *g) {
   return g->left && g->ordered && g->right->leaf == ADJI_LEAF && g->join->style.measure->step == ADJI_STEP_L2;
 }
 
-/* Chooses the kernels. Below nodes (distance/knn_near_body.h), a million points, k = 8: 30 % longer in two dimensions,
- * 15 % in three, where there are pools as well; 34 % less in six. */
+/* Chooses the kernels. Searching below nodes (distance/knn_near_body.h), with a million points and k = 8, took 30 %
+ * longer in two dimensions and 15 % in three, where there are pools as well, but 34 % less in six. */
 static void choose_kernels(adji_knn_group *g) {
   enum { BELOW_LEAST = 5, NEAREST_LEAST = 2, NEAREST_MOST = 6 };
   const char *isa = g->join->ctx->isa;
@@ -579,7 +578,7 @@ static void choose_kernels(adji_knn_group *g) {
     g->find_nearest = adji_nearest_for(isa, g->right->type);
 }
 
-adj_status adji_knn_group_ask(adji_knn_group *g, const adji_join *join) {
+adj_status adji_knn_group_set_join(adji_knn_group *g, const adji_join *join) {
   g->join = join;
   g->search = adji_tree_search_of(join, g->right);
   g->k = adji_join_reach(join);
@@ -602,7 +601,7 @@ adj_status adji_knn_group_init(adji_knn_group *g, const adji_join *join, const a
   g->high = left ? adji_alloc(memory, right->dim, size, "queries") : g->coords;
   g->leaves.bounds = adji_alloc_zero(memory, (uint64_t)2 * right->dim * ADJI_LEAF_ROOM, size, "queries");
   if (!g->coords || !g->low || !g->high || !g->leaves.bounds) return ADJ_E_MEMORY;
-  return adji_knn_group_ask(g, join);
+  return adji_knn_group_set_join(g, join);
 }
 
 void adji_knn_group_clear(adji_knn_group *g) {

@@ -1,33 +1,33 @@
 /* SPDX-License-Identifier: MIT
  *
- * All points within a limit are listed for each query of a group, which needs no list in order on the way, and the k
- * nearest of them are selected. If there are k at least, no point that is not listed comes before the k-th: its sum is
- * above the limit. There are two kinds of limits.
+ * Pools: all points within a limit are listed for each query of a group, without keeping sorted lists during the
+ * search, and the k nearest of them are selected. If at least k points are listed, no other point comes before the
+ * k-th: its sum is above the limit. There are two kinds of limits.
  *
  * A guess: consecutive groups are near each other, so the sums of their k-th neighbours are similar. The scale of the
- * guess shrinks a little with every query and grows with every failure, so that few queries fail. Where sums differ too
- * much for that, or where many points are equally far, guessing stops for a while.
+ * guess shrinks a little with every query and grows with every failure, so that few queries fail. If sums differ too
+ * much for that, or many points are equally far, guessing stops for a while.
  *
- * A bound, for queries that have no guess or a wrong one, if there are kernels for it (distance/knn_pool.h): a sum that
- * k points of the leaves around the queries' own are within. What has too many points then, or no bound, is searched
- * for as if there had been no pool.
+ * A bound, for queries without a guess or with a wrong one, if there are kernels for it (distance/knn_pool.h): a sum
+ * such that at least k points of the leaves around the queries' own are within it. Queries that then have too many
+ * points, or no bound, are searched for as if there were no pools.
  */
 #include "cpu/knn_group_private.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { WORTH_MOST = 256, WORTH_PAUSE = -1024 };
+enum { MOST_CREDIT = 256, PAUSE_CREDIT = -1024 };
 static const double GROW = 1.05, LARGEST_SCALE = 16;
 
-/* What a failure costs: a search of the tree, which otherwise is shared by 16 queries, or a bound. */
+/* The cost of a failed guess: a search of the tree, which 16 queries share otherwise, or a bound. */
 typedef struct risk {
   double shrink;
   int32_t failure;
 } risk;
 static const risk SEARCHED = {0.9995, 16}, BOUNDED = {0.998, 8};
 
-/* Up to this many points a bound takes no longer than what a guess saves. */
+/* Up to this many points, computing a bound takes no longer than a guess would save. */
 enum { FEW_NEEDED = 12 };
 
 static uint32_t needed_of(const adji_knn_group *g) {
@@ -38,9 +38,9 @@ static const adji_pool_kernels *kernels_of(const adji_knn_group *g) {
   return g->right->leaf == ADJI_LEAF ? adji_pool_kernels_for(g->join->ctx->isa, g->right->type) : NULL;
 }
 
-/* Whether pools pay. Without bounds they do not where sums of k-th neighbours differ much: if k is small, and in many
- * dimensions near the faces of a box. With k = 8 a million points took two cores 10 % longer in two dimensions and 20 %
- * in six. k = 1 has kernels of its own. */
+/* Whether pools pay. Without bounds they do not pay if the sums of k-th neighbours differ much: if k is small, or in
+ * many dimensions near the faces of a box. With k = 8, a million points took two cores 10 % longer in two dimensions
+ * and 20 % in six. k = 1 has kernels of its own. */
 static bool suits(const adji_knn_group *g) {
   enum { MOST_DIM = 4, SHORT_LIST = 8 };
   const adji_join *join = g->join;
@@ -48,7 +48,7 @@ static bool suits(const adji_knn_group *g) {
   return g->right->dim <= MOST_DIM && (g->right->dim > 2 || g->k > SHORT_LIST || kernels_of(g));
 }
 
-/* Up to 2 k and a few points a query. */
+/* A pool has room for 2 k and a few more points per query. */
 adj_status adji_pools_init(adji_knn_group *g) {
   enum { MORE = 64 };
   adji_pool *p = &g->pools.pool;
@@ -65,7 +65,7 @@ adj_status adji_pools_init(adji_knn_group *g) {
   if (!p->limits || !p->counts || !p->ids || !p->sums) return ADJ_E_MEMORY;
   g->pools.kernels = kernels_of(g);
   g->pools.enabled = true;
-  g->guess = (adji_guess){.enabled = true, .scale = 1.5, .worth = WORTH_MOST};
+  g->guess = (adji_guess){.enabled = true, .scale = 1.5, .credit = MOST_CREDIT};
   return ADJ_OK;
 }
 
@@ -83,22 +83,22 @@ static void begin(adji_knn_group *g, double reach) {
   g->reach_id = ADJ_NO_ID;
   g->first_seen = g->end_seen = 0;
   memset(g->pools.pool.counts, 0, g->query_count * sizeof *g->pools.pool.counts);
-  g->pools.at_work = true;
+  g->pools.active = true;
 }
 
 bool adji_pool_guess(adji_knn_group *g) {
   adji_guess *guess = &g->guess;
   g->pools.guessed = true;
   if (!(guess->mean > 0) || (g->pools.kernels && needed_of(g) <= FEW_NEEDED)) return false;
-  if (guess->worth < 0) {
-    guess->worth += (int32_t)g->query_count;
+  if (guess->credit < 0) {
+    guess->credit += (int32_t)g->query_count;
     return false;
   }
-  guess->made = g->right->type == ADJ_F64 ? guess->mean * guess->scale : (double)(float)(guess->mean * guess->scale);
-  if (!(guess->made <= g->join->limit)) return false;
+  guess->current = g->right->type == ADJ_F64 ? guess->mean * guess->scale : (double)(float)(guess->mean * guess->scale);
+  if (!(guess->current <= g->join->limit)) return false;
   for (uint32_t q = 0; q < g->query_count; q++)
-    g->pools.pool.limits[q] = guess->made;
-  begin(g, guess->made);
+    g->pools.pool.limits[q] = guess->current;
+  begin(g, guess->current);
   return true;
 }
 
@@ -132,7 +132,7 @@ void adji_pool_leaves(adji_knn_group *g, adji_knn_task *task) {
   for (uint32_t q = 0; q < g->query_count; q++) {
     task->queries = (const char *)g->coords + (uint64_t)q * task->dim * size;
     if (p->counts[q] > p->most) continue;
-    uint32_t found = g->search.kernels->list_leaves(task, g->guess.made, g->ids, g->sums), at = p->counts[q];
+    uint32_t found = g->search.kernels->list_leaves(task, g->guess.current, g->ids, g->sums), at = p->counts[q];
     p->counts[q] += found;
     if (p->counts[q] > p->most) continue;
     memcpy(p->ids + q * p->stride + at, g->ids, found * sizeof *p->ids);
@@ -140,7 +140,7 @@ void adji_pool_leaves(adji_knn_group *g, adji_knn_task *task) {
   }
 }
 
-bool adji_pool_is_right(adji_knn_group *g, uint32_t q) {
+bool adji_pool_is_usable(adji_knn_group *g, uint32_t q) {
   adji_guess *guess = &g->guess;
   uint32_t count = g->pools.pool.counts[q], needed = g->k + (g->own[q] != ADJ_NO_ID);
   bool few = needed > count, many = g->pools.pool.most < count;
@@ -148,19 +148,19 @@ bool adji_pool_is_right(adji_knn_group *g, uint32_t q) {
   const risk *taken = g->pools.kernels && needed_of(g) <= ADJI_BOUND_MOST ? &BOUNDED : &SEARCHED;
   guess->scale *= few ? GROW : many ? 1 / GROW : taken->shrink;
   guess->scale = guess->scale > LARGEST_SCALE ? LARGEST_SCALE : guess->scale;
-  guess->worth += few || many ? -taken->failure : guess->worth < WORTH_MOST;
-  if (guess->worth < 0) guess->worth = WORTH_PAUSE;
+  guess->credit += few || many ? -taken->failure : guess->credit < MOST_CREDIT;
+  if (guess->credit < 0) guess->credit = PAUSE_CREDIT;
   return !few && !many;
 }
 
-/* Where many sums are equal nothing is picked for a while. */
+/* If many sums are equal, picking stops for a while. */
 bool adji_pool_pick(adji_knn_group *g, uint32_t q, adji_picked *to) {
   enum { FAILURE = 8 };
   adji_knn_pools *p = &g->pools;
   if (!p->kernels || (p->picks < 0 && ++p->picks < 0)) return false;
   bool picked = p->kernels->pick(&p->pool, q, g->k, g->own[q], to);
-  p->picks += picked ? p->picks < WORTH_MOST : -FAILURE;
-  if (p->picks < 0) p->picks = WORTH_PAUSE;
+  p->picks += picked ? p->picks < MOST_CREDIT : -FAILURE;
+  if (p->picks < 0) p->picks = PAUSE_CREDIT;
   return picked;
 }
 

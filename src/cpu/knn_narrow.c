@@ -10,17 +10,18 @@
 
 /* ---- Copies -------------------------------------------------------------------------------------------- */
 
-/* Where memory is short there is none for copies: a result may need as much as this. */
+/* Whether memory for the copies remains beside the result. */
 static bool has_room(const adji_join *join, const adji_tree *left, const adji_tree *right) {
   uint64_t copies = adji_tree_narrow_bytes(right) + (left == right ? 0 : adji_tree_narrow_bytes(left));
-  uint64_t rows = join->left->count + (uint64_t)4 * left->leaf * join->ctx->threads; /* of a result, and of lanes */
+  uint64_t rows =
+      join->left->count + (uint64_t)4 * left->leaf * join->ctx->threads; /* rows of the result and of lanes */
   uint64_t result = adji_mul(rows, adji_mul(join->k, sizeof(uint32_t) + sizeof(double)));
   return result <= UINT64_MAX / 2 && adji_fits(&join->ctx->memory, copies + result);
 }
 
-/* Whether the search pays. For k = 1 it does in many dimensions, since there are kernels for one neighbour, not for
- * two. Lists of one more than ADJI_KNN_MOST_K are not kept in order any more, which takes longer: 200,000 points in
- * three dimensions, k = 64, 0.54 s instead of 0.42. Long rows would take long to sort if they came in no order. */
+/* Whether the search pays. For k = 1 it pays in many dimensions only, since there are kernels for one neighbour, but
+ * not for two. Lists longer than ADJI_KNN_MOST_K are not kept sorted, which takes longer: 200,000 points in three
+ * dimensions, k = 64, took 0.54 s instead of 0.42. Long rows that come unsorted would take long to sort. */
 static bool pays(const adji_join *join, const adji_tree *right) {
   enum { FEW_DIM = 4, MOST_K = 512 };
   uint32_t k = adji_join_reach(join);
@@ -34,7 +35,7 @@ static bool suits(const adji_join *join, const adji_tree *left, const adji_tree 
          pays(join, right) && has_room(join, left, right);
 }
 
-/* The largest sum of copies of points whose sum is within the limit, in f32. */
+/* The limit of the search in f32: an upper bound of the sums of copies whose points have a sum within `limit`. */
 static double limit_of(const adji_narrow *n, double limit, double scale) {
   double reach = n->factor * scale * sqrt(limit) + n->margin, most = n->factor * reach * reach;
   return most < (double)FLT_MAX ? (double)nextafterf((float)most, INFINITY) : (double)INFINITY;
@@ -72,14 +73,14 @@ void adji_narrow_clear(adji_narrow *n) {
 
 /* ---- Groups -------------------------------------------------------------------------------------------- */
 
-/* After about 32 queries that are left to the caller, nothing is searched for 1,024. */
-enum { WORTH_MOST = 256, WORTH_FAILURE = 8, WORTH_PAUSE = -1024 };
+/* After about 32 queries that are left to the caller, the next 1,024 are not searched here. */
+enum { MOST_CREDIT = 256, FAILURE_COST = 8, PAUSE_CREDIT = -1024 };
 
 adj_status adji_narrow_group_init(adji_narrow_group *g, const adji_narrow *shared) {
   adji_memory *memory = &shared->join->ctx->memory;
   uint64_t entries = (uint64_t)shared->left->leaf * shared->search.k;
   g->shared = shared;
-  g->worth = WORTH_MOST;
+  g->credit = MOST_CREDIT;
   g->places = adji_alloc(memory, entries, sizeof *g->places, "row of neighbours");
   g->distances = adji_alloc(memory, entries, sizeof *g->distances, "row of neighbours");
   g->ids = adji_alloc(memory, entries, sizeof *g->ids, "row of neighbours");
@@ -99,7 +100,7 @@ void adji_narrow_group_clear(adji_narrow_group *g) {
   *g = (adji_narrow_group){0};
 }
 
-/* Puts neighbours in the order of (sum, id). Mostly they are. */
+/* Sorts neighbours by (sum, id). Mostly they are sorted already. */
 static void sort(uint32_t *ids, double *sums, uint32_t count) {
   for (uint32_t i = 1; i < count; i++) {
     double sum = sums[i];
@@ -113,8 +114,8 @@ static void sort(uint32_t *ids, double *sums, uint32_t count) {
   }
 }
 
-/* The neighbours of point i of a leaf, from those of its copy, in order. Returns how many; UINT32_MAX: they are too
- * close to tell. */
+/* Finds the sorted neighbours of point i of a leaf from those of its copy. Returns their number; UINT32_MAX: the k-th
+ * and the next are too close to tell apart. */
 static uint32_t measure_row(const adji_narrow_group *g, uint64_t leaf, uint32_t i) {
   const adji_narrow *n = g->shared;
   const adji_tree *left = n->wide_left, *right = n->wide_right;
@@ -136,7 +137,7 @@ static uint32_t measure_row(const adji_narrow_group *g, uint64_t leaf, uint32_t 
   return count;
 }
 
-/* Puts the row of point i of a leaf, of `count` neighbours, into its place. */
+/* Writes the row of point i of a leaf, with `count` neighbours, to its place. */
 static void place_row(const adji_narrow_group *g, uint64_t leaf, uint32_t i, uint32_t count,
                       const adji_window *window) {
   const adji_narrow *n = g->shared;
@@ -153,8 +154,8 @@ static void place_row(const adji_narrow_group *g, uint64_t leaf, uint32_t i, uin
 uint64_t adji_narrow_group_fill(adji_narrow_group *g, uint64_t leaf, uint64_t wanted, const adji_window *window,
                                 adji_tally *tally) {
   const adji_narrow *n = g->shared;
-  if (g->worth < 0) {
-    g->worth += __builtin_popcountll(wanted);
+  if (g->credit < 0) {
+    g->credit += __builtin_popcountll(wanted);
     return wanted;
   }
   uint64_t first = leaf * n->left->leaf, rest = 0;
@@ -164,8 +165,8 @@ uint64_t adji_narrow_group_fill(adji_narrow_group *g, uint64_t leaf, uint64_t wa
   adji_tally found = {0};
   adji_knn_group_fill(&g->group, leaf, wanted, &copies, &found);
   tally->candidates += found.candidates;
-  /* First all rows, then their places: what was just stored can be loaded as a vector only when it has reached the
-   * cache, behind all stores before it, and those to the window miss it. */
+  /* All rows are measured before any is placed. What was just stored can be loaded as a vector only once it has reached
+   * the cache, after all earlier stores, and the stores to the window miss the cache. */
   uint32_t counts[ADJI_MAX_LEAF];
   for (uint64_t left = wanted; left; left &= left - 1) {
     uint32_t i = (uint32_t)__builtin_ctzll(left);
@@ -178,8 +179,8 @@ uint64_t adji_narrow_group_fill(adji_narrow_group *g, uint64_t leaf, uint64_t wa
     tally->pairs += counts[i];
   }
   int32_t answered = __builtin_popcountll(wanted & ~rest);
-  g->worth += answered - WORTH_FAILURE * __builtin_popcountll(rest);
-  if (g->worth > WORTH_MOST) g->worth = WORTH_MOST;
-  if (g->worth < 0) g->worth = WORTH_PAUSE;
+  g->credit += answered - FAILURE_COST * __builtin_popcountll(rest);
+  if (g->credit > MOST_CREDIT) g->credit = MOST_CREDIT;
+  if (g->credit < 0) g->credit = PAUSE_CREDIT;
   return rest;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * kNN joins of f64 through a search in f32, which is twice as fast: copies of the trees in f32 (index/tree_narrow.h)
- * are searched for k + 1 neighbours, as in a join of f32. Where the last of them is farther than the k-th by more than
- * the copies may be wrong, the others are the k nearest, and their canonical sums put them in order. Other queries
- * are left to the caller.
+ * are searched for k + 1 neighbours, as in a join of f32. If the last of these is farther than the k-th by more than
+ * the error of the copies, the others are the k nearest, and their canonical sums put them in order. Other queries are
+ * left to the caller.
  *
  * Proof. Lengths are in units of the frame. Let D be the distance of two points, d that of their copies, s the sum of
  * the copies as it is computed, r its root as it is reported. Per dimension a copy is off by ADJI_FRAME_ERROR at most,
@@ -25,10 +25,10 @@
 #include "distance/knn_places.h"
 #include "index/tree_narrow.h"
 
-/* What all threads share. */
+/* Shared by all threads. */
 typedef struct adji_narrow {
   bool enabled;
-  const adji_join *join; /* of f64 */
+  const adji_join *join; /* the join of f64 */
   const adji_tree *wide_left, *wide_right;
   adji_tree right, own_left;
   const adji_tree *left; /* own_left, or right in a self-join */
@@ -38,8 +38,8 @@ typedef struct adji_narrow {
   const adji_places_kernels *kernels;
 } adji_narrow;
 
-/* Copies the trees, unless the join does not suit or memory is short: then it is not enabled. Starts zeroed. On failure
- * it may still have to be cleared. */
+/* Copies the trees. If the join does not suit or memory is short, n->enabled remains false. Starts zeroed. After a
+ * failure it must still be cleared. */
 adj_status adji_narrow_init(adji_narrow *n, const adji_join *join, const adji_tree *left, const adji_tree *right);
 void adji_narrow_clear(adji_narrow *n);
 
@@ -47,18 +47,18 @@ void adji_narrow_clear(adji_narrow *n);
 typedef struct adji_narrow_group {
   const adji_narrow *shared;
   adji_knn_group group;
-  /* Of the points of a leaf, k + 1 for each: the neighbours of their copies, and their own. */
+  /* For the points of a leaf, k + 1 entries each: the neighbours of their copies, and their own neighbours. */
   uint32_t *places, *ids;
   float *distances;
   double *sums;
-  int32_t worth; /* grows with queries that are answered; below 0: nothing is searched for a while */
+  int32_t credit; /* grows with answered queries; below 0: nothing is searched for a while */
 } adji_narrow_group;
 
-/* Starts zeroed. On failure it may still have to be cleared. */
+/* Starts zeroed. After a failure it must still be cleared. */
 adj_status adji_narrow_group_init(adji_narrow_group *g, const adji_narrow *shared);
 void adji_narrow_group_clear(adji_narrow_group *g);
 
-/* Like adji_knn_group_fill. Returns those of the wanted points that are still to be searched for. */
+/* Like adji_knn_group_fill(). Returns the wanted points that must still be searched for. */
 uint64_t adji_narrow_group_fill(adji_narrow_group *g, uint64_t leaf, uint64_t wanted, const adji_window *window,
                                 adji_tally *tally);
 

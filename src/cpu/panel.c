@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* Bytes of a panel without and with a copy; dimensions from which on it is copied. */
+/* Bytes of a panel without and with a copy. LEAST_DIM: the fewest dimensions in which a panel is copied. */
 enum { PANEL_BYTES = 1 << 20, COPY_BYTES = 3 << 16, LEAST_DIM = 16, SMALLEST = 64 };
 
 uint32_t adji_panel_size(uint32_t dim, size_t size) {
@@ -14,7 +14,7 @@ uint32_t adji_panel_size(uint32_t dim, size_t size) {
   return most > SMALLEST ? (uint32_t)most : SMALLEST;
 }
 
-/* Entries from one dimension to the next: an odd number of cache lines, which spreads them over all sets of a cache. */
+/* Entries between two dimensions: an odd number of cache lines, which spreads them over all sets of a cache. */
 static uint64_t stride_of(uint64_t many) {
   return (many / 16 | 1) * 16;
 }
@@ -31,7 +31,7 @@ void adji_panel_clear(adji_panel *panel) {
   *panel = (adji_panel){0};
 }
 
-/* Whole vectors: the index can be read past its last point. */
+/* Copies whole vectors: the index may be read past its last point. */
 static void copy(adji_panel *panel, const adji_view *from, adji_range range) {
   uint64_t many = ((uint64_t)range.end - range.begin + 15) / 16 * 16, stride = stride_of(many);
   for (uint32_t j = 0; j < from->dim; j++)
@@ -45,7 +45,7 @@ static void copy(adji_panel *panel, const adji_view *from, adji_range range) {
   panel->range = range;
 }
 
-/* Where candidates are among the queries, positions decide, which a copy has not. */
+/* If candidates are among the queries, the kernel compares positions, which the copy does not preserve. */
 void adji_panel_use(adji_panel *panel, adji_task *task, adji_range *range) {
   adji_range wanted = task->ranges[0];
   if (!panel->coords || task->range_count != 1 || wanted.end - wanted.begin > panel->most) return;

@@ -6,15 +6,15 @@
 
 enum { TILE = ADJI_CODE_TILE, TILE_PAIRS = TILE * ADJI_LIST_MAX };
 
-/* Pairs that wait before they are compared: enough for full vectors, few enough for the first-level cache. */
+/* Pairs that are collected before they are compared: enough for full vectors, few enough for the first-level cache. */
 enum { ENOUGH_PAIRS = 512, MOST_PAIRS = ENOUGH_PAIRS + TILE_PAIRS };
 
-/* A candidate that passed is compared by itself, which takes about as long as this many that are compared in order. If
- * more than one in so many passes, all are compared in order. The pause before the filter is tried again doubles, as
- * long as that happens: from one tile to so many candidates. */
+/* Comparing a candidate that passed takes about ALONE times as long as comparing it in order with all others. So if
+ * more than one in ALONE passes, all are compared in order. The filter then pauses: for one tile at first, and each
+ * time that this happens again for twice as long, up to LONGEST_PAUSE candidates. */
 enum { ALONE = 6, LONGEST_PAUSE = 32 * TILE };
 
-/* Codes of as many candidates as half of a second-level cache of 1 MiB holds, rather fewer. */
+/* Candidates in a panel: their codes take up to half of a second-level cache of 1 MiB. */
 static uint32_t panel_size(const adji_codes *codes) {
   uint32_t most = (1 << 18) / (4 * codes->groups + 4) / TILE * TILE;
   return most > TILE ? most : TILE;
@@ -45,15 +45,15 @@ void adji_prefilter_clear(adji_prefilter *prefilter) {
   *prefilter = (adji_prefilter){0};
 }
 
-/* Where the neighbours of each query go. */
+/* The destination of each query's neighbours. */
 typedef struct listing {
   const adji_row_style *style;
-  uint32_t *const *ids; /* NULL: count only; so may be sums */
+  uint32_t *const *ids; /* NULL: count only; sums may be NULL too */
   void *const *sums;
   uint32_t *found;
 } listing;
 
-/* What a call works on: its queries, coded, and the tile of candidates. */
+/* The state of a call: its coded queries, and the tile of candidates. */
 typedef struct filtering {
   const adji_task *task;
   const listing *to;
@@ -77,7 +77,7 @@ static void append(const filtering *f, const adji_code_pair *pairs, const void *
   }
 }
 
-/* The canonical test of the pairs that wait. */
+/* Applies the canonical test to the collected pairs. */
 static void refine_pending(adji_prefilter *prefilter, filtering *f) {
   if (!prefilter->pending) return;
   bool f64 = f->to->style->type == ADJ_F64;
@@ -88,7 +88,7 @@ static void refine_pending(adji_prefilter *prefilter, filtering *f) {
   prefilter->pending = 0;
 }
 
-/* The canonical test of all candidates of a range, in the same order. */
+/* Applies the canonical test to all candidates of a range. The neighbours keep their order. */
 static void compare_all(const adji_task *task, adji_range range, const listing *to) {
   const adji_row_style *style = to->style;
   bool f64 = style->type == ADJ_F64;
@@ -124,7 +124,7 @@ static void filter_tile(adji_prefilter *prefilter, filtering *f) {
   prefilter->unfiltered = prefilter->pause * task->query_count;
 }
 
-/* Codes and coordinates of a query, into its slot. */
+/* Writes the codes and coordinates of a query to its slot. */
 static void code_query(adji_prefilter *prefilter, const adji_view *left, bool f64, uint32_t position, uint32_t slot) {
   const adji_codes *codes = prefilter->plan->left;
   uint64_t row = (uint64_t)slot * left->dim;
@@ -137,8 +137,8 @@ static void code_query(adji_prefilter *prefilter, const adji_view *left, bool f6
   prefilter->position[slot] = position;
 }
 
-/* The queries, coded once for all panels of candidates. A query has a slot among those of its place in the call, so no
- * two of a call share one; consecutive calls use all of them. */
+/* Codes the queries, once for all panels of candidates. Each place in the call has its own slots, so no two queries of
+ * a call share a slot, and consecutive calls use all slots. */
 static void code_queries(adji_prefilter *prefilter, filtering *f) {
   const adji_prefilter_plan *plan = prefilter->plan;
   const adji_task *task = f->task;

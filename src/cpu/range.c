@@ -14,7 +14,7 @@
 #include "cpu/staged.h"
 #include "cpu/walk.h"
 
-/* Queries a batch. Beside devices small joins have smaller batches, so that all workers finish together. */
+/* Queries per batch. Beside devices small joins have smaller batches, so that all workers finish together. */
 enum { DEFAULT_BATCH = 1024, MOST_BATCH = 4096, BATCHES_A_THREAD = 64, SHARED_BATCHES = 2048, LEAST_BATCH = 64 };
 enum { COUNTS_AHEAD = 24 };
 
@@ -23,12 +23,12 @@ typedef struct range_cores {
   adji_lent base;
   adji_range_index index;
   uint64_t batch;         /* queries; 0: the default */
-  bool stages;            /* results are collected by staging their rows */
-  double pairs;           /* about how many there are */
-  adji_range_queue queue; /* HEGJoin's, in the place of the cores' own */
-  /* Of the pass at work. */
+  bool stages;            /* collects results by staging their rows */
+  double pairs;           /* estimated number of pairs */
+  adji_range_queue queue; /* HEGJoin's queue; if it has rows, it replaces the cores' own */
+  /* The current pass. */
   adji_walker *walkers;
-  bool halves; /* each unordered pair is met once, and counts for both its points */
+  bool halves; /* each unordered pair is met once and counts for both of its points */
   uint32_t *degrees;
   adji_single *single;
   adji_staged *staged;
@@ -44,13 +44,13 @@ static uint64_t batch_queries(const range_cores *c, bool shared) {
   return each < DEFAULT_BATCH ? DEFAULT_BATCH : each > MOST_BATCH ? MOST_BATCH : each;
 }
 
-/* Of HEGJoin's queue, whatever the size of the join. */
+/* Queries per batch of HEGJoin's queue, whatever the size of the join. */
 static uint64_t queue_batch(const range_cores *c) {
   return c->batch ? c->batch : DEFAULT_BATCH;
 }
 
-/* Batches of consecutive queries. The work of a cell is estimated by the square of its population, which is what it
- * costs where the density varies slowly. A cell with queries of several batches is a part of each. */
+/* Batches of consecutive queries. The work of a cell is estimated as the square of its population, which is its cost
+ * where the density varies slowly. A cell with queries in several batches adds a part of its work to each. */
 typedef struct weighing {
   const adji_index *left;
   adji_queue *queue;
@@ -85,14 +85,14 @@ static adj_status fill_queue(void *state, bool shared, adji_queue *queue) {
   if (!status)
     status = adji_loop_slices(c->join.ctx, queue->count, queue->count / SLICE_BATCHES + 1, weigh_batches, &w);
   if (status) return status;
-  /* Within an octave of work batches stay in order: threads are then at work near each other, and find candidates in
-   * the cache that they share. */
+  /* Batches whose work is within a factor of two stay in order. Threads then work near each other, and find candidates
+   * in the cache that they share. */
   return adji_queue_sort_roughly(queue, NULL);
 }
 
 /* ---- Count ------------------------------------------------------------------------------------------ */
 
-/* Whether a query is its own neighbour: at distance 0 it always is, by its inner product perhaps. */
+/* Whether a query is its own neighbour. At distance 0 it always is; by inner product it may not be. */
 static bool belongs_to_itself(const adji_join *join, const adji_view *view, uint32_t query) {
   const adji_row_style *style = &join->style;
   double limit = adji_join_limit(join, view->ids[query]);
@@ -109,12 +109,12 @@ static adj_status count_group(adji_walker *w, const adji_group *group, adji_tall
   const range_cores *c = w->walk.user;
   const adji_task *task = &group->task;
   uint32_t counts[ADJI_GROUP];
-  /* A point is at distance 0 of itself: it was counted and is subtracted. Halves do not meet it. */
+  /* A point is at distance 0 of itself, so it was counted and is subtracted. Halves compare no point with itself. */
   const adji_join *join = &c->join;
   bool drop = join->style.drop_self && !c->halves, always = adji_measure_grows(join->style.measure);
   for (uint32_t k = 0; k < task->query_count; k++) {
     counts[k] = 0 - (uint32_t)(drop && always);
-    /* Rows are far apart, so the places of the counts to come are fetched ahead. */
+    /* Rows are scattered in memory, so the counts of later queries are prefetched. */
     if (c->degrees) __builtin_prefetch(&c->degrees[task->left->ids[task->queries[k] + COUNTS_AHEAD]], 1);
   }
   if (adji_group_is_alone(w, group))
@@ -132,7 +132,7 @@ static adj_status count_group(adji_walker *w, const adji_group *group, adji_tall
 
 /* ---- Fill ------------------------------------------------------------------------------------------- */
 
-/* The most neighbours a query of [first, first + many) can list. */
+/* The longest list that a query of [first, first + many) can have. */
 static uint64_t longest_list(const adji_walk *walk, const adji_group *group, uint32_t first, uint32_t many) {
   if (walk->join->style.one_way) return group->near_total + group->inside_total;
   uint64_t longest = 0;
@@ -158,8 +158,8 @@ static adj_status place_row(adji_walker *w, const adji_row_style *style, uint32_
   return adji_row_place(style, &w->room, slot, row, count, window);
 }
 
-/* Rows are in the order of ids, so consecutive queries write far apart. The places of the next rows are prefetched,
- * once their offsets have arrived (cpu/walk.c): a few at a time, since more would be dropped. */
+/* Rows are in the order of ids, so consecutive queries write to scattered places. These are prefetched once the offsets
+ * have arrived (cpu/walk.c), only a few at a time, since more prefetches would be dropped. */
 enum { PLACES_AHEAD = 12, MOST_LINES = 8, LINE_IDS = 16 };
 
 ADJI_FETCHES fetch_places(const adji_window *window, const uint32_t *rows, const uint32_t *queries, uint32_t many) {
@@ -204,7 +204,7 @@ static adj_status fill_group(adji_walker *w, const adji_group *group, adji_tally
   return status;
 }
 
-/* One-way rows are counted by listing: the ids decide. */
+/* Counts one-way rows by listing them, since the ids decide. */
 static adj_status count_one_way(adji_walker *w, const adji_group *group, adji_tally *tally) {
   const range_cores *c = w->walk.user;
   const adji_row_style *style = &c->join.style;
@@ -228,7 +228,7 @@ static adj_status count_one_way(adji_walker *w, const adji_group *group, adji_ta
 
 /* ---- Passes ----------------------------------------------------------------------------------------- */
 
-/* Counts, and keeps the total only. */
+/* A pass that counts, and keeps only the total. */
 static void walk_for_total(range_cores *c, adji_walk *walk) {
   c->halves = false;
   c->degrees = NULL;
@@ -277,7 +277,7 @@ static adj_status begin(void *state, adji_run *run, const adji_pass *pass) {
   return status;
 }
 
-/* Of HEGJoin's queue, by runs of the index. */
+/* Walks a batch. One of HEGJoin's queue is walked by runs of consecutive queries of the index. */
 static adj_status walk_batch(const range_cores *c, const adji_batch *batch, uint32_t lane, adji_tally *found) {
   adj_status status = ADJ_OK;
   if (!c->queue.rows) return adji_walk_batch(&c->walkers[lane], batch, found);
@@ -289,7 +289,8 @@ static adj_status walk_batch(const range_cores *c, const adji_batch *batch, uint
   return status;
 }
 
-/* Of halves, each pair counts for both its points, and every point is its own neighbour unless it is dropped. */
+/* With halves, each pair counts for both of its points, and every point is its own neighbour unless the style drops
+ * that. */
 static adj_status process(void *state, const adji_batch *batch, uint32_t lane, adji_tally *tally) {
   const range_cores *c = state;
   const adji_row_style *style = &c->join.style;
@@ -310,15 +311,15 @@ static adj_status gather(void *state, adji_run *run, const adji_active *active) 
 
 /* ---- Estimate --------------------------------------------------------------------------------------- */
 
-/* Places spread evenly over the order of the index; at each, a few neighbouring queries that share
- * the search for their candidates where that is the larger part. */
+/* Places spread evenly over the order of the index. At each, a few neighbouring queries are searched, which share the
+ * search for candidates if that is the larger part of the work. */
 typedef struct sampling {
   const range_cores *cores;
   uint64_t places, each;
-  uint64_t per_task;       /* places */
+  uint64_t per_task;       /* places per task */
   adji_tally *tallies;     /* per task */
   uint64_t *ns;            /* per task; NULL: not timed */
-  adji_tally *alone;       /* per task, of timed ones: some of the queries, each in a group of its own; or NULL */
+  adji_tally *alone;       /* per timed task: some of its queries, each in a group of its own; or NULL */
   _Atomic uint64_t filled; /* places with neighbours */
 } sampling;
 
@@ -329,7 +330,7 @@ static uint64_t position_of(const sampling *s, uint64_t place) {
   return (uint64_t)((double)(count - s->each) * ((double)place + 0.5) / (double)s->places);
 }
 
-/* Queries at a place; again: those after them, if there are some. */
+/* Walks the queries at a place; again: those after them, if there are enough. */
 static adj_status sample_place(sampling *s, uint64_t place, uint64_t task, uint32_t lane, bool again) {
   uint64_t at = position_of(s, place);
   if (again && at + 2 * s->each <= s->cores->index.left->view.count) at += s->each;
@@ -350,7 +351,7 @@ static adj_status sample_queries(void *user, uint64_t task, uint32_t lane) {
   return status;
 }
 
-/* In few dimensions a query in a group has the candidates of all of them (cpu/walk.c). */
+/* Walks some queries alone. In few dimensions a query in a group has the candidates of the whole group (cpu/walk.c). */
 static adj_status walk_alone(const sampling *s, uint64_t task, uint32_t lane, uint64_t at) {
   adj_status status = ADJ_OK;
   for (uint64_t q = 0; q < s->each && !status; q += ALONE_STEP) {
@@ -360,7 +361,8 @@ static adj_status walk_alone(const sampling *s, uint64_t task, uint32_t lane, ui
   return status;
 }
 
-/* Where that is short the next queries are timed instead: the first ones fetch what a batch finds in the caches. */
+/* Times a place. If that was short, the next queries are timed instead: the first ones have loaded the data that a
+ * batch would find in the caches. */
 static adj_status time_place(void *user, uint64_t task, uint32_t lane) {
   enum { SHORT_NS = 50000 };
   sampling *s = user;
@@ -378,7 +380,7 @@ static adj_status time_place(void *user, uint64_t task, uint32_t lane) {
   return walk_alone(s, task, lane, position_of(s, task));
 }
 
-/* Runs the tasks; the sum of what they found in *found. */
+/* Runs the tasks. *found receives the sum of their tallies. */
 static adj_status run_sample(sampling *s, adji_task_fn each_task, adji_tally *found) {
   adj_ctx *ctx = s->cores->join.ctx;
   uint64_t tasks = (s->places + s->per_task - 1) / s->per_task;
@@ -410,21 +412,21 @@ static adj_status count_sample(const range_cores *c, uint64_t sample, adji_range
   return status;
 }
 
-/* Whether a join takes long enough for a trial, which then is a small part of it. Small joins are planned by costs
- * alone, so that their plans are the same in every run. */
+/* Whether the join takes so long that a trial is a small part of it. Small joins are planned by costs alone, so that
+ * their plans are the same in every run. */
 static bool is_worth_timing(const range_cores *c, const adji_range_estimates *found) {
   static const double LEAST_NS = 1e6, CANDIDATE_NS = 0.1, DIM_NS = 0.03, ROW_NS = 60, PAIR_NS = 0.05;
   double evaluation = found->candidates * (CANDIDATE_NS + DIM_NS * c->join.left->dim);
   return evaluation + found->pairs * PAIR_NS + (double)c->join.left->count * ROW_NS > LEAST_NS;
 }
 
-/* What all queries take, by a sample, and their candidates: as groups, and each query alone. */
+/* Estimates for all queries from a timed sample: time, and candidates with queries in groups and with each alone. */
 typedef struct timing {
   double ns, candidates, alone;
 } timing;
 
-/* One query in 64. In many dimensions those of a place share panels, as a whole group does; in few there are rather
- * more places, since points lie more unevenly. */
+/* Times one query in 64. In many dimensions the queries of a place share panels, as a whole group does. In few
+ * dimensions there are more places, since points are distributed more unevenly. */
 static adj_status time_sample(const range_cores *c, timing *out) {
   enum { SHARE = 64, MOST_PLACES = 32, FEWER_PLACES = 16, FEWEST = 16, MANY_DIMS = 16, MOST_EACH = 128 };
   uint64_t count = c->index.left->view.count, ns[MOST_PLACES] = {0}, total = 0, sample = count / SHARE;
@@ -451,15 +453,15 @@ static adj_status time_sample(const range_cores *c, timing *out) {
   return status;
 }
 
-/* The other sample has more places. Where it has more candidates a query, the time is longer accordingly; but boxes
- * drop more, and accept more, for one query than for a group. */
-static double corrected(double ns, double candidates, double counted) {
+/* Corrects a time by the candidates per query of the other sample, which has more places. The factor is limited, since
+ * boxes drop more and accept more for one query than for a group. */
+static double correct_time(double ns, double candidates, double counted) {
   double more = counted / candidates;
   return ns * (more > 2.5 ? 2.5 : more > 0.5 ? more : 0.5);
 }
 
-/* Times the recursion over boxes on the same index, and keeps it if it is clearly faster: in clusters most cells hold
- * hardly a point, while a few hold most of them. */
+/* Times the recursion over boxes on the same index, and keeps it if it is clearly faster. In clusters most cells hold
+ * hardly a point, and a few cells hold most points. */
 static adj_status try_ego(range_cores *c, double cells_ns, adji_range_estimates *out) {
   static const double CLEARLY = 0.8;
   timing ego = {0};
@@ -490,7 +492,7 @@ adj_status adji_range_estimate(adji_engine *engine, uint64_t sample, bool may_eg
   timing trial = {0};
   bool timed = !status && is_worth_timing(c, out);
   if (timed) status = time_sample(c, &trial);
-  if (timed) out->count_ns = corrected(trial.ns, trial.alone, out->candidates);
+  if (timed) out->count_ns = correct_time(trial.ns, trial.alone, out->candidates);
   if (timed && trial.alone > 0) out->candidates *= trial.candidates / trial.alone;
   if (c->join.style.one_way) out->pairs = (out->pairs - (double)(c->join.style.drop_self ? 0 : count)) / 2;
   end(c, NULL);

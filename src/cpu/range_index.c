@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the cores search in a range join: see range_index.h.
+ * The index that the cores search in a range join: see range_index.h.
  */
 #include "cpu/range_index.h"
 
@@ -50,7 +50,7 @@ uint64_t adji_range_base_bytes(const adji_range_base *base) {
 
 /* ---- The index of a join -------------------------------------------------------------------------------- */
 
-/* With images of points among the candidates, queries have an index without. */
+/* If there are images of points among the candidates, queries have an index of their own, without images. */
 static adj_status build_left(const adji_join *join, const adji_range_base *base, adji_range_index *index) {
   bool images = adji_grid_is_periodic(&base->grid) && !base->ego, one = join->self_join && !images;
   adji_order_options order = {.boxes = base->ordered};
@@ -92,14 +92,14 @@ void adji_range_index_clear(adji_range_index *index) {
   adji_index_clear(&index->own_left);
 }
 
-/* ---- How many pairs ----------------------------------------------------------------------------------
+/* ---- Estimate of the pairs ------------------------------------------------------------------------------
  *
- * Each sample takes one position from each of equal stretches of the index order, at a place chosen by a hash. Every
- * pair is compared with the same probability, so the pairs found scale up to all. */
+ * Each sample takes one position from each of equal stretches of the index order, at an offset chosen by a hash. Every
+ * pair is compared with the same probability, so the number of pairs found scales up to all. */
 
 enum { QUERIES = 4096, CANDIDATES = 8192, CANDIDATES_SHARE = 32, TASK_QUERIES = 128 };
 
-/* The samples are smaller where they would compare more than this share of all pairs. */
+/* The samples shrink if they would compare more than this share of all pairs. */
 static const double MOST_COMPARED = 0.01;
 
 typedef struct samples {
@@ -160,7 +160,7 @@ static adj_status compare_slice(void *user, uint64_t task, uint32_t lane) {
   return ADJ_OK;
 }
 
-/* The pairs found, without those of a point with itself. */
+/* The pairs found, without pairs of a point with itself. */
 static double add_up(const samples *s) {
   double found = 0;
   uint64_t c = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the cores search in a range join: both sets in the order of a grid, and what belongs to it. The part of the
- * right set is the base. It is the same for all joins with that set, whatever the left set and for every radius up to
- * the one it was made for; so it can be kept and shared.
+ * The index that the cores search in a range join: both sets in the order of a grid, with boxes and codes. The part for
+ * the right set is the base. It is the same for all joins with that set, whatever the left set, and for every radius up
+ * to the one it was made for. So it can be kept and shared.
  */
 #ifndef ADJI_RANGE_INDEX_H
 #define ADJI_RANGE_INDEX_H
@@ -17,7 +17,7 @@ typedef enum adji_box_use { ADJI_BOXES_NEVER, ADJI_BOXES_IN_LONG_CELLS, ADJI_BOX
 
 typedef struct adji_range_index_options {
   adji_grid *grid;             /* the base takes it over                                */
-  adji_code_scale *code_scale; /* of the prefilter of codes, the same; ctx NULL: none   */
+  adji_code_scale *code_scale; /* scale of the prefilter of codes, also taken over; ctx NULL: none */
   adji_box_use boxes;
   bool ego; /* candidates by recursion over the boxes, not by the cells */
 } adji_range_index_options;
@@ -28,34 +28,34 @@ typedef struct adji_range_base {
   adji_index right;
   adji_boxes boxes;
   bool has_boxes, ego;
-  bool ordered; /* points within long cells are ordered for boxes */
+  bool ordered; /* points in long cells are ordered for boxes */
   adji_code_scale code_scale;
   adji_codes codes;
 } adji_range_base;
 
-/* join: of its left set and k nothing is used. Time: sorts the right set. Memory: a copy of the points and about 12
- * bytes a point; codes: dim bytes more. Leaves nothing to clear on failure. */
+/* join: its left set and k are not used. Time: sorts the right set. Memory: a copy of the points and about 12 bytes per
+ * point; with codes dim more bytes. After a failure there is nothing to clear. */
 adj_status adji_range_base_build(const adji_join *join, const adji_range_index_options *options, adji_range_base *base);
 void adji_range_base_clear(adji_range_base *base);
 uint64_t adji_range_base_bytes(const adji_range_base *base);
 
-/* Does not move once it is made. grid, right, boxes and codes are those of the base: the arrays stay there. Only the
- * limits of the boxes are the join's own. */
+/* Must not be moved once it is made. grid, right, boxes and codes are copied from the base, which owns their arrays.
+ * Only the limits of the boxes belong to the join. */
 typedef struct adji_range_index {
   adj_ctx *ctx;
   adji_grid grid;
   adji_index right, own_left;
-  const adji_index *left; /* of the queries: own_left, or right where one index serves both */
+  const adji_index *left; /* index of the queries: own_left, or right if one index serves both sets */
   adji_boxes boxes;
   bool has_boxes;
   adji_codes left_codes, right_codes; /* left_codes is unused in a self-join                    */
   adji_prefilter_plan prefilter;      /* filter NULL: no codes                                  */
   bool ego;
-  bool symmetric; /* one index of one set, in which a pair can be met once */
+  bool symmetric; /* one index of one set, so a pair can be evaluated once */
 } adji_range_index;
 
-/* Time: sorts the left set, unless it is the right one. Memory: as the base, for the left set. What a failure leaves is
- * cleared with the index. */
+/* Time: sorts the left set, unless it is the right one. Memory: like the base, for the left set. After a failure it
+ * must still be cleared. */
 adj_status adji_range_index_build(const adji_join *join, const adji_range_base *base, adji_range_index *index);
 void adji_range_index_clear(adji_range_index *index);
 

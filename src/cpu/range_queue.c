@@ -3,12 +3,12 @@
  * The queue of HEGJoin for the cores of a range join (sections 4.1 and 4.2): a device has sorted the queries by their
  * candidates, most first, and has counted the neighbours of some of them.
  *
- * A batch has queries that follow each other in that order, which are anywhere in the order of the cores' index. So
- * each query of the queue is mapped to its position there. The positions of a batch are sorted, and those that follow
- * each other are searched together.
+ * A batch has consecutive queries of that order, which are scattered in the order of the cores' index. So each query of
+ * the queue is mapped to its position in the index. The positions of a batch are sorted, and consecutive ones are
+ * searched together.
  *
- * The work of a batch is the number of results it is estimated to have: a query between two that were counted gets the
- * larger of their counts, and each is its own neighbour.
+ * The work of a batch is its estimated number of results: a query between two that were counted gets the larger of
+ * their counts, and each query is its own neighbour.
  */
 #include "cpu/range_queue.h"
 
@@ -23,13 +23,13 @@ void adji_range_queue_clear(adji_memory *memory, adji_range_queue *q) {
   *q = (adji_range_queue){0};
 }
 
-/* ---- Where the queries are ---------------------------------------------------------------------------- */
+/* ---- Positions of the queries ------------------------------------------------------------------------- */
 
 typedef struct mapping {
   const adji_range_queue *queue;
   const uint32_t *ids; /* rows in the order of the index */
-  uint32_t *places;    /* of each row in it */
-  uint64_t each;       /* queries a batch */
+  uint32_t *places;    /* position of each row in the index */
+  uint64_t each;       /* queries per batch */
 } mapping;
 
 static void find_places(void *user, uint64_t begin, uint64_t end) {
@@ -70,7 +70,7 @@ adj_status adji_range_queue_map(adj_ctx *ctx, const uint32_t *ids, uint64_t each
   return status;
 }
 
-/* ---- What batches are worth --------------------------------------------------------------------------- */
+/* ---- Work of the batches ------------------------------------------------------------------------------ */
 
 /* Estimated results of query i. */
 static double results_of(const adji_range_queue *q, uint64_t i) {

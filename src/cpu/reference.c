@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The reference: every left point against every right point, one pair at a time. A batch takes long, so cancelling is
+ * The reference: every left point with every right point, one pair at a time. A batch takes long, so adj_cancel is
  * checked after every row.
  */
 #include "cpu/reference.h"
@@ -9,7 +9,7 @@
 
 typedef struct reference {
   adji_join join;
-  /* Of the pass at work. */
+  /* The current pass. */
   uint32_t *degrees;
   const adji_window *window;
   adji_row_room *rooms; /* one per lane */
@@ -43,7 +43,7 @@ static adj_status count_row(reference *r, uint32_t i, adji_tally *tally) {
   return ADJ_OK;
 }
 
-/* Lists the neighbours of left point i in the room's first slot; returns how many. */
+/* Lists the neighbours of left point i in the room's first slot, and returns their number. */
 static uint32_t list_row(reference *r, uint32_t i, adji_row_room *room) {
   uint32_t many = 0;
   double sum;

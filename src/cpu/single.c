@@ -2,17 +2,17 @@
  *
  * Single evaluation on cores.
  *
- *   1. Every lane lists the neighbours it finds into chunks of its own, and counts them for both points of the pair.
+ *   1. Every lane lists the neighbours it finds into chunks of its own, and counts each pair for both of its points.
  *   2. The counts become offsets.
  *   3. The lists are dealt out to the rows of both points.
  *   4. Each row is sorted.
  *
- * Devices that take part keep what they find until all queries are done. A single device then gets the lists of the
- * cores and does the other steps: with the copies that takes a quarter of the time that cores need. With several
- * devices, or without room on the one, what they found is fetched as rows of their own. These are counted in step 2 and
- * added to the lists in step 4. What a failed device has done is lost, and cores do its queries again.
+ * Devices that take part keep their pairs until all queries are done. A single device then gets the lists of the cores
+ * and does steps 2 to 4: copies included, that takes a quarter of the time that cores need. If there are several
+ * devices, or the one has too little memory, the rows of each device are fetched separately. They are counted in step 2
+ * and added to the lists in step 4. The work of a device that failed is lost, and cores repeat its queries.
  *
- * Ids alone, in few dimensions, on cores alone and with enough memory, go through bins instead: single_bins.c.
+ * On cores alone, results of ids in few dimensions go through bins instead, if there is enough memory: single_bins.c.
  *
  * A list is a record of 32-bit words: row, length, ids, and the sums when they are wanted.
  */
@@ -30,7 +30,7 @@ static const uint64_t CHUNK_WORDS = (uint64_t)1 << 20;
 
 /* ---- 1. Lists ---------------------------------------------------------------------------------------- */
 
-/* Room in the newest chunk of a lane, or in another one. */
+/* Room in the newest chunk of a lane, or in a new one. */
 static uint32_t *reserve_words(single *s, uint32_t lane, uint64_t words) {
   chunk *c = s->chunks[lane];
   if (!c || c->room - c->used < words) {
@@ -98,7 +98,7 @@ static adj_status list_queries(adji_walker *w, const adji_group *group, adji_tal
   return status;
 }
 
-/* A row may have several lists or counts, so all queries of the group can pass over one panel of candidates before the
+/* A row may have several lists or counts. So all queries of the group can pass over one panel of candidates before the
  * next is fetched. */
 typedef adj_status (*panel_fn)(adji_walker *w, const adji_group *panel, adji_tally *tally);
 
@@ -110,7 +110,7 @@ static adj_status by_panels(adji_walker *w, const adji_group *group, adji_panels
   while (!status && adji_panels_next(&panels, &panel.task)) {
     panel.near_total = adji_total_of(panel.task.ranges, panel.task.range_count);
     status = visit(w, &panel, tally);
-    panel.inside_count = 0; /* done with the first panel */
+    panel.inside_count = 0; /* they were visited with the first panel */
     panel.inside_total = 0;
   }
   return status;
@@ -122,7 +122,7 @@ static adj_status list_group(adji_walker *w, const adji_group *group, adji_tally
 
 /* ---- Counts only ------------------------------------------------------------------------------------------ */
 
-/* In few dimensions queries are in the lanes, and nothing is listed. */
+/* In few dimensions the lanes of vectors hold queries, and nothing is listed. */
 static bool counts_both(const single *s, const adji_walk *walk) {
   return !s->result && s->mirror && !s->style.one_way && !walk->index->prefilter.filter &&
          s->join->left->dim <= ADJI_FEW_DIMS;
@@ -140,7 +140,7 @@ static adj_status reserve_mirrored(adji_walker *w, uint64_t candidates) {
   return ADJ_OK;
 }
 
-/* Adds what the candidates of a range have. Most have nothing, so eight of them are looked at together. */
+/* Adds the counts of the candidates of a range. Most are zero, so eight are tested at once. */
 static void add_mirrored(single *s, const uint32_t *ids, uint64_t count, const uint8_t *many) {
   for (uint64_t i = 0; i < count; i += sizeof(uint64_t)) {
     uint64_t eight, rest = count - i;
@@ -151,7 +151,7 @@ static void add_mirrored(single *s, const uint32_t *ids, uint64_t count, const u
 }
 
 /* AT_ONCE: queries that pass over the candidates together, two vectors of f32 with AVX-512. MOST_MIRRORED: candidates
- * that have counts of their own. */
+ * of a panel, each of which has a count. */
 enum { AT_ONCE = 32, MOST_MIRRORED = 1 << 16 };
 
 static adj_status count_queries(adji_walker *w, const adji_group *group, adji_tally *tally) {
@@ -197,7 +197,7 @@ static void clear_degrees(void *user, uint64_t begin, uint64_t end) {
     atomic_init(&s->degrees[row], adji_single_adds_selves(s));
 }
 
-/* For a result: lists are kept. */
+/* Prepares a pass that makes a result: lists are kept. */
 static adj_status prepare_result(single *s, adji_run *run) {
   const adji_join *join = s->join;
   adji_memory *memory = &join->ctx->memory;
@@ -247,7 +247,7 @@ adj_status adji_single_gather(single *s, adji_walker *walkers, adji_run *run, co
   if (status || s->complete) return status;
   if (!s->result) return adji_single_count_parts(s);
   status = adji_single_make_rows(s, run);
-  if (!status && s->sums && !s->join->style.distances) { /* they were needed for the order only */
+  if (!status && s->sums && !s->join->style.distances) { /* they were needed only to sort */
     adji_free(&s->join->ctx->memory, s->result->distances);
     s->result->distances = NULL;
   }
@@ -262,7 +262,7 @@ void adji_single_end(single *s) {
   adji_free(memory, s->chunks);
   for (uint32_t i = 0; i < s->part_count; i++)
     adji_part_clear(&s->parts[i], memory);
-  adji_free(memory, s->todo);
+  adji_free(memory, s->all_chunks);
   adji_free(memory, (void *)s->places);
   adji_free(memory, (void *)s->own_degrees);
   free(s);

@@ -2,14 +2,15 @@
  *
  * Single evaluation through bins: see single_bins.h.
  *
- *   1. Every lane appends what it finds for a query, as a record, to the bin of the query's row, and the query to the
- * bin of each neighbour's row, as one word: the row in the bin, above the query's row.
- *   2. The entries of all bins tell where each stretch of the result begins.
- *   3. A lane takes the bins of a stretch, of all lanes: it adds up the lengths of rows, puts rows together in a buffer
+ *   1. For each query, a lane appends the list of its neighbours, as a record, to the bin of the query's row. It also
+ *      appends the query to the bin of each neighbour's row, as one word: the number of the neighbour's row in its bin
+ *      in the high bits, the query's row in the low bits.
+ *   2. The number of entries in all bins gives the beginning of each stretch of the result.
+ *   3. A lane takes the bins of a stretch, of all lanes: it adds up the lengths of rows, assembles the rows in a buffer
  *      that fits a cache, and sorts them into the result.
  *
- * So no counter and no row is reached for far away: in six dimensions with 100 neighbours that took a quarter of a
- * join.
+ * So no write goes to a counter or a row far away in memory. In six dimensions with 100 neighbours such writes took a
+ * quarter of a join.
  */
 #include "cpu/single_bins.h"
 
@@ -22,28 +23,29 @@ struct adji_single_bins {
   const adji_join *join;
   adj_result *result;
   uint64_t rows;
-  uint32_t id_bits; /* of a row number, in a word */
+  uint32_t id_bits; /* bits of a row number in a word */
   adji_bins lists;  /* records: row, length, ids */
   adji_bins words;
-  uint64_t *begins;  /* of each stretch, and of what is behind the last one */
-  uint64_t largest;  /* stretch */
+  uint64_t *begins;  /* first entry of each stretch, and the end of the last one */
+  uint64_t largest;  /* entries of the largest stretch */
   uint64_t room;     /* entries of a buffer */
-  uint32_t *buffers; /* of each lane: the rows of a stretch */
-  uint64_t *places;  /* of each lane: the length of each row of a stretch, then where its next entry goes */
+  uint32_t *buffers; /* per lane: the rows of a stretch */
+  uint64_t *places;  /* per lane: for each row of a stretch its length, then the place of its next entry */
 };
 typedef adji_single_bins single_bins;
 
 enum { HEADER = 2, STRETCH = 1 << 20, MOST_BINS = 4096, LEAST_BINS = 4 };
 
-/* Entries of a stretch that are put together in a buffer. If rows are much longer in some stretch than in others, that
- * is done in the result. */
+/* The most entries of a stretch that are assembled in a buffer. A larger stretch, with much longer rows than others, is
+ * assembled in the result. */
 enum { MOST_BUFFERED = 1 << 22 };
 
 static uint32_t bits_of(uint64_t count) {
   return count > 1 ? 64 - (uint32_t)__builtin_clzll(count - 1) : 0;
 }
 
-/* Stretches that fit the cache of a core. A word has the number of any row, and of a row in a bin. */
+/* Chooses stretches that fit the cache of a core. A word must hold the number of any row and the number of a row within
+ * its bin. */
 static uint32_t choose_shift(uint64_t rows, double pairs) {
   double wanted = 4 * pairs / STRETCH;
   uint32_t shift = 0, most = 32 - bits_of(rows);
@@ -109,7 +111,7 @@ static adj_status stage_group(adji_walker *w, const adji_group *group, adji_tall
   return status;
 }
 
-/* ---- 2. Where stretches begin --------------------------------------------------------------------------- */
+/* ---- 2. Beginnings of the stretches ---------------------------------------------------------------------- */
 
 static uint64_t rows_of(const single_bins *m, uint64_t bin) {
   uint64_t first = bin << m->words.shift, each = UINT64_C(1) << m->words.shift;
@@ -143,7 +145,7 @@ static adj_status make_room(single_bins *m, const adji_run *run) {
   result->offsets = adji_alloc(&ctx->memory, m->rows + 1, sizeof *result->offsets, "row offsets");
   result->ids = adji_alloc(&ctx->memory, pairs, sizeof *result->ids, "result");
   if (!result->offsets || !result->ids) return ADJ_E_MEMORY;
-  for (uint64_t i = 0; i < m->words.count; i++) /* also read by the lane that does the stretch before */
+  for (uint64_t i = 0; i < m->words.count; i++) /* also read by the lane that makes the stretch before it */
     if (rows_of(m, i)) result->offsets[i << m->words.shift] = m->begins[i];
   result->offsets[m->rows] = pairs;
   return ADJ_OK;
@@ -151,7 +153,7 @@ static adj_status make_room(single_bins *m, const adji_run *run) {
 
 /* ---- 3. Rows -------------------------------------------------------------------------------------------- */
 
-/* Adds the lengths of rows of a lane's bins to `lengths`. */
+/* Adds the lengths of the rows in a lane's bins to `lengths`. */
 static void add_lengths(const single_bins *m, uint32_t lane, uint64_t number, uint64_t *lengths) {
   const adji_bin *lists = &m->lists.lanes[lane].bins[number], *words = &m->words.lanes[lane].bins[number];
   const uint32_t mask = (1u << m->words.shift) - 1, id_bits = m->id_bits;
@@ -163,7 +165,7 @@ static void add_lengths(const single_bins *m, uint32_t lane, uint64_t number, ui
       lengths[(uint64_t)*at >> id_bits]++;
 }
 
-/* Puts what a lane has into the rows; next: where the next entry of each goes. */
+/* Puts the entries of a lane into the rows. next: the place of the next entry of each row. */
 static void put_entries(const single_bins *m, uint32_t lane, uint64_t number, uint64_t *next, uint32_t *to) {
   const adji_bin *lists = &m->lists.lanes[lane].bins[number], *words = &m->words.lanes[lane].bins[number];
   const uint32_t mask = (1u << m->words.shift) - 1, id_bits = m->id_bits;
@@ -178,7 +180,7 @@ static void put_entries(const single_bins *m, uint32_t lane, uint64_t number, ui
       to[next[(uint64_t)*at >> id_bits]++] = *at & id_mask;
 }
 
-/* Lengths become offsets, and where rows begin in the stretch. */
+/* Turns the lengths into offsets, and into the beginnings of the rows within the stretch. */
 static uint64_t add_up(const single_bins *m, uint64_t number, uint64_t *lengths) {
   uint64_t first = number << m->words.shift, rows = rows_of(m, number), at = 0;
   for (uint64_t i = 0; i < rows; i++) {
@@ -190,7 +192,7 @@ static uint64_t add_up(const single_bins *m, uint64_t number, uint64_t *lengths)
   return m->begins[number] + at;
 }
 
-/* The last row first: what is written behind a row while it is sorted belongs to rows that are done. */
+/* Sorts the last row first: sorting writes past the end of a row in the buffer, where only finished rows are. */
 static void sort_rows(const single_bins *m, uint64_t number, bool buffered, uint32_t *buffer) {
   const adji_row_style *style = &m->join->style;
   const uint64_t *offsets = m->result->offsets + (number << m->words.shift);

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT
  *
- * Single evaluation: what devices found, at the end of a pass.
+ * Single evaluation: the results of devices, at the end of a pass.
  */
 #include "cpu/single_private.h"
 #include "result/offsets.h"
 
 typedef adji_single single;
 
-/* ---- The lists of the cores, to a device ------------------------------------------------------------- */
+/* ---- The lists of the cores go to a device ----------------------------------------------------------- */
 
-/* What lanes found, to a device that has the rest. */
+/* Gives the pairs that lanes found to a device that has all others. */
 static adj_status hand_over(single *s, const adji_worker *device, adji_run *run) {
   adji_memory *memory = &s->join->ctx->memory;
   adj_status status = adji_single_gather_chunks(s);
-  adji_found_list *lists = adji_alloc(memory, s->todo_count, sizeof *lists, "pairs");
-  adji_found found = {.lists = lists, .count = s->todo_count, .sum_words = s->sum_words};
-  for (uint64_t i = 0; lists && i < s->todo_count; i++) {
-    const adji_single_chunk *c = s->todo[i];
+  adji_found_list *lists = adji_alloc(memory, s->all_chunk_count, sizeof *lists, "pairs");
+  adji_found found = {.lists = lists, .count = s->all_chunk_count, .sum_words = s->sum_words};
+  for (uint64_t i = 0; lists && i < s->all_chunk_count; i++) {
+    const adji_single_chunk *c = s->all_chunks[i];
     lists[i] = (adji_found_list){c->words, c->used, c->pairs};
     found.pairs += c->pairs;
   }
@@ -43,7 +43,7 @@ static adj_status fetch_counts(const single *s, adji_run *run, const adji_worker
   return status;
 }
 
-/* whole: the device has all pairs. Otherwise these are parts of the rows, with sums where the order needs them. */
+/* whole: the device has all pairs. Otherwise it has parts of the rows, with sums if the order needs them. */
 static adj_status fetch_rows(const single *s, adji_run *run, const adji_worker *from, bool whole, adji_part *to) {
   adji_memory *memory = &s->join->ctx->memory;
   uint64_t pairs = to->offsets[s->rows];
@@ -56,7 +56,7 @@ static adj_status fetch_rows(const single *s, adji_run *run, const adji_worker *
   return from->rows(from->state, run, &(adji_window){0, s->rows, to->offsets, to->ids, to->sums, 0});
 }
 
-/* whole: what the part is all of; NULL: it is one of several. */
+/* whole: the result, if the part is all of it; NULL: the part is one of several. */
 static void keep_part(single *s, const adji_part *part, adj_result *whole) {
   if (!whole) {
     s->parts[s->part_count++] = *part;
@@ -69,8 +69,8 @@ static void keep_part(single *s, const adji_part *part, adj_result *whole) {
   s->complete = true;
 }
 
-/* The whole result, if the device has room for what lanes found too, or its part of it. Selves are in no list, so a
- * result with them is not made by a device. */
+/* Fetches the whole result, if the device has room for the pairs of the cores too, or else the device's part of it. No
+ * list has the pairs of a point with itself, so a result with them is not made by a device. */
 static adj_status fetch_from(single *s, const adji_worker *device, adji_run *run, bool only_device) {
   bool hands_over = only_device && s->result && !adji_single_adds_selves(s);
   adj_status status = hands_over ? hand_over(s, device, run) : ADJ_E_DEVICE_MEMORY;
@@ -90,7 +90,7 @@ static adj_status fetch_from(single *s, const adji_worker *device, adji_run *run
 
 /* ---- All devices ------------------------------------------------------------------------------------- */
 
-/* The batches of devices that failed, by cores. */
+/* Repeats the batches of failed devices on cores. */
 static adj_status list_again(single *s, const adji_active *active, const bool *lost, adji_run *run) {
   const adji_queue *queue = s->pass->queue;
   adji_queue again;

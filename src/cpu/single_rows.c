@@ -16,11 +16,12 @@ adj_status adji_single_gather_chunks(single *s) {
   for (uint32_t i = 0; i < ctx->threads; i++)
     for (chunk *c = s->chunks[i]; c; c = c->next)
       count++;
-  if (!adji_grow(&ctx->memory, (void **)&s->todo, count + 1, sizeof *s->todo, 0, "pairs")) return ADJ_E_MEMORY;
-  s->todo_count = 0;
+  if (!adji_grow(&ctx->memory, (void **)&s->all_chunks, count + 1, sizeof *s->all_chunks, 0, "pairs"))
+    return ADJ_E_MEMORY;
+  s->all_chunk_count = 0;
   for (uint32_t i = 0; i < ctx->threads; i++)
     for (chunk *c = s->chunks[i]; c; c = c->next)
-      s->todo[s->todo_count++] = c;
+      s->all_chunks[s->all_chunk_count++] = c;
   return ADJ_OK;
 }
 
@@ -36,7 +37,7 @@ void adji_single_free_chunks(single *s) {
 
 /* ---- 2. Offsets -------------------------------------------------------------------------------------- */
 
-/* What devices found counts too. */
+/* Adds the counts of devices. */
 static void add_counts(void *user, uint64_t begin, uint64_t end) {
   single *s = user;
   for (uint32_t p = 0; p < s->part_count; p++)
@@ -82,7 +83,7 @@ static adj_status make_offsets(single *s, const adji_run *run) {
 
 /* ---- 3. Dealing out ---------------------------------------------------------------------------------- */
 
-/* Takes the next `many` places of a row. */
+/* Takes the next `many` places of a row, and returns the first. */
 static uint64_t take_places(single *s, uint32_t row, uint32_t many) {
   return atomic_fetch_add_explicit(&s->places[row], many, memory_order_relaxed);
 }
@@ -92,8 +93,8 @@ static void put(single *s, uint64_t at, uint32_t id, const uint32_t *sum) {
   if (sum) memcpy((uint32_t *)s->result->distances + at * s->sum_words, sum, (size_t)s->sum_words * 4);
 }
 
-/* Deals out the far sides of a record's pairs. Places are taken for some pairs first and written
- * after: taking one waits for all writes before it, and those go to memory that is far away. */
+/* Deals out the far sides of a record's pairs. The places of some pairs are taken first, and written later: taking a
+ * place waits for all earlier writes, and these go to scattered memory. */
 enum { DEAL_AT_ONCE = 64 };
 
 static void scatter(single *s, uint32_t row, const uint32_t *ids, uint32_t count, const uint32_t *sums) {
@@ -127,7 +128,7 @@ static void deal_record(single *s, const uint32_t *record) {
 static adj_status deal_chunk(void *user, uint64_t task, uint32_t lane_number) {
   (void)lane_number;
   single *s = user;
-  const chunk *c = s->todo[task];
+  const chunk *c = s->all_chunks[task];
   for (uint64_t at = 0; at < c->used; at += 2 + (uint64_t)c->words[at + 1] * (1 + s->sum_words))
     deal_record(s, c->words + at);
   return ADJ_OK;
@@ -135,7 +136,7 @@ static adj_status deal_chunk(void *user, uint64_t task, uint32_t lane_number) {
 
 static adj_status deal_out(single *s) {
   adj_status status = adji_single_gather_chunks(s);
-  return status ? status : adji_loop(s->join->ctx, s->todo_count, deal_chunk, s);
+  return status ? status : adji_loop(s->join->ctx, s->all_chunk_count, deal_chunk, s);
 }
 
 /* ---- 4. Order ---------------------------------------------------------------------------------------- */
@@ -147,7 +148,7 @@ static void add_self(single *s, uint32_t row) {
   put(s, take_places(s, row, 1), row, s->sums ? zero : NULL);
 }
 
-/* What devices found of a row; returns whether that is all of it, and as it should be. */
+/* Adds a row's entries from devices. Returns whether these are the whole row, which then is finished. */
 static bool add_parts(single *s, uint32_t row) {
   const adj_result *result = s->result;
   uint64_t count = 0, length = result->offsets[row + (uint64_t)1] - result->offsets[row];
@@ -167,9 +168,9 @@ static adj_status order_row(single *s, adji_row_room *room, uint32_t row) {
   adj_result *result = s->result;
   adji_row_style style = s->join->style;
   if (style.order == ADJ_ORDER_ANY && !style.distances) return ADJ_OK;
-  style.drop_self = style.one_way = false; /* done already */
+  style.drop_self = style.one_way = false; /* already done */
   uint64_t at = result->offsets[row], count = result->offsets[row + (uint64_t)1] - at;
-  if (!count) return ADJ_OK; /* and perhaps no room yet */
+  if (!count) return ADJ_OK; /* perhaps the room is not yet allocated */
   adj_status status = adji_row_room_reserve(room, &s->join->ctx->memory, &style, count);
   if (status) return status;
   memcpy(room->ids[0], result->ids + at, count * sizeof *result->ids);

@@ -2,19 +2,19 @@
  *
  * Staged rows: see staged.h.
  *
- * Rows of the result are in the order of the ids, and queries are in the order of the index: consecutive queries have
- * rows that are far apart. Written one by one to their places, each row of a large result misses the caches and the
- * TLB, and so do its length and its offset. So rows pass through bins:
+ * Rows of the result are in the order of ids, and queries are in the order of the index, so consecutive queries have
+ * scattered rows. If rows were written one by one to their places, each row of a large result would miss the caches and
+ * the TLB, and so would its length and its offset. So rows pass through bins:
  *
- *   1. Every lane appends the rows that it finds, finished, to bins of its own: a bin is for a stretch of the result
- *      that fits the cache of a core.
- *   2. The entries of all bins tell where each stretch begins.
- *   3. A lane takes the bins of a stretch, of all lanes. The lengths of their rows become offsets; then the rows are
+ *   1. Every lane appends finished rows to bins of its own, one for each stretch of the result. A stretch fits the
+ *      cache of a core.
+ *   2. The number of entries in all bins gives the beginning of each stretch.
+ *   3. A lane takes the bins of a stretch, of all lanes. The lengths of their rows become offsets, then the rows are
  *      copied.
  *
- * Memory is written and read in order but for what is in a cache.
+ * So memory is written and read in order, except for what is in a cache.
  *
- * A bin (cpu/bins.h) has records: row, length, ids, and distances where they are wanted, in 32-bit words.
+ * A bin (cpu/bins.h) has records: row, length, ids, and distances if they are wanted, in 32-bit words.
  */
 #include "cpu/staged.h"
 
@@ -27,9 +27,9 @@ struct adji_staged {
   const adji_join *join;
   adj_result *result;
   uint64_t rows;
-  uint32_t distance_words; /* of an entry: 0, 1 or 2     */
+  uint32_t distance_words; /* 32-bit words of a distance: 0, 1 or 2 */
   adji_bins bins;
-  uint64_t *begins; /* of each stretch, and of what is behind the last one */
+  uint64_t *begins; /* first entry of each stretch, and the end of the last one */
 };
 typedef adji_staged staged;
 
@@ -37,10 +37,10 @@ enum { HEADER = 2, LINE_WORDS = 16 };
 
 /* ---- 1. Rows into bins -------------------------------------------------------------------------------- */
 
-/* Finishes a row of `found` neighbours in the bin. Returns how many are left. */
+/* Finishes a row of `found` neighbours in the bin. Returns the number that remain. */
 static uint32_t finish_row(const adji_row_style *style, adji_row_room *room, uint32_t slot, uint32_t row,
                            uint32_t found, uint32_t *to) {
-  /* An inner product of a point with itself may be too small. */
+  /* By inner product, a point may not be its own neighbour. */
   bool has_self = !style->drop_self || adji_measure_grows(style->measure);
   if (adji_row_is_plain(style) && has_self) return adji_row_place_plain(style, room->ids[slot], found, row, to);
   uint32_t count = adji_row_order(style, room, slot, row, found);
@@ -51,7 +51,7 @@ static uint32_t finish_row(const adji_row_style *style, adji_row_room *room, uin
   return count;
 }
 
-/* Consecutive queries have the same neighbours, so labels are in a cache. */
+/* Consecutive queries share neighbours, so their labels are in a cache. */
 static void label_ids(const uint32_t *labels, uint32_t *ids, uint32_t count) {
   for (uint32_t i = 0; i < count; i++)
     ids[i] = labels[ids[i]];
@@ -71,7 +71,7 @@ static adj_status stage_row(adji_walker *w, const adji_row_style *style, uint32_
   b->at[1] = count;
   b->at += HEADER + count * entry;
   b->entries += count;
-  __builtin_prefetch(b->at, 1); /* for the next row of this bin, which comes after those of many others */
+  __builtin_prefetch(b->at, 1); /* for the next row of this bin: rows of many other bins come before */
   __builtin_prefetch(b->at + LINE_WORDS, 1);
   tally->pairs += count;
   return ADJ_OK;
@@ -109,7 +109,7 @@ static adj_status stage_group(adji_walker *w, const adji_group *group, adji_tall
   return status;
 }
 
-/* ---- 2. Where stretches begin --------------------------------------------------------------------------- */
+/* ---- 2. Beginnings of the stretches ---------------------------------------------------------------------- */
 
 static adj_status make_room(staged *s, const adji_run *run) {
   adj_result *result = s->result;
@@ -186,15 +186,15 @@ adj_status adji_staged_gather(staged *s, adji_run *run) {
 
 /* ---- The pass --------------------------------------------------------------------------------------------- */
 
-/* Stretches of the result of four megabytes, twice the cache of a core, but some for each lane. More bins than these
- * would cost more when they are filled than they save when rows are copied. */
+/* Stretches have four megabytes of the result, twice the cache of a core, but there are several per lane. With more
+ * bins, filling them would cost more than is saved when rows are copied. */
 static adj_status open_bins(staged *s, double pairs) {
   enum { STRETCH = 4 << 20, BINS_A_LANE = 16, MOST_BINS = 2048, LEAST_BIN = 4096 };
   double lanes = s->join->ctx->threads, entry = 4 * (1 + (double)s->distance_words);
   double bytes = pairs * entry, wanted = bytes / STRETCH, total = bytes + 4 * HEADER * (double)s->rows;
   if (wanted < BINS_A_LANE * lanes) wanted = BINS_A_LANE * lanes;
   if (wanted > MOST_BINS) wanted = MOST_BINS;
-  if (wanted > total / lanes / LEAST_BIN) wanted = total / lanes / LEAST_BIN; /* a small result has few */
+  if (wanted > total / lanes / LEAST_BIN) wanted = total / lanes / LEAST_BIN; /* a small result has few bins */
   s->bins.ctx = s->join->ctx;
   while ((double)(s->rows >> s->bins.shift) > wanted && s->bins.shift < 31)
     s->bins.shift++;

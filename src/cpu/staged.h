@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Staged rows: the rows of a range join on cores, found in one pass over the index and then copied to their places. In
- * few dimensions, with short rows, copying them costs less than a pass that counts first.
+ * few dimensions, with short rows, copying costs less than a pass that counts first.
  */
 #ifndef ADJI_STAGED_H
 #define ADJI_STAGED_H
@@ -11,8 +11,8 @@
 
 typedef struct adji_staged adji_staged;
 
-/* Begins a pass that fills pass->result, of about `pairs` entries, and says in *walk what its lanes do. Memory, beyond
- * the result: 8 bytes for each row that is not empty, and as the result for each entry; about a sixteenth more. */
+/* Begins a pass that fills pass->result, of about `pairs` entries. Sets in *walk what its lanes do. Memory, beyond the
+ * result: 8 bytes per row that is not empty, and as much per entry as the result; about a sixteenth more. */
 adj_status adji_staged_begin(adji_walk *walk, adji_run *run, const adji_pass *pass, double pairs, adji_staged **out);
 /* Copies the rows to the result. */
 adj_status adji_staged_gather(adji_staged *staged, adji_run *run);

@@ -2,7 +2,7 @@
  *
  * The range join through a tree: a worker that counts, fills, or collects in one pass. See tree_range.h.
  *
- * Collecting. Every lane appends the rows that it finds to arrays of its own. Then their lengths become offsets, and
+ * To collect, every lane appends the rows that it finds to arrays of its own. Then their lengths become offsets, and
  * the rows are copied to their places.
  */
 #include "cpu/tree_range.h"
@@ -14,7 +14,7 @@
 #include "cpu/within.h"
 #include "result/offsets.h"
 
-/* The rows that a lane found, in the order in which they are in within.room. */
+/* The rows that a lane found, in the order in which their entries are in within.room. */
 typedef struct found_rows {
   uint32_t *rows, *lengths;
   uint64_t count, room;
@@ -32,15 +32,15 @@ typedef struct tree_range {
   const adji_tree *tree;
   adji_tree_range_options options;
   adji_point_order order;
-  const uint32_t *rows; /* of the queries, in their order; NULL: query i is row i */
-  /* Of the pass at work. */
+  const uint32_t *rows; /* rows of the queries, in their order; NULL: query i is row i */
+  /* The current pass. */
   const adji_pass *pass;
   lane *lanes;
 } tree_range;
 
 /* ---- A query -------------------------------------------------------------------------------------------- */
 
-/* Keeps the row that a lane has listed. */
+/* Keeps a row that a lane has listed. */
 static adj_status keep_row(tree_range *t, lane *l, uint32_t row, uint32_t length) {
   found_rows *f = &l->found;
   adji_memory *memory = &t->join.ctx->memory;
@@ -80,7 +80,7 @@ static uint32_t row_at(const tree_range *t, uint64_t i) {
   return t->rows ? t->rows[i] : (uint32_t)i;
 }
 
-/* Queries are far apart in memory, and known in advance. The boxes of those to come are measured before. */
+/* Queries are scattered in memory but known in advance, so they are prefetched. */
 enum { POINTS_AHEAD = 80 };
 
 static adj_status process(void *state, const adji_batch *batch, uint32_t lane_number, adji_tally *tally) {
@@ -118,7 +118,7 @@ static void note_lengths(const gathering *g) {
   }
 }
 
-/* Rows are in the order of the queries here and of their numbers there. */
+/* Rows are in the order of the queries here, and in the order of their numbers in the result. */
 enum { OFFSETS_AHEAD = 32, PLACES_AHEAD = 12 };
 
 ADJI_FETCHES fetch_places(const adj_result *result, const found_rows *f, uint64_t i, size_t size) {

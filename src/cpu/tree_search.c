@@ -8,7 +8,7 @@
 
 /* ---- The leaf near a point ------------------------------------------------------------------------------ */
 
-/* The node of a chunk that is nearest to the point. Bounds are there for all nodes, within reach or not. */
+/* The node of a chunk that is nearest to the point. Bounds are computed for all nodes, also for those out of reach. */
 static uint32_t nearest_node(const adji_tree_search *s, const void *point, uint32_t level, uint64_t chunk) {
   adji_chunk_bounds bounds;
   adji_bound_chunk(s, (adji_box_reach){point, point, 0}, level, chunk, &bounds);
@@ -44,14 +44,14 @@ adj_status adji_copy_point(const adj_dataset *set, uint64_t row, void *to) {
   return finite ? ADJ_OK : adji_points_changed();
 }
 
-/* Fewer are in the cache whatever their order. */
+/* Fewer queries than this are in the cache whatever their order. */
 enum { FEW_QUERIES = 256, SLICE = 1024, BLOCK = 32 };
 
 typedef struct locating {
   const adji_join *join;
   adji_tree_search search;
   adji_point_order *order;
-  void *points; /* a block for each lane */
+  void *points; /* a block of points for each lane */
   uint64_t point_bytes, block_bytes;
 } locating;
 
@@ -111,7 +111,7 @@ adj_status adji_point_order_init(const adji_join *join, const adji_tree *tree, a
   return status;
 }
 
-/* ---- Ahead of the search ----------------------------------------------------------------------------------- */
+/* ---- Prefetching ------------------------------------------------------------------------------------------- */
 
 enum { LINE = 64 };
 
@@ -124,8 +124,8 @@ static void fetch_chunk_boxes(const adji_tree *tree, uint64_t chunk) {
   fetch_bytes(adji_chunk_boxes(tree, 0, chunk), (uint64_t)2 * ADJI_FAN * tree->dim * adji_type_size(tree->type));
 }
 
-/* Where a chunk has many queries they need all of it, and parts of those around it, which have numbers close to its
- * own. Where it has one or none, that query needs its boxes and a few of its leaves. */
+/* If there are many queries per chunk, they need all of it and parts of the chunks around it, which have similar
+ * numbers. If there is at most one, it needs the chunk's boxes and a few of its leaves. */
 enum { BOXES_AHEAD = 4, CHUNKS_AHEAD = 128 };
 
 void adji_fetch_nodes(const adji_tree *tree, const adji_point_order *order, uint64_t i, const adji_batch *batch) {
@@ -155,8 +155,8 @@ static void fetch_chunk_leaves(const adji_tree_search *s, adji_box_reach from, u
   }
 }
 
-/* Searches far apart would wait for memory at every chunk and every leaf. Boxes first; when they are there, the leaves
- * that they say are near. */
+/* Sparse searches would wait for memory at every chunk and every leaf. Boxes are fetched first, FIRST_AHEAD queries
+ * ahead. Once they have arrived, LEAVES_AHEAD queries ahead, the leaves within reach are fetched. */
 enum { FIRST_AHEAD = 4, LEAVES_AHEAD = 2 };
 
 void adji_fetch_sparse(const adji_tree_search *s, const adj_dataset *left, const adji_point_order *order, uint64_t i,
@@ -178,10 +178,9 @@ void adji_fetch_sparse(const adji_tree_search *s, const adj_dataset *left, const
   }
 }
 
-/* ---- Nodes that consecutive queries share -------------------------------------------------------------------------
- */
+/* ---- Nodes that consecutive queries share ------------------------------------------------------------------ */
 
-/* Queries that share nodes. For fewer the search from the root takes no longer. */
+/* Queries that share nodes. For fewer than FEWEST_SHARING a search from the root takes no longer. */
 enum { FEWEST_SHARING = 4, MOST_SHARING = 64 };
 
 adj_status adji_near_nodes_init(adji_near_nodes *near, const adji_tree *tree) {
@@ -198,7 +197,7 @@ void adji_near_nodes_clear(adji_near_nodes *near, const adji_tree *tree) {
   *near = (adji_near_nodes){0};
 }
 
-/* The box round some queries. */
+/* The box around some queries. */
 #define BOX(T)                                                                                                        \
   static void box_##T(const adj_dataset *left, const adji_point_order *order, uint64_t begin, uint64_t end, T *low) { \
     T *high = low + left->dim;                                                                                        \
@@ -214,7 +213,7 @@ void adji_near_nodes_clear(adji_near_nodes *near, const adji_tree *tree) {
 BOX(float)
 BOX(double)
 
-/* Appends the nodes of level 1 below a chunk of a level. False: there are too many. */
+/* Appends the nodes of level 1 below a chunk of a level. False: there are too many nodes. */
 static bool add_nodes(adji_near_nodes *near, const adji_tree_search *s, uint32_t level, uint64_t chunk) {
   const adji_tree *tree = s->tree;
   const char *box = near->box;
@@ -231,7 +230,7 @@ static bool add_nodes(adji_near_nodes *near, const adji_tree_search *s, uint32_t
   return true;
 }
 
-/* A node that is left out has a lower bound above the limit for all points of the box, and so for every query. */
+/* A node that is not listed has a lower bound above the limit for all points of the box, and so for every query. */
 const adji_leaves *adji_near_nodes_at(adji_near_nodes *near, const adji_tree_search *s, const adj_dataset *left,
                                       const adji_point_order *order, uint64_t i, double limit) {
   if (!order->items || s->tree->levels < 2) return NULL;

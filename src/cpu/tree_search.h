@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Points and the nodes of a kd-tree: how near they are, and the leaf that a search begins with. Queries that are no
- * points of the tree are put into the order of their chunks of leaves, so that consecutive ones meet the same nodes.
+ * Points and the nodes of a kd-tree: distances between them, and the leaf that a search begins with. Queries that are
+ * not points of the tree are put into the order of their chunks of leaves, so that consecutive ones meet the same
+ * nodes.
  */
 #ifndef ADJI_TREE_SEARCH_H
 #define ADJI_TREE_SEARCH_H
@@ -29,10 +30,10 @@ typedef struct adji_chunk_bounds {
   double wide[ADJI_FAN]; /* f64 */
   float narrow[ADJI_FAN];
   uint32_t near; /* bit i: node i is within reach */
-  uint32_t tied; /* bit i: it is just as far      */
+  uint32_t tied; /* bit i: its bound equals the reach */
 } adji_chunk_bounds;
 
-/* A box to measure from, dim entries each, and how far. */
+/* A box to measure from, with dim entries per corner, and the reach. */
 typedef struct adji_box_reach {
   const void *low, *high;
   double reach;
@@ -60,8 +61,8 @@ static inline double adji_bound_at(const adji_tree_search *s, const adji_chunk_b
   return s->tree->type == ADJ_F64 ? bounds->wide[i] : (double)bounds->narrow[i];
 }
 
-/* The chunk of leaves near a point (dim coordinates): from the root, the nearest node of each level. The tree must have
- * points. */
+/* The chunk of leaves near a point (dim coordinates): the search goes from the root to the nearest node of each level.
+ * The tree must have points. */
 static inline uint32_t adji_near_chunk(const adji_tree_search *s, const void *point) {
   uint32_t chunk;
   s->typed->locate(s->tree->level, s->tree->levels, s->tree->dim, point, 1, &chunk);
@@ -71,17 +72,17 @@ static inline uint32_t adji_near_chunk(const adji_tree_search *s, const void *po
 /* The nearest leaf of a chunk. */
 uint64_t adji_near_leaf(const adji_tree_search *s, const void *point, uint64_t chunk);
 
-/* Copies the coordinates of a row. ADJ_E_DATA if they are not finite any more. */
+/* Copies the coordinates of a row. ADJ_E_DATA if they are no longer finite. */
 adj_status adji_copy_point(const adj_dataset *set, uint64_t row, void *to);
 
-/* The queries of a join one by one, each with the chunk of leaves near it. */
+/* The order in which the queries of a join are searched one by one, each with the chunk of leaves near it. */
 typedef struct adji_point_order {
   uint64_t *items; /* chunk << 32 | row, ascending. NULL: query i is row i, and its chunk is not known */
-  uint32_t *rows;  /* of the items */
+  uint32_t *rows;  /* rows of the items */
   uint64_t count;
 } adji_point_order;
 
-/* Of few queries nothing is ordered. Time: O(n log m). Memory: 12 bytes a query, 8 more for a moment. */
+/* A few queries stay in the order of their rows. Time: O(n log m). Memory: 12 bytes per query, 8 more while sorting. */
 adj_status adji_point_order_init(const adji_join *join, const adji_tree *tree, adji_point_order *out);
 void adji_point_order_clear(adj_ctx *ctx, adji_point_order *order);
 
@@ -109,29 +110,30 @@ static inline uint64_t adji_point_chunk(const adji_point_order *order, uint64_t 
 /* The nodes of level 1 near consecutive queries with the same chunk. Their searches begin there, not at the root. */
 typedef struct adji_near_nodes {
   adji_leaves nodes; /* in ascending order */
-  void *box;         /* of the queries: dim lows, then as many highs */
+  void *box;         /* around the queries: dim lows, then dim highs */
   uint64_t begin, end;
-  double limit; /* nodes with lower bounds up to this are there */
-  bool usable;  /* otherwise there are too many nodes, or too few queries */
+  double limit; /* all nodes with lower bounds up to this are listed */
+  bool usable;  /* false: there are too many nodes, or too few queries */
 } adji_near_nodes;
 
-/* Starts zeroed. On failure it may still have to be cleared. */
+/* Starts zeroed. After a failure it must still be cleared. */
 adj_status adji_near_nodes_init(adji_near_nodes *near, const adji_tree *tree);
 void adji_near_nodes_clear(adji_near_nodes *near, const adji_tree *tree);
 
-/* Finds the nodes for query i of a batch, unless they are those of the query before. NULL: search from the root. */
+/* Returns the nodes for query i of a batch. They are found anew if those of the last query do not serve. NULL: search
+ * from the root. */
 const adji_leaves *adji_near_nodes_at(adji_near_nodes *near, const adji_tree_search *s, const adj_dataset *left,
                                       const adji_point_order *order, uint64_t i, double limit);
 
-/* Fetches what the queries some places after query i will need of the tree into the cache. To be called for every query
- * of a batch. */
+/* Prefetches the parts of the tree that queries some places after query i will need. To be called for every query of a
+ * batch. */
 void adji_fetch_nodes(const adji_tree *tree, const adji_point_order *order, uint64_t i, const adji_batch *batch);
 
-/* The same for a sparse order: the leaves within reach of the next queries. */
+/* The same for a sparse order: also prefetches the leaves within `reach` of the next queries. */
 void adji_fetch_sparse(const adji_tree_search *s, const adj_dataset *left, const adji_point_order *order, uint64_t i,
                        const adji_batch *batch, double reach);
 
-/* Fills a queue with batches of so many queries; 0: as many as keep all threads busy. */
+/* Fills a queue with batches of `each` queries; 0: enough batches to keep all threads busy. */
 adj_status adji_point_batches(adj_ctx *ctx, uint64_t queries, uint64_t each, adji_queue *queue);
 
 #endif

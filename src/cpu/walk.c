@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The walk over a batch. Cells are visited in order, so that the cursors of index/neighbours.h only move forward. A
- * group has the queries of one cell or of a few in a row: finding candidates and calling kernels is paid once for all
- * of them. Bounding boxes shorten long ranges of candidates first.
+ * group has the queries of one cell or of a few consecutive ones: finding candidates and calling kernels is paid once
+ * for all of them. Bounding boxes shorten long ranges of candidates first.
  */
 #include "cpu/walk.h"
 
@@ -10,7 +10,7 @@
 
 enum { SAMPLED_ROWS = 256, FEW_EMPTY = 4 };
 
-/* Whether the window has all rows, and hardly any is empty, as far as a sample tells. */
+/* Whether the window has all rows and, as far as a sample tells, hardly any is empty. */
 static bool wants_all(const adji_window *window, uint64_t rows) {
   if (window->first_row > 0 || window->end_row < rows) return false;
   uint32_t empty = 0;
@@ -20,7 +20,7 @@ static bool wants_all(const adji_window *window, uint64_t rows) {
 }
 
 /* The most cells from the first to the last of a group. Along a periodic axis a point and its image must not both be
- * candidates: they are a period apart, in slabs, give or take one. */
+ * candidates. They are a period apart, measured in slabs, plus or minus one slab. */
 static uint64_t most_span(const adji_grid *grid, uint64_t wanted) {
   if (!grid->axis_count) return 0;
   const adji_axis *row = &grid->axes[grid->axis_count - 1];
@@ -30,14 +30,14 @@ static uint64_t most_span(const adji_grid *grid, uint64_t wanted) {
   return period < least ? 0 : span < period - least ? span : period - least;
 }
 
-/* Queries of a group, one for each lane of a vector of f32, and how many radii they may be apart, measured on two cores
- * with AVX-512: 8 or 32 queries took up to 50 % longer to count, and 2 instead of 16 radii up to 40 %. Where points are
- * sparse, queries that are farther apart form a group too, as long as it has no more than FAR candidates: comparing
- * these costs less than a group for each query. */
+/* Queries per group, one for each lane of a vector of f32, and how many radii apart they may be. Measured on two cores
+ * with AVX-512: with 8 or 32 queries counting took up to 50 % longer, and with 2 instead of 16 radii up to 40 %. Where
+ * points are sparse, queries that are farther apart form a group too, as long as it has no more than FAR candidates:
+ * comparing these costs less than a group for each query. */
 enum { GROUP = 16, COUNT_SPAN = 16, LIST_SPAN = 8, FAR_SPAN = 4096 };
 enum { FAR_COUNTED = 1024, FAR_LISTED = 512, FEWER_LANES = 4 };
 
-/* In many dimensions candidates cost more than finding them: groups have the queries of one cell. */
+/* In many dimensions candidates cost more than finding them, so groups have the queries of one cell. */
 static adji_group_shape shape_of(const adji_walk *walk) {
   if (walk->join->limits) return (adji_group_shape){.wanted = 1, .most = 1};
   if (walk->join->left->dim > ADJI_FEW_DIMS) return (adji_group_shape){.wanted = 1, .most = ADJI_GROUP};
@@ -132,7 +132,7 @@ static adj_status split_ranges(adji_walker *w, uint32_t query_count, const adji_
   uint32_t after_queries = w->queries[query_count - 1] + 1;
   for (uint32_t r = 0; r < count; r++) {
     adji_range range = ranges[r];
-    if (w->walk.forward && range.begin < after_queries) { /* among the queries themselves: compare */
+    if (w->walk.forward && range.begin < after_queries) { /* among the queries: must be compared */
       uint32_t end = range.end < after_queries ? range.end : after_queries;
       uint32_t begin = range.begin > w->queries[0] ? range.begin : w->queries[0];
       if (begin < end) w->split.near[w->split.near_count++] = (adji_range){begin, end};
@@ -177,8 +177,8 @@ static adj_status visit_group(adji_walker *w, uint32_t query_count, const adji_r
   return status || !adji_group_is_long(&group) ? status : adji_check_cancel(w->walk.join->ctx);
 }
 
-/* Rows are in the order of ids, so consecutive queries have theirs far apart. The next queries are known: their offsets
- * are prefetched. */
+/* Rows are in the order of ids, so consecutive queries have scattered rows. The next queries are known, so their
+ * offsets are prefetched. */
 enum { OFFSETS_AHEAD = 32 };
 
 static inline void fetch_ahead(const adji_window *window, const uint32_t *rows_at) {
@@ -191,7 +191,7 @@ static inline bool is_wanted(const adji_window *window, uint64_t row) {
   return row >= window->first_row && row < window->end_row && window->offsets[row + 1] > window->offsets[row];
 }
 
-/* Collects the wanted ones of the queries from *position to end, until the group is full. Returns how many. */
+/* Collects the wanted queries from *position to end, until the group is full. Returns their number. */
 static uint32_t collect_queries(adji_walker *w, uint32_t *position, uint32_t end) {
   const uint32_t *rows = w->walk.index->left->view.ids;
   const adji_window *window = w->walk.window;
@@ -205,16 +205,16 @@ static uint32_t collect_queries(adji_walker *w, uint32_t *position, uint32_t end
   return many;
 }
 
-/* Where a walk is, and the stretch of queries from there on that form a group. */
+/* The place of a walk, and the stretch of queries from there on that form a group. */
 typedef struct walk_place {
   uint32_t position, end;
-  uint64_t cell;     /* that holds the position        */
+  uint64_t cell;     /* the cell that holds the position */
   uint64_t row_end;  /* last cell number of the row    */
   uint64_t from, to; /* cell numbers of the stretch    */
 } walk_place;
 
-/* How many queries the group from this one on should have. Long rows to be sorted get a large one, for which the
- * candidates are sorted once (cpu/walk_ordered.c). */
+/* The number of queries that the group from `position` on should have. Long rows that must be sorted get a large group,
+ * for which the candidates are sorted once (cpu/walk_ordered.c). */
 static uint32_t wanted_from(const adji_walker *w, uint32_t position) {
   const adji_window *window = w->walk.window;
   if (w->shape.most == 1) return w->shape.wanted;
@@ -224,8 +224,8 @@ static uint32_t wanted_from(const adji_walker *w, uint32_t position) {
   return is_long && w->shape.wanted < ADJI_GROUP ? ADJI_GROUP : w->shape.wanted;
 }
 
-/* The next stretch: whole vectors of queries of one cell or, if it has too few, queries of consecutive cells of a row
- * that are not too far apart. */
+/* Finds the next stretch: whole vectors of queries of one cell or, if it has too few, queries of consecutive cells of a
+ * row that are not too far apart. */
 static void find_stretch(adji_walker *w, uint32_t batch_end, uint64_t span, walk_place *at) {
   const adji_index *left = w->walk.index->left;
   uint32_t wanted = wanted_from(w, at->position), cell_end = left->cell_starts[at->cell + 1];
@@ -251,7 +251,7 @@ static void skip_unwanted(const adji_walker *w, uint32_t batch_end, walk_place *
     fetch_ahead(window, rows + at->position);
 }
 
-/* Finds the next stretch, and how many ranges of candidates it has. Returns false where the batch ends. */
+/* Finds the next stretch and its number of candidate ranges. Returns false at the end of the batch. */
 static bool find_group(adji_walker *w, uint32_t batch_end, walk_place *at, uint32_t *ranges) {
   const uint32_t *starts = w->walk.index->left->cell_starts;
   skip_unwanted(w, batch_end, at);
@@ -268,9 +268,9 @@ static bool find_group(adji_walker *w, uint32_t batch_end, walk_place *at, uint3
   return true;
 }
 
-/* Super-EGO: the whole right set is the candidate range, and the recursion over its boxes joins it with the group of
+/* Super-EGO: the candidate range is the whole right set, and the recursion over its boxes joins it with the group of
  * queries. */
-static adj_status walk_everything(adji_walker *w, const adji_batch *batch, adji_tally *tally) {
+static adj_status walk_all_candidates(adji_walker *w, const adji_batch *batch, adji_tally *tally) {
   adj_status status = ADJ_OK;
   uint32_t right = w->walk.index->right.view.count;
   for (uint32_t p = batch->begin; p < batch->end && !status;) {
@@ -283,7 +283,7 @@ static adj_status walk_everything(adji_walker *w, const adji_batch *batch, adji_
 }
 
 adj_status adji_walk_batch(adji_walker *w, const adji_batch *batch, adji_tally *tally) {
-  if (w->walk.index->ego) return walk_everything(w, batch, tally);
+  if (w->walk.index->ego) return walk_all_candidates(w, batch, tally);
   const adji_index *left = w->walk.index->left;
   walk_place at = {.position = batch->begin, .cell = adji_cell_of(left, batch->begin, w->last_cell)};
   adji_neighbours_seek(&w->neighbours, left->cell_keys[at.cell]);
@@ -301,7 +301,7 @@ adj_status adji_walk_batch(adji_walker *w, const adji_batch *batch, adji_tally *
 
 /* ---- Neighbours of a group ------------------------------------------------------------------- */
 
-/* Copies the ids of candidates that belong without comparing. */
+/* Copies the ids of candidates that belong without being compared. */
 static uint32_t append_inside(const adji_group *group, uint32_t *ids, uint32_t found) {
   for (uint32_t r = 0; r < group->inside_count; r++) {
     uint32_t many = group->inside[r].end - group->inside[r].begin;
@@ -311,11 +311,11 @@ static uint32_t append_inside(const adji_group *group, uint32_t *ids, uint32_t f
   return found;
 }
 
-/* Queries that share a copied panel, at least. */
+/* The fewest queries that share a copied panel. */
 enum { LEAST_SHARING = 16 };
 
-/* The panel of a group's candidates, if enough queries share it. Candidates in order (walk_ordered.c) are a copy
- * already. */
+/* The panel of a group's candidates, if enough queries share it. Candidates in order (walk_ordered.c) are already a
+ * copy. */
 static adji_panel *panel_of(adji_walker *w, const adji_group *group) {
   bool shared = group->task.query_count >= LEAST_SHARING && group->task.right == &w->walk.index->right.view;
   return shared ? &w->panel : NULL;
@@ -339,8 +339,8 @@ void adji_list_queries(adji_walker *w, const adji_row_style *style, const adji_g
     found[k] = append_inside(group, room->ids[k], found[k]);
 }
 
-/* The narrow kernel copies the queries first, which pays if it is followed by some candidates. Where many pairs are at
- * the limit, as on a lattice, too many are unsure. */
+/* The narrow kernel first copies the queries, which pays if there are enough candidates. If many pairs are at the
+ * limit, as on a lattice, too many results are unsure, and it pauses. */
 void adji_count_task(adji_walker *w, const adji_group *group, const adji_task *task, uint32_t *counts) {
   enum { LEAST_NARROW = 32, UNSURE = 64, PAUSE = 256 };
   if (!w->narrow || group->near_total < LEAST_NARROW || w->wide_groups) {
@@ -351,7 +351,7 @@ void adji_count_task(adji_walker *w, const adji_group *group, const adji_task *t
   }
 }
 
-/* Counts among the ranges of the task, which has all queries of the group. */
+/* Counts neighbours in the ranges of the task, which has all queries of the group. */
 static void count_ranges(adji_walker *w, const adji_group *group, const adji_task *ranges, uint32_t *counts) {
   enum { LANES = 32 }; /* in few dimensions: two vectors of f32 */
   uint32_t total = ranges->query_count, few = ranges->right->dim <= ADJI_FEW_DIMS ? LANES : ADJI_LIST_MAX;

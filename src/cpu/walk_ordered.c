@@ -9,7 +9,7 @@
 enum { MOST = 8192, LEAST_QUERIES = 4, MANY_QUERIES = 32, LEAST_CANDIDATES = 64, DIGIT = 8, BUCKETS = 1 << DIGIT };
 enum { SHORT_ROW = 4, SHORT_QUICK_ROW = 32 };
 
-/* Rows of ids alone that are sorted in registers. */
+/* Whether rows have ids alone and are sorted in registers. */
 static bool is_quick(const adji_row_style *style) {
   return style->kernels->sorts_in_registers && !adji_row_needs_sums(style);
 }
@@ -19,7 +19,7 @@ bool adji_ordered_suits(const adji_join *join, uint64_t length) {
   return style->order == ADJ_ORDER_ID && length >= (is_quick(style) ? SHORT_QUICK_ROW : SHORT_ROW);
 }
 
-/* Rows that are sorted in registers are faster one by one, unless very many queries share the sort. */
+/* Rows that are sorted in registers are faster to sort one by one, unless very many queries share the sort. */
 bool adji_ordered_pays(const adji_join *join, const adji_group *group) {
   const adji_row_style *style = &join->style;
   return style->order == ADJ_ORDER_ID && group->task.query_count >= (is_quick(style) ? MANY_QUERIES : LEAST_QUERIES) &&
@@ -55,8 +55,8 @@ static uint64_t list_keys(const adji_group *group, uint64_t *keys) {
   return count;
 }
 
-/* Least significant digit first, as many digits as the largest id needs, as equal as possible. One pass counts all
- * digits. */
+/* Sorts by the least significant digit first. There are as many digits as the largest id needs, of widths as equal as
+ * possible. One pass counts all digits. */
 static void sort_keys(adji_ordered *o, uint64_t count, uint32_t largest) {
   uint32_t places[4][BUCKETS];
   int bits = largest ? 32 - __builtin_clz(largest) : 0, digits = (bits + DIGIT - 1) / DIGIT;

@@ -10,7 +10,7 @@
 
 #include "result/kbest.h"
 
-void adji_within_ask(adji_within *w, const adji_join *join) {
+void adji_within_set_join(adji_within *w, const adji_join *join) {
   w->join = join;
   w->search = adji_tree_search_of(join, w->search.tree);
 }
@@ -19,7 +19,7 @@ adj_status adji_within_init(adji_within *w, const adji_join *join, const adji_tr
   adji_memory *memory = &join->ctx->memory;
   size_t size = adji_type_size(tree->type);
   *w = (adji_within){.join = join, .search = {.tree = tree}, .room = {.memory = memory}};
-  adji_within_ask(w, join);
+  adji_within_set_join(w, join);
   w->point = adji_alloc(memory, tree->dim, size, "query");
   return w->point ? ADJ_OK : ADJ_E_MEMORY;
 }
@@ -31,7 +31,7 @@ void adji_within_clear(adji_within *w) {
   *w = (adji_within){0};
 }
 
-/* Room for what the kernel may add before it looks at how much is left. */
+/* Makes room for what the kernel may add before it checks the remaining room. */
 static adj_status reserve(adji_within *w, uint64_t found) {
   uint64_t wanted = found + (uint64_t)ADJI_TREE_STEP * w->search.tree->leaf;
   if (wanted <= w->capacity) return ADJ_OK;
@@ -45,14 +45,15 @@ static adj_status reserve(adji_within *w, uint64_t found) {
   return ADJ_OK;
 }
 
-static uint32_t above(const uint32_t *ids, uint32_t row, uint32_t found) {
+static uint32_t count_above(const uint32_t *ids, uint32_t row, uint32_t found) {
   uint32_t count = 0;
   for (uint32_t i = 0; i < found; i++)
     count += ids[i] > row;
   return count;
 }
 
-/* Goes on until everything is found or the room is full. Counting: what was found is counted and forgotten. */
+/* Continues the search until everything is found or the room is full. counting: neighbours are counted and
+ * forgotten. */
 static adj_status search_on(adji_within *w, double limit, uint32_t row, adji_tally *tally, bool counting,
                             uint32_t *found) {
   const adji_tree *tree = w->search.tree;
@@ -74,7 +75,7 @@ static adj_status search_on(adji_within *w, double limit, uint32_t row, adji_tal
   else
     w->search.kernels->list_tree(&task, tree->level, limit, &w->stack, &list);
   tally->candidates += task.candidates;
-  *found += counting && w->join->style.one_way ? above(list.ids, row, list.count) : list.count;
+  *found += counting && w->join->style.one_way ? count_above(list.ids, row, list.count) : list.count;
   return ADJ_OK;
 }
 
@@ -97,7 +98,7 @@ static adj_status search(adji_within *w, double limit, uint32_t row, adji_tally 
 adj_status adji_within_count(adji_within *w, uint32_t row, double limit, adji_tally *tally, uint32_t *count) {
   adj_status status = search(w, limit, row, tally, true, count);
   const adji_row_style *style = &w->join->style;
-  if (!status && style->drop_self && !style->one_way) --*count; /* it is at distance 0 of itself */
+  if (!status && style->drop_self && !style->one_way) --*count; /* the query itself, at distance 0 */
   return status;
 }
 

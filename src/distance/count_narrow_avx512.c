@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Counts of f64 through sums in f32, for AVX-512: see count_narrow.h. As in kernels_body.h queries are the lanes, up to
- * two vectors of them, and candidates come one after the other.
+ * Counts of f64 through sums in f32, for AVX-512: see count_narrow.h. As in kernels_body.h, up to two vectors hold
+ * queries in their lanes, and candidates come one after the other.
  */
 #if defined(__x86_64__)
 #include "distance/count_narrow.h"
@@ -11,28 +11,29 @@
 
 #define ADJI_INLINE static inline __attribute__((always_inline))
 
-/* LEAST: fewer queries are faster in f64. Candidates are copied, and looked at again if one is unsure, in blocks. */
+/* LEAST: fewer queries than this are faster in f64. Candidates are copied in blocks, and a block is checked again if a
+ * pair is unsure. */
 enum { LANES = 16, VECTORS = 2, MOST = VECTORS * LANES, LEAST = 9, BLOCK = 32 };
 
 typedef struct group {
   const adji_task *task;
   const uint32_t *positions;
-  uint32_t many, wide; /* queries, in so many vectors */
+  uint32_t many, wide; /* number of queries, and of their vectors */
   __m512d origin[ADJI_FEW_DIMS];
   __m512 x[VECTORS][ADJI_FEW_DIMS];
-  __m512 sure, limit;       /* up to `sure` a pair belongs, and beyond `limit` not */
-  __mmask16 lanes[VECTORS]; /* with queries */
+  __m512 sure, limit;       /* a pair belongs up to `sure`, and does not belong beyond `limit` */
+  __mmask16 lanes[VECTORS]; /* lanes with queries */
   __m512i total[VECTORS];
-  uint32_t unsure;      /* pairs */
-  uint32_t wrong[MOST]; /* candidates counted that do not belong */
+  uint32_t unsure;      /* number of unsure pairs */
+  uint32_t wrong[MOST]; /* per query: candidates that were counted but do not belong */
 } group;
 
-/* Candidates from `begin` on, copied. */
+/* A block of candidates from `begin` on, as copies in f32. */
 typedef struct block {
   _Alignas(64) float copies[ADJI_FEW_DIMS * BLOCK];
   uint64_t begin;
   uint32_t count;
-  uint32_t among;    /* so many of them come before the last query */
+  uint32_t among;    /* number of candidates up to the last query */
   uint8_t *mirrored; /* may be NULL */
 } block;
 
@@ -40,7 +41,7 @@ ADJI_INLINE __mmask16 first_lanes(uint32_t many) {
   return many >= LANES ? (__mmask16)0xffff : (__mmask16)((1u << many) - 1);
 }
 
-/* Eight coordinates relative to the origin. */
+/* Converts eight coordinates, relative to the origin. */
 ADJI_INLINE __m256 narrow(const double *x, __m512d origin) {
   return _mm512_cvtpd_ps(_mm512_sub_pd(_mm512_loadu_pd(x), origin));
 }
@@ -71,7 +72,7 @@ ADJI_INLINE float load_queries(group *g, uint32_t many, const uint32_t wide, con
   return _mm512_reduce_max_ps(largest);
 }
 
-/* The limits of the proof. Returns whether it holds, and whether they are of use. */
+/* Sets the limits of the proof. Returns whether its conditions hold and the limits are of use. */
 ADJI_INLINE bool set_limits(group *g, float largest, const uint32_t dim) {
   static const double OUT = 1 + 0x1p-22, IN = 1 - 0x1p-22; /* more than a rounding to f32 */
   double limit = g->task->limit, factor = 1 + 0x1p-23 * (dim + 4);
@@ -108,8 +109,8 @@ ADJI_INLINE void lanes_for(const group *g, const block *b, uint32_t i, __mmask16
   lanes[1] = first_lanes(before > LANES ? before - LANES : 0);
 }
 
-/* Takes back the pairs that were counted and do not belong. */
-static __attribute__((noinline)) void look_again(group *g, const block *b) {
+/* Subtracts the pairs that were counted and do not belong. */
+static __attribute__((noinline)) void subtract_wrong(group *g, const block *b) {
   const adji_task *task = g->task;
   const adji_view *left = task->left, *right = task->right;
   for (uint32_t i = 0; i < b->count; i++) {
@@ -146,8 +147,8 @@ typedef struct counters {
   __m512i nearest; /* the smallest difference of a sum to the limit, by their bits */
 } counters;
 
-/* Counts what is within the limit. Sums that are not negative order as their bits do. lanes: queries to be counted for;
- * NULL: all, and what lanes without a query count is not used. */
+/* Counts the pairs within the limit. Sums are not negative, so they order as their bits do. lanes: queries to count
+ * for; NULL: all lanes, and the counts of lanes without a query are not used. */
 ADJI_INLINE void count_candidate(const group *g, const float *candidate, const __mmask16 *lanes, const uint32_t wide,
                                  const uint32_t dim, counters *c, uint8_t *mirrored) {
   __m512 s[VECTORS];
@@ -164,7 +165,7 @@ ADJI_INLINE void count_candidate(const group *g, const float *candidate, const _
   if (mirrored) *mirrored += (uint8_t)__builtin_popcount(belong);
 }
 
-/* A difference is that of an unsure sum if it is less than that of `sure`, as numbers without a sign. */
+/* A sum is unsure if its difference to the limit is less than that of `sure`, both compared as unsigned bits. */
 ADJI_INLINE void count_block(group *g, block *b, const uint32_t wide, const uint32_t dim, const bool both) {
   copy_block(g, dim, b);
   counters c = {{g->total[0], g->total[1]}, _mm512_set1_epi32(-1)};
@@ -179,10 +180,11 @@ ADJI_INLINE void count_block(group *g, block *b, const uint32_t wide, const uint
   g->total[0] = c.total[0];
   g->total[1] = c.total[1];
   __m512i unsure = _mm512_sub_epi32(_mm512_castps_si512(g->limit), _mm512_castps_si512(g->sure));
-  if (_mm512_cmplt_epu32_mask(c.nearest, unsure)) look_again(g, b);
+  if (_mm512_cmplt_epu32_mask(c.nearest, unsure)) subtract_wrong(g, b);
 }
 
-/* Counts for `many` queries, in `wide` vectors. Returns the number of unsure pairs, or -1 if the limits do not suit. */
+/* Counts for `many` queries, in `wide` vectors. Returns the number of unsure pairs, or -1 if the limits are of no
+ * use. */
 ADJI_INLINE int64_t count_queries(const adji_task *task, uint32_t first, uint32_t many, const uint32_t wide,
                                   const uint32_t dim, uint32_t *counts) {
   group g;

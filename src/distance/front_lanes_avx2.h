@@ -9,7 +9,7 @@
 #include <immintrin.h>
 #include <stdint.h>
 
-/* The numbers of the set bits of an 8-lane mask, then those of the others, a byte each. */
+/* The numbers of the set bits of an 8-lane mask, then the numbers of its other bits, one byte each. */
 #define BELOW(mask, i) __builtin_popcount((mask) & ((UINT32_C(1) << (i)) - 1))
 #define LANE(mask, i) \
   ((uint64_t)(i) << 8 * ((mask) >> (i)&1 ? BELOW(mask, i) : __builtin_popcount(mask) + BELOW(~(mask), i)))
@@ -27,7 +27,7 @@ static const uint64_t FRONT_LANES[256] = {SIXTY_FOUR(0U), SIXTY_FOUR(64U), SIXTY
 #undef SIXTEEN
 #undef SIXTY_FOUR
 
-/* As 8 x 32 bits. */
+/* The permutation as 8 x 32 bits. */
 static inline __m256i front_lanes(uint32_t mask) {
   return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)&FRONT_LANES[mask]));
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The choice of a kernel table, the canonical distance of one pair, and how rows are finished where no instruction set
- * does better.
+ * The choice of a kernel table, the canonical distance of one pair, and the functions that finish rows where no
+ * instruction set has better ones.
  */
 #include "distance/kernels.h"
 

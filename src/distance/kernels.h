@@ -42,14 +42,14 @@ enum {
 
 typedef struct adji_task {
   const adji_view *left, *right;
-  const uint32_t *queries;  /* positions in left, each after the one before */
-  const adji_range *ranges; /* of positions in right, disjoint */
+  const uint32_t *queries;  /* positions in left, ascending */
+  const adji_range *ranges; /* ranges of positions in right, disjoint */
   uint32_t query_count, range_count;
   double limit; /* exact in the type of the data */
   bool forward; /* left is right: only candidates at positions after the query's */
   const adji_measure *measure;
   /* To count for both points of a pair, with `forward` and at most 255 queries: one entry for each candidate, range
-   * after range, to which the number of queries that it belongs to is added. NULL: counted for the queries only. */
+   * after range. The number of queries that the candidate belongs to is added to it. NULL: counts queries only. */
   uint8_t *mirrored;
 } adji_task;
 
@@ -61,7 +61,8 @@ typedef void (*adji_count_fn)(const adji_task *task, uint32_t *counts);
  * past the last. */
 typedef void (*adji_list_fn)(const adji_task *task, uint32_t *const *ids, void *const *sums, uint32_t *found);
 
-/* The sums (L2) of one query with listed points stored row by row. Prefilters leave such lists: short and scattered. */
+/* The sums (L2) of one query with listed points stored row by row. Prefilters produce such lists: short and
+ * scattered. */
 typedef struct adji_rows_task {
   const void *query; /* dim coordinates, packed */
   const void *rows;  /* row i begins at entry i * stride */
@@ -77,11 +78,10 @@ typedef struct adji_typed_kernels {
   const adji_count_fn *count;
   const adji_list_fn *list;
   adji_tree_kernels tree[ADJI_STEPS]; /* none for inner products */
-  /* sums[i] receives the sum of row list[i]. A sum above the limit may be abandoned early, but never below the limit.
-   */
+  /* sums[i] receives the sum of row list[i]. A sum may be abandoned early, but only once it is above the limit. */
   void (*rows)(const adji_rows_task *task, void *sums);
-  /* Appends the leaves in `mask` of a chunk of the tree; there is room for ADJI_BOX_LANES. boxes, least_ids: of the
-   * chunk, whose first leaf is number `first`. */
+  /* Appends the leaves in `mask` of a chunk of the tree. There must be room for ADJI_BOX_LANES. boxes, least_ids: those
+   * of the chunk, whose first leaf is number `first`. */
   void (*add_leaves)(adji_leaves *leaves, uint32_t dim, uint32_t mask, uint32_t first, const void *boxes,
                      const uint32_t *least_ids);
   adji_knn_tree_fn knn_tree;
@@ -95,8 +95,8 @@ typedef struct adji_kernels {
   const adji_typed_kernels *typed[2];              /* [0]: f32, [1]: f64 */
   void (*sort_ids)(uint32_t *ids, uint32_t count); /* ascending; may write ADJI_PAD entries past count */
   bool sorts_in_registers;                         /* sort_ids is fast for rows of up to a few hundred ids */
-  /* Finishes a row: copies count ids to `to`, without `drop`, sorted if requested. `drop` is among the ids, or
-   * ADJ_NO_ID. Returns how many were copied, and writes no entry of `to` beyond them. May overwrite ids. */
+  /* Finishes a row: copies the ids except `drop` to `to`, sorted if requested. `drop` is among the ids, or ADJ_NO_ID.
+   * Returns the number of ids copied, and writes no entry of `to` beyond them. May overwrite ids. */
   uint32_t (*place_ids)(uint32_t *ids, uint32_t count, uint32_t drop, bool sort, uint32_t *to);
   /* Copies a row to memory that is not read soon. Both addresses and bytes are multiples of 4. The stores may bypass
    * the caches: the caller must issue a store fence before it publishes the row to other threads. */
@@ -112,9 +112,9 @@ extern const adji_kernels adji_kernels_avx2;
 extern const adji_kernels adji_kernels_avx512;
 void adji_sort_ids_avx2(uint32_t *ids, uint32_t count);
 uint32_t adji_place_ids_avx2(uint32_t *ids, uint32_t count, uint32_t drop, bool sort, uint32_t *to);
-/* In files of their own, as they take long to compile. */
+/* In files of their own, since they take long to compile. */
 extern const adji_typed_kernels adji_kernels_f64_avx2, adji_kernels_f64_avx512;
-/* Those for range joins, in files of their own because they take long to compile. */
+/* The kernels for range joins, in files of their own for the same reason. */
 extern const adji_count_fn adji_counts_f32_avx2[ADJI_STEPS], adji_counts_f64_avx2[ADJI_STEPS],
     adji_counts_f32_avx512[ADJI_STEPS], adji_counts_f64_avx512[ADJI_STEPS];
 extern const adji_list_fn adji_lists_f32_avx2[ADJI_STEPS], adji_lists_f64_avx2[ADJI_STEPS],
@@ -123,14 +123,14 @@ extern const adji_list_fn adji_lists_f32_avx2[ADJI_STEPS], adji_lists_f64_avx2[A
 extern const adji_kernels adji_kernels_neon;
 #endif
 
-/* For tables without better ones. Ids are sorted by insertion in short rows and in long ones by their leading bits, in
- * place (American flag sort), so that no row needs memory that was not accounted for. Rows are streamed 16 bytes at a
- * time, or copied where the CPU has no such stores. */
+/* For tables without better ones. Short rows are sorted by insertion, long ones by their leading bits, in place
+ * (American flag sort), so that no row needs memory that was not accounted for. Rows are streamed 16 bytes at a time,
+ * or copied if the CPU has no such stores. */
 void adji_sort_ids_portable(uint32_t *ids, uint32_t count);
 uint32_t adji_place_ids_portable(uint32_t *ids, uint32_t count, uint32_t drop, bool sort, uint32_t *to);
 void adji_stream_row_portable(void *row, const void *from, uint64_t bytes);
 
-/* The sum s of one pair, given by pointers and strides in entries: for places where vectors do not pay. */
+/* The sum s of one pair, given by pointers and strides in entries: for uses where vectors do not pay. */
 float adji_sum_f32(const adji_measure *measure, const float *a, uint64_t a_stride, const float *b, uint64_t b_stride,
                    uint32_t dim);
 double adji_sum_f64(const adji_measure *measure, const double *a, uint64_t a_stride, const double *b, uint64_t b_stride,

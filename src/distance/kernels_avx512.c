@@ -7,7 +7,7 @@
 #include "distance/kernels_x86.h"
 #include "distance/knn_near.h"
 
-/* Quarter q of the vector: four coordinates of row first + 4 * q. */
+/* A vector whose quarter q has four coordinates of row first + 4 * q. */
 static inline __m512 four_rows(const float *const *row, uint32_t first, uint32_t j) {
   __m512 v = _mm512_castps128_ps512(_mm_loadu_ps(row[first] + j));
   v = _mm512_mask_broadcast_f32x4(v, 0x00f0, _mm_loadu_ps(row[first + 4] + j));

@@ -6,23 +6,23 @@
  *
  * A kernel compares a group of up to 4 queries with one vector of candidates at a time. So a group shares the loads of
  * candidates and the loop over the ranges. Counts in few dimensions compare one or two vectors of queries with one
- * candidate at a time instead. Functions that take `wide` and `dim` are inlined where both are
- * constants; wide is 1, 2 or 4.
+ * candidate at a time instead. Functions that take `wide` and `dim` are inlined where both are constants; wide is 1, 2
+ * or 4.
  */
 
 typedef struct FN(group) {
   T x[4][MOST_FIXED];      /* coordinates, in few dimensions */
-  T packed[4 * MOST_LONG]; /* in many: those of one dimension after those of the other */
-  const T *query[4];       /* in many: first coordinate, the next is left_stride further */
+  T packed[4 * MOST_LONG]; /* in many dimensions: the coordinates of one dimension after those of another */
+  const T *query[4];       /* in many dimensions: the first coordinate; others follow at left_stride */
   uint32_t position[4];
   uint64_t left_stride;
   const adji_measure *measure;
   VEC limit;
 } FN(group);
 
-/* A group of fewer queries repeats its last one; the results of the repeats are not used. In many dimensions the
- * queries are copied: in the index every coordinate has a cache line of its own, and those of the candidates displace
- * them. */
+/* A group of fewer queries repeats its last one, and the results of the repeats are not used. In many dimensions the
+ * queries are copied: in the index every coordinate of a query has its own cache line, which the candidates'
+ * coordinates would displace. */
 ADJI_INLINE void FN(load_group)(const adji_task *task, uint32_t first, uint32_t many, const uint32_t wide,
                                 const uint32_t dim, const bool is_long, FN(group) * g) {
   g->left_stride = task->left->stride;
@@ -43,8 +43,8 @@ ADJI_INLINE void FN(load_group)(const adji_task *task, uint32_t first, uint32_t 
   g->left_stride = wide;
 }
 
-/* The dimension up to which sums grow before the next check. The checks become rarer: an eighth of the work at most is
- * done in vain, and where nothing is abandoned they cost little. */
+/* The dimension up to which sums grow before the next check. Checks become rarer: at most an eighth of the work is done
+ * in vain, and where no sum is abandoned, checks cost little. */
 ADJI_INLINE uint32_t FN(next_check)(uint32_t j, uint32_t dim) {
   uint32_t step = j < 16 * SHORTC_STEP ? SHORTC_STEP : 2 * SHORTC_STEP;
   return dim - j > step ? j + step : dim;
@@ -85,7 +85,7 @@ static inline uint32_t FN(valid)(uint64_t i, uint64_t end, bool forward, uint64_
   return lanes;
 }
 
-/* Where the group starts in a range. Queries are in ascending order, so query 0 decides. */
+/* The first position of a range for the group. Queries are in ascending order, so query 0 decides. */
 static inline uint64_t FN(range_begin)(const adji_task *task, const FN(group) * g, uint32_t r) {
   uint64_t begin = task->ranges[r].begin;
   return task->forward && begin <= g->position[0] ? (uint64_t)g->position[0] + 1 : begin;
@@ -119,8 +119,9 @@ ADJI_INLINE void FN(count_group)(const adji_task *task, uint32_t first, uint32_t
 
 #ifdef COUNTS
 /* Counts with queries in the lanes, `wide` vectors of them, and one candidate after the other: nothing is added up
- * across lanes, and short ranges leave no lane idle. Fewer queries than lanes: what the others count is not used; if
- * candidates are counted too (`both`), their limit is NaN, so that they count nothing. */
+ * across lanes, and short ranges leave no lane idle. If there are fewer queries than lanes, the counts of the other
+ * lanes are not used. If candidates are counted too (`both`), the limit of those lanes is NaN, so that they count
+ * nothing. */
 ADJI_INLINE void FN(count_lanes)(const adji_task *task, uint32_t first, uint32_t many, const uint32_t wide,
                                  const uint32_t dim, const bool both, uint32_t *counts) {
   const size_t lanes = LANES, all = wide * lanes;
@@ -140,7 +141,7 @@ ADJI_INLINE void FN(count_lanes)(const adji_task *task, uint32_t first, uint32_t
   for (uint32_t k = 0; k < wide; k++)
     for (uint32_t j = 0; j < dim; j++)
       queries[k][j] = V_LOAD(x + j * x_stride + k * lanes);
-  if (task->forward) /* from entry 2 LANES - n on: the limits of n queries, and NaN for the others */
+  if (task->forward) /* from entry 2 LANES - n on: the limits of n queries, then NaN for other lanes */
     for (uint32_t k = 0; k < 4 * LANES; k++)
       limits[k] = k < 2 * LANES ? (T)task->limit : (T)NAN;
   for (uint32_t k = 0; k < wide && both; k++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The kernels for AVX2 of f64: kernels_avx2.c.
+ * The kernels for AVX2 of f64: see kernels_avx2.c.
  */
 #if defined(__x86_64__)
 #include <float.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The kernels for AVX-512 of f64: kernels_avx512.c.
+ * The kernels for AVX-512 of f64: see kernels_avx512.c.
  */
 #if defined(__x86_64__)
 #include <float.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The kernels for range joins of kernels_f64_avx2.c.
+ * The kernels for range joins of kernels_f64_avx2.c, compiled apart.
  */
 #define RANGE_PART
-#include "distance/kernels_f64_avx2.c" /* NOLINT(bugprone-suspicious-include): what they are made of */
+#include "distance/kernels_f64_avx2.c" /* NOLINT(bugprone-suspicious-include): their source */

@@ -4,8 +4,8 @@
  */
 #include <math.h>
 
-/* An x86-64 CPU that needs these has no FMA either: each step is a call, and kernels for single dimensions gain
- * nothing. */
+/* An x86-64 CPU that needs these kernels has no FMA either. Each step is then a function call, and instances for single
+ * dimensions gain nothing. */
 #if defined(__x86_64__) && !defined(ADJOIN_FEW_INSTANCES)
 #define ADJOIN_FEW_INSTANCES
 #endif
@@ -18,7 +18,7 @@
 #define V_ADD(a, b) ((a) + (b))
 #define V_MUL(a, b) ((a) * (b))
 #define V_MIN(a, b) ((a) < (b) ? (a) : (b))
-#define V_MAX(a, b) ((b) <= (a) ? (a) : (b)) /* NaN in b stays, as in vectors */
+#define V_MAX(a, b) ((b) <= (a) ? (a) : (b)) /* NaN in b is kept, as in vectors */
 #define V_ABS(a) V_(fabs)(a)
 #define V_FMA(a, b, c) V_(fma)(a, b, c)
 #define V_LE(a, b) ((uint32_t)((a) <= (b)))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sorting the ids of a row with AVX2, as kernels_sort_avx512.h does: a network over registers for rows of up to 128
- * ids, quicksort with vector partitions above. Eight registers at a time are sorted lane by lane, which needs no
- * shuffles, and transposed: eight runs of eight ids. Runs are merged by bitonic networks.
+ * Sorts the ids of a row with AVX2, as kernels_sort_avx512.h does: a network over registers for rows of up to 128 ids,
+ * quicksort with vector partitions for longer ones. Eight registers at a time are sorted lane by lane, which needs no
+ * shuffles, and then transposed into eight runs of eight ids. Runs are merged by bitonic networks.
  */
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -73,7 +73,7 @@ SORT_INLINE void transpose(__m256i *v) {
   }
 }
 
-/* Eight registers become eight runs: 19 comparisons of registers. */
+/* Turns eight registers into eight runs, by 19 comparisons of registers. */
 SORT_INLINE void sort_eight(__m256i *v) {
   static const uint8_t pairs[19][2] = {{0, 2}, {1, 3}, {4, 6}, {5, 7}, {0, 4}, {1, 5}, {2, 6}, {3, 7}, {0, 1}, {2, 3},
                                        {4, 5}, {6, 7}, {2, 4}, {3, 5}, {1, 4}, {3, 6}, {1, 2}, {3, 4}, {5, 6}};
@@ -87,8 +87,8 @@ SORT_INLINE void sort_eight(__m256i *v) {
   transpose(v);
 }
 
-/* Merges the runs of `run` registers from `base` on and behind them. Registers from `many` on are as if filled with the
- * largest number: comparisons with them change nothing and are left out. */
+/* Merges the `run` registers from `base` on with the `run` registers after them. Registers from `many` on count as
+ * filled with the largest number: comparisons with them change nothing and are left out. */
 SORT_INLINE void merge_runs(__m256i *v, const uint32_t many, const uint32_t base, const uint32_t run) {
   SORT_UNROLL
   for (uint32_t i = 0; i < run; i++) { /* compare with the mirror image: both halves become bitonic */
@@ -128,13 +128,13 @@ SORT_INLINE void sort_registers(__m256i *v, const uint32_t many) {
 
 /* ---- Rows that the network sorts --------------------------------------------------------------- */
 
-/* The first `few` lanes of a register, fewer than 8. */
+/* A mask of the first `few` lanes of a register, fewer than 8. */
 SORT_INLINE __m256i first_lanes(uint32_t few) {
   static const int32_t masks[2 * LANES] = {-1, -1, -1, -1, -1, -1, -1, -1};
   return _mm256_loadu_si256((const __m256i *)(const void *)(masks + LANES - few));
 }
 
-/* The registers of a row, with the largest number in the place of `drop` and behind the last id. */
+/* Loads the registers of a row. `drop`, and the lanes after the last id, become the largest number. */
 SORT_INLINE void load_row(const uint32_t *ids, uint32_t count, uint32_t drop, const uint32_t many, __m256i *v) {
   const __m256i none = _mm256_set1_epi32(-1), dropped = _mm256_set1_epi32((int)drop);
   SORT_UNROLL
@@ -153,7 +153,7 @@ SORT_INLINE void load_row(const uint32_t *ids, uint32_t count, uint32_t drop, co
   }
 }
 
-/* Stores fewer than 8 lanes. */
+/* Stores the first `few` lanes, fewer than 8. */
 SORT_INLINE void store_few(uint32_t *to, __m256i v, uint32_t few) {
   __m128i low = _mm256_castsi256_si128(v);
   if (few >= 4) { /* the first four and the last four, which may overlap */
@@ -166,8 +166,7 @@ SORT_INLINE void store_few(uint32_t *to, __m256i v, uint32_t few) {
   if (few & 1) to[few - 1] = (uint32_t)(few == 1 ? _mm_cvtsi128_si32(low) : _mm_extract_epi32(low, 2));
 }
 
-/* Stores the last 8 of the lanes of two registers, whose `few` first ones, fewer than 8, are behind those of `before`.
- */
+/* Stores the last 8 of the lanes of two registers: those of `before`, then the first `few` of v, fewer than 8. */
 SORT_INLINE void store_last(uint32_t *to, __m256i before, __m256i v, uint32_t few) {
   __m256i places = _mm256_add_epi32(_mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0), _mm256_set1_epi32((int)few));
   __m256i second = _mm256_cmpgt_epi32(places, _mm256_set1_epi32(LANES - 1)); /* permutations use three bits */
@@ -176,7 +175,7 @@ SORT_INLINE void store_last(uint32_t *to, __m256i before, __m256i v, uint32_t fe
   _mm256_storeu_si256((__m256i *)(void *)(to + few), last);
 }
 
-/* Nothing behind the row is written. */
+/* Stores a row. Nothing after its end is written. */
 SORT_INLINE void store_row(uint32_t *to, uint32_t count, const uint32_t many, const __m256i *v) {
   if (count < LANES) {
     store_few(to, v[0], count);
@@ -235,24 +234,25 @@ static void sort_short(const uint32_t *ids, uint32_t count, uint32_t drop, uint3
 
 /* ---- Longer rows ------------------------------------------------------------------------------- */
 
-/* Moves the lanes of v below the pivot to the free entries from *front on, and the others to those before *back. There
- * are 8 free entries on both sides, or 8 in all. */
+/* Moves the lanes of v below the pivot to the free entries from *front on, and the others to those before *back. Both
+ * sides have 8 free entries each, or 8 together. */
 SORT_INLINE void partition_lanes(__m256i v, __m256i pivot, uint32_t **front, uint32_t **back) {
   __m256i upper = _mm256_cmpeq_epi32(_mm256_max_epu32(v, pivot), v);
   uint32_t lower = ~(uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(upper)) & 0xff;
   uint32_t below = (uint32_t)__builtin_popcount(lower);
-  v = _mm256_permutevar8x32_epi32(v, front_lanes(lower)); /* the others follow */
+  v = _mm256_permutevar8x32_epi32(v, front_lanes(lower)); /* the other lanes follow */
   _mm256_storeu_si256((__m256i *)(void *)*front, v);
   _mm256_storeu_si256((__m256i *)(void *)(*back - LANES), v);
   *front += below;
   *back -= LANES - below;
 }
 
-/* Moves ids below the pivot to the front and returns how many there are. In place: two vectors are taken out, which
- * leaves room for two. The next vector is always read from the side with less room: then both have room for one. */
+/* Moves ids below the pivot to the front, in place, and returns their number. Two vectors are taken out first, which
+ * leaves room for two. The next vector is always read from the side with less room, so that both sides have room for
+ * one. */
 static uint32_t partition_ids(uint32_t *ids, uint32_t count, uint32_t pivot) {
   uint32_t *low = ids, *high = ids + count;
-  while ((high - low) % LANES) { /* until the rest is whole vectors */
+  while ((high - low) % LANES) { /* until only whole vectors remain */
     if (*low < pivot) {
       low++;
     } else {
@@ -311,7 +311,7 @@ uint32_t adji_place_ids_avx2(uint32_t *ids, uint32_t count, uint32_t drop, bool 
     return count - (drop != ADJ_NO_ID);
   }
   count = adji_place_ids_portable(ids, count, drop, false, to);
-  if (sort) adji_sort_ids_avx2(to, count); /* writes nothing behind them */
+  if (sort) adji_sort_ids_avx2(to, count); /* writes nothing after the ids */
   return count;
 }
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sorting the ids of a row with AVX-512: a network over registers for rows of up to 256 ids, quicksort with vector
- * partitions above. Rows are short (a point's neighbours), so the network beats any method that looks at one id at a
- * time.
+ * Sorts the ids of a row with AVX-512: a network over registers for rows of up to 256 ids, quicksort with vector
+ * partitions for longer ones. Rows are short (a point's neighbours), so the network beats any method that handles one
+ * id at a time.
  */
 #ifndef ADJI_KERNELS_SORT_AVX512_H
 #define ADJI_KERNELS_SORT_AVX512_H
@@ -44,11 +44,11 @@ SORT_INLINE void partition_lanes(__m512i v, __m512i pivot, uint32_t **front, uin
   store_front(*back, upper, v, above);
 }
 
-/* Moves ids below the pivot to the front and returns how many there are. In place: two vectors are taken out, which
+/* Moves ids below the pivot to the front, in place, and returns their number. Two vectors are taken out first, which
  * leaves room for two. The next vector is always read from the side with less room, so neither side runs out of it. */
 static inline uint32_t partition_ids(uint32_t *ids, uint32_t count, uint32_t pivot) {
   uint32_t *low = ids, *high = ids + count;
-  while ((high - low) % 16) { /* until the rest is whole vectors */
+  while ((high - low) % 16) { /* until only whole vectors remain */
     if (*low < pivot) {
       low++;
     } else {

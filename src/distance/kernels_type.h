@@ -7,11 +7,11 @@
  *   VEC, LANES            a vector of T and its number of lanes (at most 16)
  *   V_(op)                the name of an intrinsic for T, for the macros below that use it
  *
- * which this file undefines at the end, and for both types
+ * which this file undefines at the end, and, for both types,
  *
  *   V_LOAD(p) V_STORE(p, v) V_SET1(x) V_ZERO()
  *   V_SUB(a, b) V_ADD(a, b) V_MUL(a, b) V_MAX(a, b) V_ABS(a) V_FMA(a, b, c)
- *   V_MIN(a, b)           a where it is less than b, otherwise b, also where a is NaN
+ *   V_MIN(a, b)           a where it is less than b, otherwise b (so b where a is NaN)
  *   V_LE(a, b)            uint32_t, bit i set iff a[i] <= b[i]
  *   V_PACK_IDS(to, ids, mask)  stores the ids of the set lanes one after the other
  *   V_PACK(to, v, mask)        the same for a vector of T; both may write LANES entries
@@ -19,14 +19,14 @@
  * It may define
  *
  *   COUNTS                a vector of LANES counters of type COUNT_LANE; COUNTS_ZERO()
- *   COUNTS_ADD(c, a, b)   c, one more where a <= b
+ *   COUNTS_ADD(c, a, b)   c, plus 1 in the lanes where a <= b
  *   LOAD_FOUR(row, j, c)  coordinates j .. j + 3 of LANES rows: c[i] holds coordinate j + i of each
  *   LIST_HEADER           a file with neighbour lists in place of knn_list.h
- *   KNN_NEAR              a kernel in place of that of knn_near_body.h
+ *   KNN_NEAR              a kernel in place of the one in knn_near_body.h
  *   TABLE                 the declaration of the table of kernels
  *   RANGE_NAME(what)      the name of the tables `counts` and `lists` of range kernels, which have a file of their own:
- *                         that file defines RANGE_PART, includes the other and has nothing else
- *   and what knn_body.h has for k = 1
+ *                         that file only defines RANGE_PART and includes the other file
+ *   and what knn_body.h needs for k = 1
  */
 #include <math.h>
 #include <string.h>
@@ -67,7 +67,7 @@ ADJI_INLINE VEC TYPED(square)(VEC s, VEC t) {
   return V_FMA(t, t, s);
 }
 
-/* The smaller of two; b where a is NaN. */
+/* The smaller of a and b; b where a is NaN. */
 ADJI_INLINE VEC TYPED(lesser)(VEC a, VEC b) {
   return V_MIN(a, b);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the kernels for AVX2 of both types share: operations of kernels_type.h that kernels_x86.h does not have.
+ * Shared by the kernels for AVX2 of both types: operations of kernels_type.h that kernels_x86.h does not define.
  */
 #ifndef ADJI_KERNELS_VECTORS_AVX2_H
 #define ADJI_KERNELS_VECTORS_AVX2_H
@@ -32,7 +32,7 @@
 #define COUNTS_ADD_f32(c, a, b) _mm256_sub_epi32(c, _mm256_castps_si256(_mm256_cmp_ps(a, b, _CMP_LE_OQ)))
 #define COUNTS_ADD_f64(c, a, b) _mm256_sub_epi64(c, _mm256_castpd_si256(_mm256_cmp_pd(a, b, _CMP_LE_OQ)))
 
-/* For knn_body.h: ids in lanes as wide as those of the type. AFTER: an id is larger. */
+/* For knn_body.h: ids in lanes as wide as those of the type. AFTER(a, b): whether id a is larger than b. */
 #define IDS __m256i
 #define IDS_LOAD(p) PASTE(IDS_LOAD, TYPE)(p)
 #define IDS_LOAD_f32(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
@@ -49,8 +49,8 @@
 #define SAME_IDS_f32(a, b) _mm256_castsi256_ps(_mm256_cmpeq_epi32(a, b))
 #define SAME_IDS_f64(a, b) _mm256_castsi256_pd(_mm256_cmpeq_epi64(a, b))
 #define AFTER(a, b) PASTE(AFTER, TYPE)(a, b)
-#define TURNED(a) _mm256_xor_si256(a, _mm256_set1_epi32(INT32_MIN))
-#define AFTER_f32(a, b) _mm256_castsi256_ps(_mm256_cmpgt_epi32(TURNED(a), TURNED(b)))
+#define SIGN_FLIPPED(a) _mm256_xor_si256(a, _mm256_set1_epi32(INT32_MIN))
+#define AFTER_f32(a, b) _mm256_castsi256_ps(_mm256_cmpgt_epi32(SIGN_FLIPPED(a), SIGN_FLIPPED(b)))
 #define AFTER_f64(a, b) _mm256_castsi256_pd(_mm256_cmpgt_epi64(a, b))
 #define AS_IDS(mask) PASTE(AS_IDS, TYPE)(mask)
 #define AS_IDS_f32(mask) _mm256_castps_si256(mask)

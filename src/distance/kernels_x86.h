@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the kernels for AVX2 and AVX-512 share: the operations of kernels_type.h, where V_(op) is the intrinsic of an
- * operation for the type at hand.
+ * Shared by the kernels for AVX2 and AVX-512: the operations of kernels_type.h. V_(op) is the intrinsic of an operation
+ * for the current type.
  */
 #ifndef ADJI_KERNELS_X86_H
 #define ADJI_KERNELS_X86_H

@@ -11,10 +11,10 @@
 #include "distance/step_kinds.h"
 
 enum {
-  ADJI_LEAF = 16,                               /* points per leaf, or twice or four times that */
+  ADJI_LEAF = 16,                               /* points per leaf; leaves may have two or four times as many */
   ADJI_LEAVES = 128,                            /* leaves searched per call */
-  ADJI_KNN_MOST_K = 64,                         /* the longest list kept in order; longer ones go through a buffer */
-  ADJI_KNN_TREE_MOST_K = 16,                    /* the same where one query searches a whole tree in one call */
+  ADJI_KNN_MOST_K = 64,                         /* the longest list kept sorted; longer ones go through a buffer */
+  ADJI_KNN_TREE_MOST_K = 16,                    /* the same if one query searches a whole tree in one call */
   ADJI_BOX_LANES = 16,                          /* boxes compared at once, at most */
   ADJI_LEAF_ROOM = ADJI_LEAVES + ADJI_BOX_LANES /* vectors may be written past the last leaf */
 };
@@ -62,19 +62,19 @@ typedef struct adji_knn_task {
   const adji_leaves *leaves;
   const adji_measure *measure;
   uint32_t k;           /* at most ADJI_KNN_MOST_K */
-  void *best;           /* list of query q: from byte q * best_stride on; room for a multiple of 8 keys */
+  void *best;           /* list of query q: from byte q * best_stride on; its room is a multiple of 8 keys */
   uint64_t best_stride; /* a multiple of 64 */
-  double limit;         /* of new lists: the largest sum */
-  uint64_t candidates;  /* in, out: candidates compared are added */
-  /* Leaves that were visited before, of one chunk. Only where task->leaves are nodes (knn_near_body.h). */
+  double limit;         /* the largest sum allowed in new lists */
+  uint64_t candidates;  /* the number of compared candidates is added */
+  /* Leaves of one chunk that were visited before. Used only where task->leaves are nodes (knn_near_body.h). */
   uint64_t first_seen, end_seen;
 } adji_knn_task;
 
 /* Appends the points of the leaves whose sum with the first query is at most limit to ids and sums. Both have room for
- * all points of the leaves and ADJI_BOX_LANES more. Returns how many. */
+ * all points of the leaves and ADJI_BOX_LANES more. Returns the number of points appended. */
 typedef uint32_t (*adji_list_leaves_fn)(adji_knn_task *task, double limit, uint32_t *ids, void *sums);
 
-/* Nodes that a search of a tree has yet to open: node `number` of level `level`, whose children are chunk `number` of
+/* Nodes that a search of a tree must still open: node `number` of level `level`, whose children are chunk `number` of
  * the level below. */
 typedef struct adji_tree_stack {
   uint32_t depth;
@@ -83,26 +83,26 @@ typedef struct adji_tree_stack {
   } nodes[ADJI_TREE_LEVELS * ADJI_FAN];
 } adji_tree_stack;
 
-/* What such a search has found. There is room for ADJI_BOX_LANES entries more. */
+/* The points that such a search has found. The arrays have ADJI_BOX_LANES more entries than `room`. */
 typedef struct adji_tree_found {
   uint32_t *ids;
   void *sums;
   uint32_t count, room;
 } adji_tree_found;
 
-/* Appends the points of a tree whose sum with the first query is at most limit. It returns when the stack is empty, or
- * when the points of ADJI_TREE_STEP leaves might not fit into the room any more. level: those of the tree. task->leaves
- * is not used. */
+/* Appends the points of a tree whose sum with the first query is at most limit. Returns when the stack is empty, or
+ * when the room might be too small for the points of another ADJI_TREE_STEP leaves. level: all levels of the tree.
+ * task->leaves is not used. */
 typedef void (*adji_list_tree_fn)(adji_knn_task *task, const adji_tree_level *level, double limit,
                                   adji_tree_stack *stack, adji_tree_found *found);
 
-/* The same, of the leaves below the nodes of level 1 that task->leaves has, ADJI_NEAR_NODES at most. There must be room
- * for the points of ADJI_TREE_STEP leaves. level: that of the leaves. */
+/* The same for the leaves below the nodes of level 1 in task->leaves, at most ADJI_NEAR_NODES nodes. There must be room
+ * for the points of ADJI_TREE_STEP leaves. level: the level of the leaves. */
 typedef void (*adji_list_near_fn)(adji_knn_task *task, const adji_tree_level *level, double limit,
                                   adji_tree_found *found);
 
-/* The chunk of leaves near each of some points, dim coordinates each: from the root, the nearest node of each level by
- * L2. */
+/* Finds the chunk of leaves near each of `count` points, dim coordinates each: from the root, it takes the nearest node
+ * of each level by L2. */
 typedef void (*adji_locate_fn)(const adji_tree_level *level, uint32_t levels, uint32_t dim, const void *points,
                                uint32_t count, uint32_t *chunks);
 
@@ -111,7 +111,7 @@ typedef void (*adji_locate_fn)(const adji_tree_level *level, uint32_t levels, ui
 typedef void (*adji_knn_tree_fn)(adji_knn_task *task, const adji_tree_level *level, uint32_t levels, uint64_t first);
 
 /* Merges the points below task->leaves, which are nodes of level 1 here, into the lists of all queries, by L2. leaves:
- * level 0 of the tree, with ADJI_LEAF points a leaf. */
+ * level 0 of the tree, with ADJI_LEAF points per leaf. */
 typedef void (*adji_knn_near_fn)(adji_knn_task *task, const adji_tree_level *leaves);
 
 /* Writes the list of the first query: the k nearest of `count` candidates, k up to ADJI_KNN_MOST_K. Both arrays

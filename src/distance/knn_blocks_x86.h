@@ -2,10 +2,10 @@
  *
  * Sorting networks on keys in registers of AVX2, for the neighbour lists of knn_list_avx2.h and knn_list_f64_x86.h.
  *
- * A key is a double that is not negative and not NaN: then its bits order as its value does, and so do those of any
- * 64-bit integer below 0x7ff0000000000001. AVX2 has no minimum of 64-bit integers, but min and max of doubles return
- * one of their operands, bit for bit: also a denormal one, as calls compute in the default floating-point state
- * (core/threads.h).
+ * A key is a double that is not negative and not NaN, so keys order as their bits do. The same is true of any 64-bit
+ * integer below 0x7ff0000000000001, read as a double. AVX2 has no minimum of 64-bit integers, but min and max of
+ * doubles return one of their operands, bit for bit, even a denormal one, since calls compute in the default
+ * floating-point state (core/threads.h).
  */
 #ifndef ADJI_KNN_BLOCKS_X86_H
 #define ADJI_KNN_BLOCKS_X86_H
@@ -56,8 +56,9 @@ SORT_BITONIC(block_descending, _mm256_max_pd, _mm256_min_pd)
     (a) = least;                         \
   } while (0)
 
-/* Sorts 16 keys in four vectors into two halves of 8, the first ascending, the second descending: the four lanes on
- * their own, then two and two of these. Lanes 1 and 3 are turned, so that merging needs no reversal. */
+/* Sorts 16 keys in four vectors into two halves of 8, the first ascending, the second descending. The four lanes are
+ * sorted each on its own, then two and two of them are merged. Lanes 1 and 3 are reversed, so that merging needs no
+ * reversal. */
 BLOCK_INLINE void sort_halves(__m256d v0, __m256d v1, __m256d v2, __m256d v3, block *first, block *second) {
   EXCHANGE(v0, v1);
   EXCHANGE(v2, v3);
@@ -73,10 +74,10 @@ BLOCK_INLINE void sort_halves(__m256d v0, __m256d v1, __m256d v2, __m256d v3, bl
 }
 #undef EXCHANGE
 
-/* Merges 16 keys, in any order, into a list of `wide` blocks that ascends. Returns the least of the keys that are
- * dropped, in one of the lanes.
+/* Merges 16 keys, in any order, into an ascending list of `wide` blocks. Some lane of the result has the least of the
+ * keys that are dropped.
  *
- * The smaller half of two sorted sequences, one ascending and one descending, is bitonic. Halves of halves are
+ * Of two sorted sequences, one ascending and one descending, the smaller half is bitonic. Halves of halves are
  * exchanged until each block can be sorted on its own. */
 BLOCK_INLINE __m256d merge_network(block *keys, const uint32_t wide, __m256d v0, __m256d v1, __m256d v2, __m256d v3) {
   block first, second;
@@ -107,8 +108,8 @@ BLOCK_INLINE __m256d merge_network(block *keys, const uint32_t wide, __m256d v0,
   return _mm256_min_pd(dropped.low, dropped.high);
 }
 
-/* A list of eight blocks does not stay in registers while it is merged. So it is merged by one function for all
- * kernels, and not in each of them, which takes less time to compile. */
+/* A list of eight blocks does not stay in registers while it is merged. So all kernels share one function that merges
+ * it, instead of a copy in each, which takes less time to compile. */
 static __attribute__((noinline, unused)) __m256d merge_8(block *keys, __m256d v0, __m256d v1, __m256d v2, __m256d v3) {
   return merge_network(keys, 8, v0, v1, v2, v3);
 }
@@ -117,8 +118,8 @@ BLOCK_INLINE __m256d merge_keys(block *keys, const uint32_t wide, __m256d v0, __
   return wide == 8 ? merge_8(keys, v0, v1, v2, v3) : merge_network(keys, wide, v0, v1, v2, v3);
 }
 
-/* Inserts a key, given in all lanes: new[i] = min(old[i], max(old[i - 1], key)) for all i at once. Returns the key that
- * is dropped in lane 3; the other lanes are infinite. */
+/* Inserts a key, given in all lanes: new[i] = min(old[i], max(old[i - 1], key)) for all i at once. Lane 3 of the result
+ * is the key that is dropped; the other lanes are infinite. */
 BLOCK_INLINE __m256d insert_key(block *keys, const uint32_t wide, __m256d x) {
   __m256d dropped = _mm256_blend_pd(_mm256_set1_pd(INFINITY), _mm256_max_pd(keys[wide - 1].high, x), 8);
   __m256d before = _mm256_setzero_pd();

@@ -8,10 +8,10 @@
  * and, where masks can select lanes, for k = 1:
  *
  *   IDS                       a vector of LANES ids; IDS_LOAD(p) IDS_STORE(p, v) IDS_SET1(x)
- *   IDS_BEFORE(s, ids, best, kept)      whether some (s, id) is not after its (best, kept)
- *   IDS_MERGE(s, ids, best, kept)       puts (s, id) where (best, kept) is after it; nowhere where s is NaN
- *   IDS_KEEP(s, ids, own, best, kept)   puts (s, id) where s is less than best or best is NaN; if own is not NULL, not
- *                                       where id is the own one
+ *   IDS_BEFORE(s, ids, best, kept)      uint32_t, a bit for each lane in which (s, id) is not after (best, kept)
+ *   IDS_MERGE(s, ids, best, kept)       replaces (best, kept) by (s, id) where it is after that; not where s is NaN
+ *   IDS_KEEP(s, ids, own, best, kept)   replaces (best, kept) where s is less than best or best is NaN; if own is not
+ *                                       NULL, not where id is the own one
  *
  * Exactness. The rounded sum of the gaps between a query and a box is a lower bound of the sum of every pair, without
  * slack (index/boxes.h). A leaf is skipped iff its bound, with the smallest of its ids, comes after the last entry of
@@ -64,7 +64,7 @@ static uint32_t FN(box_bounds)(const adji_measure *measure, const void *low, con
 #undef CALL
 }
 
-/* Compares one query with one leaf of `size` points. Returns whether the list has changed; candidates may also be
+/* Compares one query with one leaf of `size` points. Returns whether the list has changed. Candidates may also remain
  * pending. */
 ADJI_INLINE bool FN(visit_leaf)(const adji_knn_task *task, const T *x, uint32_t own, uint64_t leaf, TYPED(list) * list,
                                 const uint32_t dim, const uint32_t size, const uint32_t wide) {
@@ -85,8 +85,8 @@ ADJI_INLINE bool FN(visit_leaf)(const adji_knn_task *task, const T *x, uint32_t 
   return changed;
 }
 
-/* The boxes with these bounds and smallest ids that may hold one of the k nearest: those nearer than the last entry of
- * the list, or equally far with a smaller id. */
+/* The boxes, given by their bounds and smallest ids, that may hold one of the k nearest: those nearer than the last
+ * entry of the list, or equally far with a smaller id. */
 ADJI_INLINE uint32_t FN(near_boxes)(const uint32_t *least_ids, VEC bound, const TYPED(list) * list,
                                     const uint32_t wide) {
   VEC last = TYPED(list_last)(list, wide);
@@ -120,11 +120,11 @@ ADJI_INLINE void FN(knn_query)(adji_knn_task *task, uint32_t q, const uint32_t d
   TYPED(list_close)(&list, wide);
 }
 
-/* k = 1: queries side by side in the lanes, points one after the other. No branch depends on what is found. A leaf is
- * skipped only when no query needs it. */
+/* k = 1: queries are in the lanes, and points come one after the other. No branch depends on the sums. A leaf is
+ * skipped only if no query needs it. */
 #ifdef IDS
-/* The nearest point of a leaf for each of LANES queries; NaN if there is none but the query itself. Ids of a leaf
- * ascend, so the first of equal points is kept. Leaves have ADJI_LEAF points, which makes offsets constant. */
+/* The nearest point of a leaf for each of LANES queries; NaN if the leaf has no other point than the query. The ids of
+ * a leaf ascend, so the first of equal points is kept. Leaves have ADJI_LEAF points, which makes offsets constant. */
 ADJI_INLINE void FN(nearest_in_leaf)(const adji_knn_task *task, uint64_t leaf, const T *x, const IDS *own,
                                      const uint32_t dim, VEC *sums, IDS *ids) {
   const T *coords = (const T *)task->coords + leaf * ADJI_LEAF * dim;
@@ -201,7 +201,7 @@ ADJI_INLINE void FN(knn_dim)(adji_knn_task *task, const uint32_t dim, const uint
 #undef CASE
 }
 
-/* Appends the points of a leaf, `size` of them, within the limit. */
+/* Appends the points of a leaf, which has `size` points, within the limit. */
 ADJI_INLINE uint32_t FN(list_leaf)(const adji_knn_task *task, uint64_t leaf, VEC most, const uint32_t dim,
                                    const uint32_t size, uint32_t *ids, T *sums) {
   const T *x = task->queries, *coords = (const T *)task->coords + leaf * size * dim;
@@ -219,7 +219,7 @@ ADJI_INLINE uint32_t FN(list_leaf)(const adji_knn_task *task, uint64_t leaf, VEC
   return found;
 }
 
-/* For lists too long to be kept in order: lists the points of the leaves within the limit. */
+/* For lists too long to be kept sorted: lists the points of the leaves within the limit. */
 ADJI_INLINE uint32_t FN(list_query)(adji_knn_task *task, T limit, const uint32_t dim, uint32_t *ids, T *sums) {
   const T *x = task->queries, *bounds = task->leaves->bounds;
   const adji_leaves *leaves = task->leaves;
@@ -243,7 +243,7 @@ static uint32_t FN(list_leaves)(adji_knn_task *task, double limit, uint32_t *ids
 #undef CALL
 }
 
-/* Appends the numbers of the nodes of a chunk within the limit. Those that pad the last chunk are masked. */
+/* Appends the numbers of the nodes of a chunk within the limit. Nodes that pad the last chunk are masked. */
 ADJI_INLINE uint32_t FN(nodes_within)(const adji_knn_task *task, const adji_tree_level *level, uint64_t chunk, VEC most,
                                       const uint32_t dim, uint32_t *nodes) {
   const T *x = task->queries, *boxes = (const T *)level->bounds + chunk * 2 * ADJI_FAN * dim;
@@ -260,14 +260,15 @@ ADJI_INLINE uint32_t FN(nodes_within)(const adji_knn_task *task, const adji_tree
   return found;
 }
 
-/* The last leaf is padded with NaN, which never compares as near, except where powers make a number of it. */
+/* Drops padding. The last leaf is padded with NaN, which never compares as near, except where powers turn it into a
+ * number. */
 ADJI_INLINE uint32_t FN(without_padding)(const uint32_t *ids, uint32_t many) {
   while (many && ids[many - 1] == ADJ_NO_ID)
     many--;
   return many;
 }
 
-/* Appends the points of some leaves, `size` each. */
+/* Appends the points of some leaves, with `size` points each. */
 ADJI_INLINE void FN(list_sized)(const adji_knn_task *task, const uint32_t *leaves, uint32_t many, VEC most,
                                 adji_tree_found *found, const uint32_t dim, const uint32_t size) {
   uint32_t *ids = found->ids, count = found->count;
@@ -277,8 +278,8 @@ ADJI_INLINE void FN(list_sized)(const adji_knn_task *task, const uint32_t *leave
   found->count = count;
 }
 
-/* Appends the points of the leaves of some chunks. All leaves are listed before any of them is visited: loops of a few
- * rounds have few branches that cannot be foreseen. The last leaf of the tree, if among them, comes last. */
+/* Appends the points of the leaves of some chunks. All leaves are listed before any is visited: loops of a few rounds
+ * have few unpredictable branches. The last leaf of the tree, if among them, comes last. */
 ADJI_INLINE void FN(list_chunks)(adji_knn_task *task, const adji_tree_level *level, const uint32_t *chunks,
                                  uint32_t count, VEC most, adji_tree_found *found, const uint32_t dim) {
   uint32_t leaves[ADJI_TREE_STEP + LANES], many = 0;
@@ -309,7 +310,7 @@ ADJI_INLINE void FN(list_nodes)(adji_knn_task *task, const adji_tree_level *leve
   }
 }
 
-/* Only the last chunk has the last leaf. It comes last, so that padding is last among what was found. */
+/* Only the last chunk has the last leaf. It comes last, so that padding is at the end of the points found. */
 ADJI_INLINE void FN(list_below)(adji_knn_task *task, const adji_tree_level *level, T limit, adji_tree_found *found,
                                 const uint32_t dim) {
   const T *x = task->queries, *bounds = task->leaves->bounds;
@@ -338,7 +339,7 @@ static void FN(list_tree)(adji_knn_task *task, const adji_tree_level *level, dou
 #undef CALL
 }
 
-/* Dimensions that have instances of their own also have leaves of one size; other leaves are for measurements. */
+/* Dimensions with instances of their own also have leaves of one size. Other sizes are for measurements. */
 static void FN(knn)(adji_knn_task *task) {
 #define CALL(fixed, is_long) FN(knn_dim)(task, (is_long) ? task->dim : (fixed), (is_long) ? task->leaf : ADJI_LEAF)
   CALL_FOR(task->leaf == ADJI_LEAF ? task->dim : 0)

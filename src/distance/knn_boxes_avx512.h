@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * One query and 16 boxes, or the 16 points of a leaf, for AVX-512, f32 and L2: what knn_near_avx512.c and
- * knn_pool_avx512.c share.
+ * One query and 16 boxes, or the 16 points of a leaf, for AVX-512, f32 and L2: shared by knn_near_avx512.c and
+ * knn_pool_avx512.c.
  */
 #ifndef ADJI_KNN_BOXES_AVX512_H
 #define ADJI_KNN_BOXES_AVX512_H
@@ -18,8 +18,8 @@ ADJI_INLINE __mmask16 first_lanes(uint32_t many) {
   return many >= 16 ? (__mmask16)0xffff : (__mmask16)((1u << many) - 1);
 }
 
-/* Lower bounds of the sums with the points of 16 boxes. x - min(max(x, low), high) is the gap to a box, or minus the
- * gap: rounding does not depend on the sign, so the sums are those of box_bound() in knn_body.h. */
+/* Lower bounds of the sums with the points of 16 boxes. x - min(max(x, low), high) is plus or minus the gap to a box.
+ * Rounding does not depend on the sign, so the sums are those of box_bound() in knn_body.h. */
 ADJI_INLINE __m512 bound_boxes(const float *x, const float *boxes, uint64_t step, const uint32_t dim) {
   __m512 s = _mm512_setzero_ps();
   for (uint32_t j = 0; j < dim; j++) {

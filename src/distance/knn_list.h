@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT
  *
- * Lists of the best neighbours so far, in memory: for every instruction set and type without a better one. The kNN
+ * Lists of the best neighbours so far, in memory, for instruction sets and types without a better one. The kNN
  * kernels (knn_body.h) use these, with `wide` a constant of LIST_WIDTHS, or of LIST_FEW_WIDTHS for steps other than L2:
  *
  *   TYPED(list)                             an open list
- *   TYPED(list_room)                        memory for candidates that are pending
+ *   TYPED(list_room)                        memory for pending candidates
  *   TYPED(list_open)(list, room, task, q, wide)  loads the list of query q; list_close stores it
- *   TYPED(list_start)(list, room, task, wide)    an empty list of the first query
+ *   TYPED(list_start)(list, room, task, wide)    makes an empty list of the first query
  *   TYPED(list_last)(list, wide)            VEC: the sum of the last key, in all lanes
  *   TYPED(list_last_id)(list, wide)         the id of the last key
  *   TYPED(list_add)(list, wide, sums, ids, mask, own)  adds the candidates of the lanes in mask, except own; they may
- *                                           stay pending
+ *                                           remain pending
  *   TYPED(list_flush_due)(list)             whether pending candidates should be flushed before more are added
  *   TYPED(list_flush)(list, wide)           merges pending candidates into the list
- *   TYPED(list_select)(list, ids, sums, count, own, wide)  if LIST_SELECT is defined: fills and stores an empty list
- * from candidates in memory, none above the limit. False: it is to be done by the other functions
+ *   TYPED(list_select)(list, ids, sums, count, own, wide)  only if LIST_SELECT is defined: fills and stores an empty
+ *                                           list from candidates in memory, none above the limit. False: the other
+ *                                           functions must do it
  *
  * T, TYPE, VEC, LANES and the V_ macros must be defined.
  */
@@ -67,7 +68,7 @@ ADJI_INLINE void TYPED(list_add)(TYPED(list) * list, const uint32_t wide, VEC s,
   }
 }
 
-/* The last key may have changed. */
+/* Always: the last key may have changed. */
 ADJI_INLINE bool TYPED(list_flush_due)(const TYPED(list) * list) {
   (void)list;
   return true;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * Neighbour lists in registers, for AVX2 and f32; the interface is in knn_list.h. A list is `wide` blocks of 8 keys in
- * ascending order (knn_blocks_x86.h). Keys past the k-th, which pad its vector, are kept in order too.
+ * ascending order (knn_blocks_x86.h). Keys after the k-th, which pad its vector, are kept sorted too.
  *
- * The bits of a sum are above the id in a key. Sums are at most infinity, 0x7f800000: as a double this is finite.
+ * A key has the bits of the sum above the id. Sums are at most infinity, 0x7f800000, which is finite in a double.
  */
 #define LIST_WIDTHS(X) X(1) X(2) X(4) X(8)
 #define LIST_FEW_WIDTHS(X) X(1) X(8)
@@ -12,7 +12,7 @@
 #define LIST_TREE_WIDEST 2
 #define LIST_SELECT
 
-/* Pending candidates: fewer than 16 between calls, 8 more when some were added, and as many are written. */
+/* Pending candidates: fewer than 16 between calls, and up to 8 more after an addition, which writes 8 entries. */
 typedef struct list_room_f32 {
   float sums[32];
   uint32_t ids[32];
@@ -25,17 +25,17 @@ typedef struct list_f32 {
   uint64_t *home;
   list_room_f32 *room;
   uint32_t unused;   /* vectors of 4 keys */
-  uint32_t flush_at; /* flush at this many: a short list improves quickly */
+  uint32_t flush_at; /* flush at this number of pending candidates: a short list improves quickly */
   uint32_t pending;
 } list_f32;
 
-/* To be called when the keys have changed. */
+/* Must be called when the keys have changed. */
 ADJI_INLINE void list_update_bound_f32(list_f32 *list, const uint32_t wide) {
   list->bound = _mm256_permutevar8x32_ps(_mm256_castpd_ps(list->keys[wide - 1].high), list->last);
 }
 
-/* Vectors that k does not need come first and are full of zeros, which never move. So the k-th key is in the last one.
- */
+/* Vectors that k does not need come first and are full of zeros, which never move. So the last vector has the k-th
+ * key. */
 ADJI_INLINE void list_set_up_f32(list_f32 *list, list_room_f32 *room, const adji_knn_task *task, uint32_t q,
                                  const uint32_t wide) {
   list->home = (uint64_t *)(void *)((char *)task->best + q * task->best_stride);
@@ -46,7 +46,7 @@ ADJI_INLINE void list_set_up_f32(list_f32 *list, list_room_f32 *room, const adji
   list->last = _mm256_set1_epi32((int)(2 * ((task->k - 1) % 4) + 1));
 }
 
-/* The i-th vector of the list of before. */
+/* The i-th vector of the stored list. */
 ADJI_INLINE __m256d list_loaded_f32(const list_f32 *list, uint32_t i) {
   if (i < list->unused) return _mm256_setzero_pd();
   return _mm256_load_pd((const double *)(const void *)(list->home + (uint64_t)4 * (i - list->unused)));
@@ -110,7 +110,7 @@ ADJI_INLINE bool list_flush_due_f32(const list_f32 *list) {
   return list->pending >= list->flush_at;
 }
 
-/* Eight candidates as keys. Those from `many` on, and the own one, come after all others. */
+/* Makes keys of eight candidates. Candidates from `many` on, and the own one, come after all others. */
 ADJI_INLINE block list_keys_f32(const float *sums, const uint32_t *ids, uint32_t many, uint32_t own) {
   const __m256i lanes = _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0);
   __m256i values = _mm256_castps_si256(_mm256_loadu_ps(sums));
@@ -149,7 +149,7 @@ ADJI_INLINE void list_flush_f32(list_f32 *list, const uint32_t wide) {
                       _mm256_loadu_si256((const __m256i *)(const void *)(room->ids + 16)));
 }
 
-/* The nearest of candidates that are listed already. */
+/* Selects the nearest of candidates that are already listed. */
 ADJI_INLINE bool list_select_f32(list_f32 *list, const uint32_t *ids, const float *sums, uint32_t count, uint32_t own,
                                  const uint32_t wide) {
   for (uint32_t i = 0; i < count; i += 16)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Neighbour lists in registers, for AVX-512 and f32; the interface is in knn_list.h. A list is `wide` vectors of 8 keys
- * in ascending order. Keys past the k-th, which pad its vector, are kept in order too.
+ * in ascending order. Keys after the k-th, which pad its vector, are kept sorted too.
  */
 #define LIST_WIDTHS(X) X(1) X(2) X(4) X(8)
 #define LIST_FEW_WIDTHS(X) X(1) X(4) X(8)
@@ -12,19 +12,19 @@ typedef char list_room_f32; /* pending candidates are in registers too */
 
 typedef struct list_f32 {
   __m512i keys[8];
-  __m512i last; /* lane that holds the sum of the k-th key in the last vector, in all lanes */
+  __m512i last; /* the lane of the last vector that holds the sum of the k-th key, in all lanes */
   uint64_t *home;
   __m512 bound; /* the sum of the k-th key, in all lanes */
   uint32_t unused;
-  uint32_t flush_at; /* flush at this many: a short list improves quickly */
+  uint32_t flush_at; /* flush at this number of pending candidates: a short list improves quickly */
   uint32_t pending;  /* candidates not yet in the list, fewer than 16 between calls */
-  __m512i sums, ids; /* the first 16 of these */
-  /* What was added last, and to which place: those past 16 are read from here. A load would wait for the stores. */
+  __m512i sums, ids; /* the first 16 pending candidates */
+  /* The candidates added last, and their place. Those past 16 are read from here: a load would wait for the stores. */
   __m512i more_sums, more_ids;
   uint32_t more_at;
 } list_f32;
 
-/* To be called when the keys have changed. */
+/* Must be called when the keys have changed. */
 ADJI_INLINE void list_update_bound(list_f32 *list, const uint32_t wide) {
   list->bound = _mm512_permutexvar_ps(list->last, _mm512_castsi512_ps(list->keys[wide - 1]));
 }
@@ -120,7 +120,7 @@ ADJI_INLINE __m512i sort_8(__m512i x) {
   return sort_bitonic(x);
 }
 
-/* Merges 16 unsorted keys into the list. The smaller half of two sorted sequences, one of them reversed, is bitonic.
+/* Merges 16 unsorted keys into the list. Of two sorted sequences, one of them reversed, the smaller half is bitonic.
  * Halves of halves are exchanged until each vector can be sorted on its own. */
 ADJI_INLINE void list_merge(list_f32 *list, const uint32_t wide, __m512i a, __m512i b) {
   __m512i turned = reversed(sort_8(b));
@@ -170,7 +170,7 @@ ADJI_INLINE bool list_flush_due_f32(const list_f32 *list) {
 
 /* Inserts the first `many` pending candidates one by one. */
 ADJI_INLINE void list_insert_pending(list_f32 *list, const uint32_t wide, uint32_t many) {
-  __m512i from = _mm512_set1_epi64(INT64_C(16) << 32); /* in turns the first id and the first sum */
+  __m512i from = _mm512_set1_epi64(INT64_C(16) << 32); /* alternately the first id and the first sum */
   for (uint32_t i = 0; i < many; i++) {
     list_insert(list, wide, _mm512_permutex2var_epi32(list->ids, from, list->sums));
     from = _mm512_add_epi32(from, _mm512_set1_epi32(1));

@@ -3,15 +3,15 @@
  * Neighbour lists in registers, for f64 with AVX2 or AVX-512; the interface is in knn_list.h.
  *
  * A sum and an id do not fit a key of 64 bits. So candidates are written to a log in memory, and the key of a candidate
- * is its sum with the last bits replaced by its place in the log. A list is `wide` blocks of 8 keys in ascending order
- * (knn_blocks_x86.h). Vectors that k does not need come first and are full of zeros; places that hold no candidate yet
+ * is its sum, with the last bits replaced by its place in the log. A list is `wide` blocks of 8 keys in ascending order
+ * (knn_blocks_x86.h). Vectors that k does not need come first and are full of zeros; entries that hold no candidate yet
  * are infinite.
  *
- * Exactness. Two candidates whose sums differ above these last bits are ordered by their keys as they are by (sum, id).
- * Candidates that drop out of the list are noted: if one of them, by the bits that remain, may come before the k-th
- * key, or be equal to it, the list is made anew from the log, in exact order. Until then the log keeps all candidates
- * that were added. Candidates above the bound are not added: the bound is at least the sum of the k-th one. When a list
- * is closed its entries are put in exact order.
+ * Exactness. If the sums of two candidates differ above these last bits, their keys have the same order as their
+ * (sum, id). The least key that dropped out of the list is kept: if, by its remaining bits, it may come before the k-th
+ * key or be equal to it, the list is rebuilt from the log, in exact order. Until then the log keeps all candidates that
+ * were added. Candidates above the bound are not added: the bound is at least the sum of the k-th one. When a list is
+ * closed, its entries are put in exact order.
  */
 #define LIST_WIDTHS(X) X(1) X(2) X(4) X(8)
 #define LIST_FEW_WIDTHS(X) X(1) X(8)
@@ -35,20 +35,20 @@ typedef struct list_room_f64 {
 
 typedef struct list_f64 {
   block keys[8];
-  __m256d dropped; /* the least keys that dropped out since the list was in exact order, in some lane */
+  __m256d dropped; /* in some lane the least key that dropped out since the list was last in exact order */
   __m256i last;    /* the lane of the k-th key in the last vector, in pairs of 32 bits */
   VEC bound;       /* no sum above this is among the k nearest, in all lanes */
-  double reach;    /* the bound */
-  double most;     /* the bound when the list was in exact order last, and the id of the k-th then */
+  double reach;    /* the bound, as a scalar */
+  double most;     /* the bound when the list was last in exact order, and the k-th id at that time */
   uint32_t most_id;
   adji_near_f64 *home;
   list_room_f64 *room;
-  const double *sums; /* the log: that of room, or one of the caller's */
+  const double *sums; /* the log: in `room`, or the caller's */
   const uint32_t *ids;
   double limit;
   uint32_t k, unused;      /* unused: vectors of 4 keys */
-  uint32_t count, flushed; /* candidates in the log, and those of them that are in the list */
-  uint32_t flush_at;       /* flush at this many: a short list improves quickly */
+  uint32_t count, flushed; /* candidates in the log; those of them that were merged into the list */
+  uint32_t flush_at;       /* flush at this number of pending candidates: a short list improves quickly */
 } list_f64;
 
 /* The keys of the four candidates from place `at` on. An infinite sum counts as the largest finite one. */
@@ -72,8 +72,8 @@ ADJI_INLINE __m256d list_largest_f64(const list_f64 *list, const uint32_t wide) 
   return _mm256_or_pd(last, _mm256_castsi256_pd(_mm256_set1_epi64x(LIST_LOG - 1)));
 }
 
-/* Makes the list of the candidates at the start of the log, which are the nearest in exact order: `count` of them, k at
- * most. */
+/* Makes the list from the candidates at the start of the log, which must be the nearest in exact order: `count` of
+ * them, at most k. */
 ADJI_INLINE void list_from_log_f64(list_f64 *list, uint32_t count, const uint32_t wide) {
   list->count = list->flushed = count;
   list->dropped = _mm256_set1_pd(INFINITY);
@@ -91,7 +91,7 @@ ADJI_INLINE void list_from_log_f64(list_f64 *list, uint32_t count, const uint32_
   list->bound = V_SET1(list->reach);
 }
 
-/* To be called when the keys have changed. The sum of a key with the bits of DBL_MAX may be infinite. */
+/* Must be called when the keys have changed. The sum of a key with the bits of DBL_MAX may be infinite. */
 ADJI_INLINE void list_update_bound_f64(list_f64 *list, const uint32_t wide) {
   double largest = _mm256_cvtsd_f64(list_largest_f64(list, wide));
   list->reach = largest < list->most && largest < DBL_MAX ? largest : list->most;
@@ -111,7 +111,7 @@ ADJI_INLINE void list_set_up_f64(list_f64 *list, list_room_f64 *room, const adji
   list->last = _mm256_set1_epi64x((long long)(((uint64_t)lane + 1) << 32 | (uint64_t)lane));
 }
 
-/* The sums of entries that hold no neighbour are the limit. */
+/* Opens a stored list. The sum of an entry without a neighbour is the limit. */
 ADJI_INLINE void list_open_f64(list_f64 *list, list_room_f64 *room, const adji_knn_task *task, uint32_t q,
                                const uint32_t wide) {
   list_set_up_f64(list, room, task, q, wide);
@@ -138,17 +138,17 @@ ADJI_INLINE void list_start_f64(list_f64 *list, list_room_f64 *room, const adji_
   list->bound = V_SET1(list->reach);
 }
 
-/* What becomes of a list when it is closed. */
+/* The data that is needed to store a list when it is closed. */
 typedef struct list_end_f64 {
   double keys[64];
   const double *sums;
   const uint32_t *ids;
   adji_near_f64 *home;
   double limit;
-  uint32_t k, first, room; /* keys from `first` on, up to `room` of them */
+  uint32_t k, first, room; /* at most `room` keys, from key `first` on */
 } list_end_f64;
 
-/* Entries are exchanged where keys did not tell them apart, or places did. */
+/* Stores the list. Entries are exchanged where their keys did not tell them apart, or differed only by their places. */
 static __attribute__((noinline)) void list_write_f64(const list_end_f64 *list) {
   uint32_t found = 0;
   for (; found < list->room; found++) {
@@ -207,7 +207,7 @@ ADJI_INLINE bool list_flush_due_f64(const list_f64 *list) {
   return list->count - list->flushed >= list->flush_at;
 }
 
-/* Leaves the k nearest candidates in the log, in order. */
+/* Moves the k nearest candidates to the front of the log, in order. Returns their number. */
 static __attribute__((noinline)) uint32_t list_sort_log(list_room_f64 *room, uint32_t count, uint32_t k) {
   adji_near_f64 best[ADJI_KNN_MOST_K];
   uint32_t held = 0;
@@ -223,12 +223,13 @@ static __attribute__((noinline)) uint32_t list_sort_log(list_room_f64 *room, uin
   return held;
 }
 
-/* Whether one that dropped out may belong to the k nearest. */
+/* Whether a candidate that dropped out may belong to the k nearest. */
 ADJI_INLINE bool list_tied_f64(const list_f64 *list, const uint32_t wide) {
   return _mm256_movemask_pd(_mm256_cmp_pd(list->dropped, list_largest_f64(list, wide), _CMP_LE_OQ));
 }
 
-/* The list made anew from all candidates in the log. Seldom needed: the list itself stays in registers. */
+/* Rebuilds the list from all candidates in the log. This is rarely needed. The list is passed by value, so that the
+ * caller's stays in registers. */
 static __attribute__((noinline)) list_f64 list_made_anew(list_f64 list, uint32_t wide) {
   list_from_log_f64(&list, list_sort_log(list.room, list.count, list.k), wide);
   return list;
@@ -265,8 +266,8 @@ ADJI_INLINE __m256d list_keys_of_others_f64(const list_f64 *list, uint32_t at, u
   return _mm256_blendv_pd(keys, _mm256_set1_pd(INFINITY), _mm256_castsi256_pd(is_own));
 }
 
-/* The nearest of candidates that are listed already and serve as the log. Not if there are too many, or if keys do not
- * tell which are the nearest. */
+/* Selects the nearest of candidates that are already listed, which serve as the log. False if there are too many, or if
+ * keys do not tell which are the nearest. */
 ADJI_INLINE bool list_select_f64(list_f64 *list, const uint32_t *ids, const double *sums, uint32_t count, uint32_t own,
                                  const uint32_t wide) {
   if (count > LIST_LOG) return false;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Searches of a kd-tree for the queries of a group that are written for one instruction set: the k nearest below some
+ * Searches of a kd-tree for the queries of a group, written for one instruction set: the k nearest points below some
  * nodes, and the nearest point.
  */
 #ifndef ADJI_KNN_NEAR_H
@@ -12,22 +12,22 @@
 #include "distance/measure.h"
 
 #if defined(__x86_64__)
-/* What knn_near_body.h has for all of them; this takes 5 % less time. */
+/* The kernel that knn_near_body.h has for all instruction sets. This one takes 5 % less time. */
 void adji_knn_near_avx512(adji_knn_task *task, const adji_tree_level *leaves);
 #endif
 
-/* The nearest point of a whole tree to each query of a leaf, where queries exclude no id: 2 to 6 dimensions. Leaves are
- * padded with NaN. */
+/* The nearest point of a whole tree to each query of a leaf, for queries that exclude no id, in 2 to 6 dimensions.
+ * Leaves are padded with NaN. */
 typedef struct adji_nearest {
-  const adji_tree_level *level; /* of the tree, with ADJI_LEAF points a leaf */
+  const adji_tree_level *level; /* levels of the tree, with ADJI_LEAF points per leaf */
   uint32_t levels, dim;
   const void *coords;
   const uint32_t *ids;
-  /* Queries by dimension, ADJI_LEAF coordinates each, and the bounds of their box as a chunk has them. */
+  /* Queries by dimension, ADJI_LEAF coordinates each, and the bounds of their box, laid out as in a chunk. */
   const void *queries, *box;
   uint32_t count;
-  /* In: the largest sum of each query; nothing is found for those below 0, as all behind `count` must be. Out: the sum
-   * of the nearest point, and its id, or ADJ_NO_ID. */
+  /* In: the largest sum allowed for each query. If it is below 0, as it must be past `count`, nothing is found. Out:
+   * the sum of the nearest point, and its id, or ADJ_NO_ID. */
   union {
     float f32[ADJI_LEAF];
     double f64[ADJI_LEAF];

@@ -3,8 +3,8 @@
  * The k nearest neighbours of a group of queries below some nodes of a kd-tree, for AVX-512, f32 and L2: see
  * knn_near.h.
  *
- * Each query lists the nodes near it, then the leaves near it of a few nodes at a time, and visits these. Lists of a
- * few entries have few branches that cannot be foreseen, and after each the bound is a better one. Exactness is that of
+ * Each query lists the nodes near it. Then, for a few nodes at a time, it lists the leaves near it and visits them.
+ * Lists of a few entries have few unpredictable branches, and the bound improves after each. Exactness is that of
  * knn_body.h: what is skipped comes after the last entry of the list.
  */
 #include "distance/knn_near.h"
@@ -21,13 +21,13 @@ typedef struct near_query {
   const adji_tree_level *leaves;
   const float *x;
   uint32_t own;
-  /* Leaves that are skipped: these of this node. */
+  /* Leaves to skip: those in the mask `seen`, of node seen_node. */
   uint32_t seen;
   uint64_t seen_node;
 } near_query;
 
-/* Those of 16 nodes that may hold one of the k nearest: nearer than the last entry of the list, or equally far with a
- * smaller id. */
+/* The nodes, out of 16, that may hold one of the k nearest: those nearer than the last entry of the list, or equally
+ * far with a smaller id. */
 ADJI_INLINE __mmask16 near_of(__m512 bound, const uint32_t *least_ids, const list_f32 *list, const uint32_t wide) {
   __mmask16 near = _mm512_cmp_ps_mask(bound, list->bound, _CMP_LE_OQ);
   __mmask16 tied = _mm512_mask_cmp_ps_mask(near, bound, list->bound, _CMP_EQ_OQ);
@@ -46,7 +46,7 @@ ADJI_INLINE uint32_t pack(uint32_t *to, uint32_t first, __mmask16 near) {
   return (uint32_t)__builtin_popcount(near);
 }
 
-/* The places in task->leaves of the nodes near the query. */
+/* Lists the nodes near the query, by their places in task->leaves, with their bounds. Returns their number. */
 ADJI_INLINE uint32_t list_nodes(const near_query *q, const list_f32 *list, const uint32_t dim, const uint32_t wide,
                                 uint32_t *places, float *bounds) {
   const adji_leaves *nodes = q->task->leaves;

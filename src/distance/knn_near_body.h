@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
  * The k nearest neighbours of a group of queries below some nodes of a kd-tree, for one instruction set and type. In
- * many dimensions the leaves near the box of a group are several times as many as those near one of its queries, so
- * that testing them for every query is most of the work. Here a query tests nodes of 16 leaves first. kernels_type.h
+ * many dimensions several times as many leaves are near the box of a group as near one of its queries, so testing all
+ * of them for every query would be most of the work. Here a query first tests nodes of 16 leaves. kernels_type.h
  * includes this once, for L2.
  *
- * Each query lists the nodes near it, then the leaves near it of a few nodes at a time, and visits these. Lists of a
- * few entries have few branches that cannot be foreseen, and after each the bound is a better one. Exactness is that of
+ * Each query lists the nodes near it. Then, for a few nodes at a time, it lists the leaves near it and visits them.
+ * Lists of a few entries have few unpredictable branches, and the bound improves after each. Exactness is that of
  * knn_body.h: what is skipped comes after the last entry of the list.
  */
 
@@ -18,13 +18,13 @@ typedef struct FN(near_query) {
   const adji_tree_level *leaves;
   const T *x;
   uint32_t own;
-  /* Leaves that are skipped: these of this node. */
+  /* Leaves to skip: those in the mask `seen`, of node seen_node. */
   uint32_t seen;
   uint64_t seen_node;
 } FN(near_query);
 
-/* Lower bounds of the sums with the points of LANES boxes. x - min(max(x, low), high) is the gap to a box, or minus the
- * gap: rounding does not depend on the sign, so the sums are those of box_bound(). */
+/* Lower bounds of the sums with the points of LANES boxes. x - min(max(x, low), high) is plus or minus the gap to a
+ * box. Rounding does not depend on the sign, so the sums are those of box_bound(). */
 ADJI_INLINE VEC FN(point_bound)(const T *x, const T *boxes, uint64_t step, const uint32_t dim) {
   VEC s = V_ZERO();
   for (uint32_t j = 0; j < dim; j++) {
@@ -35,7 +35,7 @@ ADJI_INLINE VEC FN(point_bound)(const T *x, const T *boxes, uint64_t step, const
   return s;
 }
 
-/* The nodes of the task near the query, and their bounds. Returns how many. */
+/* Lists the task's nodes near the query, and their bounds. Returns their number. */
 ADJI_INLINE uint32_t FN(list_near_nodes)(const FN(near_query) * q, const TYPED(list) * list, const uint32_t dim,
                                          const uint32_t wide, uint32_t *numbers, T *bounds) {
   const adji_leaves *nodes = q->task->leaves;
@@ -51,7 +51,7 @@ ADJI_INLINE uint32_t FN(list_near_nodes)(const FN(near_query) * q, const TYPED(l
   return many;
 }
 
-/* Lists the leaves below a node that are near the query. Returns how many. */
+/* Lists the leaves below a node that are near the query. Returns their number. */
 ADJI_INLINE uint32_t FN(list_near_leaves)(const FN(near_query) * q, uint64_t node, const TYPED(list) * list,
                                           const uint32_t dim, const uint32_t wide, uint32_t *to) {
   uint64_t first = node * ADJI_FAN, rest = q->leaves->count - first;

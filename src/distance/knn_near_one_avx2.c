@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The nearest point to each query of a leaf, for AVX2: knn_near_one_body.h.
+ * The nearest point to each query of a leaf, for AVX2: see knn_near_one_body.h.
  */
 #if defined(__x86_64__)
 #include "distance/kernels_vectors_avx2.h"
@@ -27,7 +27,7 @@ static inline double least_f64(__m256d v) {
   return _mm256_cvtsd_f64(_mm256_min_pd(v, _mm256_permute_pd(v, 5)));
 }
 
-/* Of f64 every other lane is 0. */
+/* For f64 every other lane is 0. */
 static inline uint32_t most_id(__m256i v) {
   v = _mm256_max_epu32(v, _mm256_permute2x128_si256(v, v, 1));
   v = _mm256_max_epu32(v, _mm256_shuffle_epi32(v, 0x4e));

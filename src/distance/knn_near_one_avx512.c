@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The nearest point to each query of a leaf, for AVX-512: knn_near_one_body.h.
+ * The nearest point to each query of a leaf, for AVX-512: see knn_near_one_body.h.
  */
 #if defined(__x86_64__)
 #include "distance/kernels_x86.h"

@@ -2,20 +2,20 @@
  *
  * The nearest point of a kd-tree to each query of a leaf, by L2: see knn_near.h. Queries are the lanes of one or more
  * vectors, and the points of a leaf come one after the other. The search begins with the leaf nearest to the middle of
- * the queries and goes upwards from there, so that nodes far away are compared with a small reach. 16 nodes are
- * compared with the box of the queries at once, and leaves near it one by one with the queries. Exactness is that of
- * knn_body.h.
+ * the queries and goes upwards from there, so that the reach is small when nodes far away are compared. 16 nodes at
+ * once are compared with the box of the queries, and each leaf near that box is compared with all queries. Exactness is
+ * that of knn_body.h.
  *
  * Lanes without a query have NaN as coordinates, so nothing is near them, and a sum of -1.
  *
  * The file of an instruction set defines what kernels_type.h lists, and
  *
- *   NEAREST               the name of the function, of a type
- *   T_MAX                 the largest finite number, of a type
+ *   NEAREST               the name of the function for the type
+ *   T_MAX                 the largest finite number of the type
  *   V_MOST(v) V_LEAST(v)  the largest and the smallest lane
  *   IDS_AT(a, b, ids)     ids where a equals b, otherwise 0
- *   IDS_IF_LESS(a, b, ids, others)  ids where a is less than b, otherwise the others
- *   IDS_MAX(a, b) IDS_MOST(ids)
+ *   IDS_IF_LESS(a, b, ids, others)  ids where a is less than b, otherwise others
+ *   IDS_MAX(a, b) IDS_MOST(ids)     the larger ids by lane, and the largest lane
  */
 #ifndef ADJI_KNN_NEAR_ONE_BODY_H
 #define ADJI_KNN_NEAR_ONE_BODY_H
@@ -41,7 +41,7 @@ typedef struct TYPED(lanes) {
   T low[MOST_DIM], high[MOST_DIM]; /* the box of the queries */
   VEC best[PARTS];                 /* sums, and their ids */
   IDS kept[PARTS];
-  /* The largest of best, and the largest id that a lane has at this distance. */
+  /* The largest sum in best, and the largest id that a lane has at this sum. */
   T reach;
   uint32_t reach_id;
 } TYPED(lanes);
@@ -95,8 +95,8 @@ ADJI_INLINE uint32_t TYPED(near_nodes)(const adji_tree_level *level, uint64_t ch
   return near;
 }
 
-/* Whether a leaf may hold a neighbour of some query. x - min(max(x, low), high) is the gap to a box, or minus the gap:
- * rounding does not depend on the sign, so the sums are those of box_bound() in knn_body.h. */
+/* Whether a leaf may hold a neighbour of any query. x - min(max(x, low), high) is plus or minus the gap to a box.
+ * Rounding does not depend on the sign, so the sums are those of box_bound() in knn_body.h. */
 ADJI_INLINE bool TYPED(is_near)(const adji_tree_level *leaves, uint64_t leaf, const TYPED(lanes) * q,
                                 const uint32_t dim) {
   const T *at = TYPED(boxes_of)(leaves, leaf / ADJI_FAN, dim) + leaf % ADJI_FAN;
@@ -127,7 +127,7 @@ ADJI_INLINE void TYPED(sums_with)(const T *coords, uint32_t i, const TYPED(lanes
   }
 }
 
-/* The ids of a leaf ascend, so the first of equally near points is kept. No branch depends on what is found. */
+/* The ids of a leaf ascend, so the first of equally near points is kept. No branch depends on the sums. */
 ADJI_INLINE void TYPED(visit)(const adji_nearest *task, uint64_t leaf, TYPED(lanes) * q, const uint32_t dim) {
   const T *coords = (const T *)task->coords + leaf * ADJI_LEAF * dim;
   const uint32_t *ids = task->ids + leaf * ADJI_LEAF;
@@ -141,7 +141,7 @@ ADJI_INLINE void TYPED(visit)(const adji_nearest *task, uint64_t leaf, TYPED(lan
   kept[p] = IDS_SET1(ids[0]);
   for (uint32_t i = 1; i < count; i++) {
     TYPED(sums_with)(coords, i, q, dim, s);
-    EACH_PART(p) { /* the next point waits for a minimum only, not for a comparison */
+    EACH_PART(p) { /* the next point waits only for a minimum, not for a comparison */
       kept[p] = IDS_IF_LESS(s[p], best[p], IDS_SET1(ids[i]), kept[p]);
       best[p] = V_MIN(s[p], best[p]);
     }
@@ -150,7 +150,8 @@ ADJI_INLINE void TYPED(visit)(const adji_nearest *task, uint64_t leaf, TYPED(lan
   IDS_MERGE(best[p], kept[p], q->best[p], q->kept[p]);
 }
 
-/* The leaf nearest to the middle of the queries' box: from the root, the nearest node of each level. */
+/* The leaf nearest to the middle of the queries' box: the search goes from the root to the nearest node of each
+ * level. */
 ADJI_INLINE uint64_t TYPED(first_leaf)(const adji_nearest *task, const TYPED(lanes) * q, const uint32_t dim) {
   uint64_t node = 0;
   for (uint32_t level = task->levels; level--;) {
@@ -178,7 +179,7 @@ ADJI_INLINE uint64_t TYPED(first_leaf)(const adji_nearest *task, const TYPED(lan
   return node;
 }
 
-/* Visits the leaves of a chunk. Returns how many. */
+/* Visits the leaves `near` of a chunk. Returns the number of leaves visited. */
 ADJI_INLINE uint32_t TYPED(visit_near)(const adji_nearest *task, uint64_t chunk, uint32_t near, TYPED(lanes) * q,
                                        const uint32_t dim) {
   uint32_t visited = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The kernels of knn_places.h, on any CPU.
+ * The kernels of knn_places.h, for any CPU.
  */
 #include "distance/knn_places_body.h"
 

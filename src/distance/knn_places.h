@@ -10,8 +10,8 @@
 #include "distance/knn.h"
 
 typedef struct adji_places_task {
-  const double *query;  /* coordinate j: entry j * leaf, as in a leaf */
-  const double *coords; /* of the leaves of the tree, see index/tree.h */
+  const double *query;  /* coordinate j is entry j * leaf, as in a leaf */
+  const double *coords; /* coordinates of the leaves of the tree, see index/tree.h */
   const uint32_t *ids;
   uint32_t dim, leaf; /* leaf: a power of two */
   const uint32_t *places;
@@ -19,10 +19,10 @@ typedef struct adji_places_task {
 } adji_places_task;
 
 typedef struct adji_places_kernels {
-  /* The ids and sums of the points at the places: place p is point p % leaf of leaf p / leaf. Returns whether each sum
-   * is above the one before. */
+  /* The ids and sums of the points at the places: place p is point p % leaf of leaf p / leaf. Returns whether the sums
+   * strictly ascend. */
   bool (*sums)(const adji_places_task *task, uint32_t *ids, double *sums);
-  /* The roots of the sums, to memory that may be far away. */
+  /* The roots of the sums, written to memory that may not be in a cache. */
   void (*roots)(const double *sums, uint32_t count, double *to);
 } adji_places_kernels;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The kernels of knn_places.h, on CPUs with AVX2 and FMA. Roots are stored as vectors: each store that misses the
- * caches keeps its place in a queue, and the core waits when that is full.
+ * The kernels of knn_places.h, for CPUs with AVX2 and FMA. Roots are stored as vectors, which takes fewer stores: each
+ * store that misses the caches waits in a queue, and the core waits when the queue is full.
  */
 #if defined(__x86_64__)
 #include <immintrin.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The sums of knn_places.h, for CPUs with and without FMA. One point after the other: their coordinates are in
- * different leaves, and loading them one by one is no slower than gathering them.
+ * The sums of knn_places.h, for CPUs with and without FMA. Points are computed one after the other: their coordinates
+ * are in different leaves, and loading them one by one is no slower than gathering them.
  */
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The k nearest neighbours of a group of queries, from the points within a guess: kernels of cpu/knn_group_pool.c for
+ * The k nearest neighbours of a group of queries, from the points within a limit: kernels of cpu/knn_group_pool.c for
  * L2, where an instruction set has better ones than those of knn.h.
  */
 #ifndef ADJI_KNN_POOL_H
@@ -13,36 +13,36 @@
 
 /* A pool of points for each query of a group. */
 typedef struct adji_pool {
-  uint32_t most;    /* points of a query that are kept */
-  uint64_t stride;  /* entries from one query's to the next one's: most + 2 * ADJI_BOX_LANES at least */
+  uint32_t most;    /* the most points kept per query */
+  uint64_t stride;  /* entries per query, at least most + 2 * ADJI_BOX_LANES */
   double *limits;   /* per query: the largest sum, exact in the type of the points */
   uint32_t *counts; /* per query; above most: too many */
   uint32_t *ids;
   void *sums;
 } adji_pool;
 
-/* Where the k nearest of a query go. */
+/* The destination of the k nearest points of a query. */
 typedef struct adji_picked {
   uint32_t *ids;
   void *sums;  /* NULL: not wanted */
-  bool roots;  /* of the sums, not the sums themselves */
+  bool roots;  /* write roots of the sums instead of the sums */
   double last; /* out: the largest sum */
 } adji_picked;
 
 enum { ADJI_PICK_MOST = 128, ADJI_BOUND_MOST = 48 };
 
 typedef struct adji_pool_kernels {
-  /* Limits that `needed` points at least are within, up to ADJI_BOUND_MOST, from leaves [first, end) of ADJI_LEAF
-   * points each, adji_bound_leaves(needed) at most. Infinite: there are too few points. */
+  /* Computes for each query a limit that at least `needed` points are within, up to ADJI_BOUND_MOST, from leaves
+   * [first, end) of ADJI_LEAF points each, at most adji_bound_leaves(needed) leaves. Infinite: too few points. */
   void (*bound)(const adji_knn_task *task, uint64_t first, uint64_t end, uint32_t needed, adji_pool *pool);
   /* Appends the points of task->leaves, of ADJI_LEAF points each, within the limit of each query. */
   void (*list)(adji_knn_task *task, adji_pool *pool);
-  /* The k nearest of the points of query q, of which there are k at least, without the one with id `own`. False: there
-   * are more than ADJI_PICK_MOST, or two sums are too close for this kernel to tell which comes first. */
+  /* Picks the k nearest points of query q, which must have at least k, without the one with id `own`. False: there are
+   * more than ADJI_PICK_MOST, or two sums are too close for this kernel to tell which comes first. */
   bool (*pick)(const adji_pool *pool, uint32_t q, uint32_t k, uint32_t own, adji_picked *to);
 } adji_pool_kernels;
 
-/* How many leaves a bound is made from. */
+/* The number of leaves that a bound is computed from. */
 static inline uint64_t adji_bound_leaves(uint32_t needed) {
   return needed <= 12 ? 4 : needed <= 24 ? 8 : 16;
 }
@@ -51,7 +51,7 @@ static inline uint64_t adji_bound_leaves(uint32_t needed) {
 extern const adji_pool_kernels adji_pool_kernels_avx512;
 #endif
 
-/* Those of an instruction set of adj_isa_name() and a type; NULL: none. */
+/* The kernels of an instruction set of adj_isa_name() and a type; NULL: none. */
 static inline const adji_pool_kernels *adji_pool_kernels_for(const char *isa, adj_type type) {
 #if defined(__x86_64__)
   if (type == ADJ_F32 && !strcmp(isa, "avx512")) return &adji_pool_kernels_avx512;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Pools of points within a guess, for AVX-512, f32 and L2: see knn_pool.h.
+ * Pools of points within a limit, for AVX-512, f32 and L2: see knn_pool.h.
  */
 #include "distance/knn_pool.h"
 
@@ -10,10 +10,9 @@
 #include "distance/knn_boxes_avx512.h"
 #include "distance/sort_network_avx512.h"
 
-/* ---- Points within a guess -------------------------------------------------------------------------------------- */
+/* ---- Points within a limit ----------------------------------------------------------------------------------- */
 
-/* The leaves near a query are listed before any of them is visited: one loop, and one branch that cannot be foreseen.
- */
+/* The leaves near a query are all listed before any is visited: one loop, with one unpredictable branch. */
 ADJI_INLINE void list_query(adji_knn_task *task, uint32_t q, const adji_pool *pool, const uint32_t dim) {
   const adji_leaves *leaves = task->leaves;
   const float *x = (const float *)task->queries + (uint64_t)q * dim;
@@ -62,11 +61,12 @@ static void list(adji_knn_task *task, adji_pool *pool) {
 #undef CALL
 }
 
-/* ---- Limits from a few leaves ------------------------------------------------------------------------------------ */
+/* ---- Limits from a few leaves -------------------------------------------------------------------------------- */
 
-/* The least sums of each lane are those of 16 different points for each register, and a sum of rank `needed` among
- * them has as many points within it. Where it is one of the lower three quarters, the sum of that rank among all
- * points is not much smaller. min() returns the second of two where the first is NaN, as padding is. */
+/* Each register keeps the least sum per lane. These are the sums of different points, 16 per register, so at least
+ * `needed` points are within the sum of rank `needed` among them. If this rank is in the lower three quarters, the sum
+ * of the same rank among all points is not much smaller. min() returns the second operand if the first is NaN, as
+ * padding is. */
 ADJI_INLINE void bound_queries(const adji_knn_task *task, uint64_t first, uint64_t end, uint32_t needed,
                                adji_pool *pool, const uint32_t dim, const uint32_t many) {
   for (uint32_t q = 0; q < task->query_count; q++) {
@@ -107,11 +107,11 @@ static void bound(const adji_knn_task *task, uint64_t first, uint64_t end, uint3
 #undef CALL
 }
 
-/* ---- The k nearest of them -------------------------------------------------------------------------------------- */
+/* ---- The k nearest of the listed points ---------------------------------------------------------------------- */
 
 enum { PLACE_BITS = 7 };
 
-/* Entries of `many` registers, by their places. */
+/* Looks up entries of `many` registers by their places. */
 ADJI_INLINE __m512i look_up(const __m512i *table, __m512i places, const uint32_t many) {
   if (many == 1) return _mm512_permutexvar_epi32(places, table[0]);
   __m512i found = _mm512_permutex2var_epi32(table[0], places, table[1]);
@@ -124,9 +124,9 @@ ADJI_INLINE __m512i look_up(const __m512i *table, __m512i places, const uint32_t
   return found;
 }
 
-/* Sorts 32-bit keys: the bits of the sums, which order as the sums do, less the last of them, in place of which is the
- * place in the list. Where no two of the first k + 1 keys are equal but for their places, the sums differ, and the keys
- * are in the order of these. */
+/* Sorts 32-bit keys: the bits of the sums, which order as the sums do, with the last bits replaced by the place in the
+ * list. If no two of the first k + 1 keys are equal except for their places, the sums differ, and the keys are in the
+ * order of the sums. */
 ADJI_INLINE bool pick_from(const uint32_t *ids, const float *sums, uint32_t count, uint32_t k, uint32_t own,
                            adji_picked *to, const uint32_t many) {
   const __m512i lanes = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
  * The k nearest neighbours of one query in a whole kd-tree, for one instruction set and type. The list stays in
- * registers from the first leaf to the last, and nothing is collected on the way. kernels_type.h includes this once,
- * for L2: every instance takes long to compile. It uses what knn_body.h has for a leaf and a box, and its exactness is
- * the same.
+ * registers from the first leaf to the last, and nothing is collected during the search. kernels_type.h includes this
+ * once, for L2: every instance takes long to compile. It uses the functions of knn_body.h for a leaf and a box, and its
+ * exactness is the same.
  */
 
-/* The bounds of the nodes of a chunk, and which of them there are. */
+/* The bounds of the nodes of a chunk. valid: a mask of the nodes that exist. */
 typedef struct FN(chunk) {
   T bounds[ADJI_FAN];
   const uint32_t *least_ids;
@@ -23,7 +23,7 @@ ADJI_INLINE void FN(open_chunk)(const adji_tree_level *level, uint64_t number, c
   chunk->valid = (UINT32_C(1) << (remaining < ADJI_FAN ? remaining : ADJI_FAN)) - 1;
 }
 
-/* The nodes of a chunk whose bounds are at most this. */
+/* The nodes of a chunk whose bounds are at most `bound`. */
 ADJI_INLINE uint32_t FN(nodes_up_to)(const FN(chunk) * chunk, T bound) {
   uint32_t near = 0;
   for (uint32_t i = 0; i < ADJI_FAN; i += LANES)
@@ -31,7 +31,7 @@ ADJI_INLINE uint32_t FN(nodes_up_to)(const FN(chunk) * chunk, T bound) {
   return near & chunk->valid;
 }
 
-/* The node of a chunk with the least bound, mostly 0. Bounds are not negative, so their bits order as they do, and
+/* The node of a chunk with the least bound, mostly 0. Bounds are not negative, so they order as their bits do, and
  * compilers vectorise the search for the least integer. */
 ADJI_INLINE uint32_t FN(nearest_node)(const FN(chunk) * chunk) {
   uint32_t nearest = FN(nodes_up_to)(chunk, 0);
@@ -68,18 +68,18 @@ typedef struct FN(node) {
   T bound;
 } FN(node);
 
-/* One search of a tree. */
+/* The state of one search of a tree. */
 typedef struct FN(tree) {
   adji_knn_task *task;
   const adji_tree_level *level;
   const T *x;
-  uint32_t up, levels; /* the level whose siblings are searched, of how many */
-  uint64_t done;       /* the node below it that is done with */
-  uint32_t depth;      /* of the stack of nodes to visit */
+  uint32_t up, levels; /* the level whose siblings are searched; number of levels */
+  uint64_t done;       /* the finished node of the level below */
+  uint32_t depth;      /* depth of the stack of nodes to visit */
   FN(node) stack[ADJI_TREE_LEVELS * ADJI_FAN];
 } FN(tree);
 
-/* Visits leaves of a chunk, a bit for each. Unless `all` are wanted, leaves are dropped as the list improves. */
+/* Visits leaves of a chunk, a bit for each. Unless `all` is set, leaves are dropped as the list improves. */
 ADJI_INLINE void FN(visit_leaves)(const FN(tree) * tree, const FN(chunk) * chunk, uint64_t number, uint32_t near,
                                   bool all, TYPED(list) * list, const uint32_t dim, const uint32_t wide) {
   adji_knn_task *task = tree->task;
@@ -104,7 +104,7 @@ ADJI_INLINE void FN(push_nodes)(FN(tree) * tree, uint32_t level, uint64_t number
   }
 }
 
-/* The leaves around one of a chunk, a bit for each: enough for k neighbours. */
+/* A mask of the leaves around `leaf`, in its chunk: enough of them for k neighbours. */
 ADJI_INLINE uint32_t FN(first_leaves)(const adji_knn_task *task, uint32_t leaf) {
   uint32_t many = 1;
   while ((uint64_t)many * task->leaf < task->k + (uint64_t)task->k / 2 && many < ADJI_FAN)
@@ -112,8 +112,8 @@ ADJI_INLINE uint32_t FN(first_leaves)(const adji_knn_task *task, uint32_t leaf) 
   return ((UINT32_C(1) << many) - 1) << leaf / many * many;
 }
 
-/* The next chunk of leaves to visit; false: none. From the leaf upwards: at each level the siblings of the node that is
- * done with are searched. So bounds are tight before nodes farther away are looked at. */
+/* Finds the next chunk of leaves to visit; false: there is none. The search goes upwards from the first leaf: at each
+ * level the siblings of the finished node are searched. So bounds are tight before nodes farther away are compared. */
 ADJI_INLINE bool FN(next_chunk)(FN(tree) * tree, const TYPED(list) * list, const uint32_t dim, const uint32_t wide,
                                 uint64_t *number) {
   for (;;) {
@@ -132,7 +132,7 @@ ADJI_INLINE bool FN(next_chunk)(FN(tree) * tree, const TYPED(list) * list, const
   }
 }
 
-/* There is one place where leaves are visited, since what a list does with them takes longest to compile. */
+/* Leaves are visited in only one place, since the code of a list takes longest to compile. */
 ADJI_INLINE void FN(knn_tree_dim)(adji_knn_task *task, const adji_tree_level *level, uint32_t levels, uint64_t first,
                                   const uint32_t dim, const uint32_t wide) {
   FN(tree) tree;
@@ -178,8 +178,7 @@ static void FN(knn_tree)(adji_knn_task *task, const adji_tree_level *level, uint
 #undef CALL
 }
 
-/* ---- Of candidates that are listed already -------------------------------------------------------------------------
- */
+/* ---- Selection from candidates that are already listed ------------------------------------------------------- */
 
 /* Callers list no candidate above task->limit. */
 ADJI_INLINE
@@ -211,8 +210,7 @@ static void FN(knn_select)(adji_knn_task *task, const uint32_t *ids, const void 
 #undef CASE
 }
 
-/* ---- The chunk to begin with --------------------------------------------------------------------------------------
- */
+/* ---- The chunk to begin with --------------------------------------------------------------------------------- */
 
 ADJI_INLINE void FN(locate_dim)(const adji_tree_level *level, uint32_t levels, const T *points, uint32_t count,
                                 uint32_t *chunks, const uint32_t dim) {

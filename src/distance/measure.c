@@ -6,7 +6,7 @@
 
 #include "core/angles.h"
 
-/* The squared chord of an angle of `radius` units. Beyond half a turn everything belongs. */
+/* The squared chord of an angle of `radius` units. From half a turn on everything belongs. */
 static double arc_limit(const adji_measure *measure, double radius) {
   double angle = radius / measure->unit;
   if (!(angle < ADJI_PI)) return INFINITY;
@@ -15,8 +15,7 @@ static double arc_limit(const adji_measure *measure, double radius) {
 }
 
 /* Computed in f64 and rounded to the type once. For f32 that gives the same bits as f32 operations: products of two f32
- * are exact in f64, and the root of an f32 rounds the same way through f64. Whole powers have roundings of their own.
- */
+ * are exact in f64, and the root of an f32 rounds the same way through f64. Whole powers are rounded in the type. */
 double adji_limit(const adji_measure *measure, adj_type type, double radius) {
   bool wide = type == ADJ_F64;
   double r = wide ? radius : (double)(float)radius, limit = r;
@@ -25,7 +24,7 @@ double adji_limit(const adji_measure *measure, adj_type type, double radius) {
     limit = wide ? adji_power_f64(&measure->power, r) : (double)adji_power_f32(&measure->power, (float)r);
   if (measure->report == ADJI_REPORT_HALF) limit = 2 * r;
   if (measure->report == ADJI_REPORT_NEGATED)
-    limit = isinf(radius) ? INFINITY : 0 - r; /* no bound, also where more is nearer */
+    limit = isinf(radius) ? INFINITY : 0 - r; /* infinity means no bound here too */
   if (measure->report == ADJI_REPORT_ARC) limit = arc_limit(measure, radius);
   return wide ? limit : (double)(float)limit;
 }

@@ -22,9 +22,9 @@ typedef struct adji_power {
 
 enum { ADJI_MOST_WHOLE = 16 };
 
-/* How far the power below may be from x^p: a factor within 1 +- this, where u is half an ulp of the type. A whole
- * power takes p - 1 roundings, counting a square's twice. The other one is within 2^-45 and rounds once. A denormal
- * power may also be off by a few times the smallest positive number. */
+/* The relative error of the power below: it is x^p times a factor within 1 +- this, where u is half an ulp of the type.
+ * A whole power takes p - 1 roundings, counting a square's twice. Other powers are within 2^-45 and round once. A
+ * denormal power may also be off by a few times the smallest positive number. */
 #define ADJI_POWER_SLACK(u) (16 * (u) + 0x1p-44)
 
 ADJI_EVERYWHERE uint64_t adji_bits_of(double x) {
@@ -39,7 +39,7 @@ ADJI_EVERYWHERE double adji_from_bits(uint64_t bits) {
   return x;
 }
 
-/* a or b, by bits: compilers turn a conditional expression into a jump. */
+/* Selects a or b by their bits: compilers turn a conditional expression into a jump. */
 ADJI_EVERYWHERE double adji_select(int condition, double a, double b) {
   uint64_t mask = 0 - (uint64_t)condition;
   return adji_from_bits((adji_bits_of(a) & mask) | (adji_bits_of(b) & ~mask));
@@ -108,8 +108,8 @@ ADJI_EVERYWHERE double adji_exp2(double high, double low) {
   return sum * first * second;
 }
 
-/* x^y for x >= 0 and y > 0, infinity included. The error of y log2 x is below 2^-56 of it, and its size is below 1100
- * unless the power over- or underflows. So the relative error is below 2^-45. */
+/* x^y for x >= 0 and y > 0, infinity included. The relative error of y log2 x is below 2^-56, and its size is below
+ * 1100 unless the power over- or underflows. So the relative error of the power is below 2^-45. */
 ADJI_EVERYWHERE double adji_exp_log(double x, double y) {
   double high, low;
   adji_log2(x, &high, &low);
@@ -118,8 +118,8 @@ ADJI_EVERYWHERE double adji_exp_log(double x, double y) {
   return adji_select(x < INFINITY, adji_select(x > 0, power, 0), INFINITY);
 }
 
-/* x^p for x >= 0, in the type. Whole powers by squaring, from the highest bit of p: every product is monotone in x,
- * and none overflows unless the power does. Other powers by one rounding of adji_exp_log(). */
+/* x^p for x >= 0, in the type. Whole powers are computed by squaring, from the highest bit of p: every product is
+ * monotone in x, and none overflows unless the power does. Other powers take one rounding of adji_exp_log(). */
 #define ADJI_POWER_OF(T, name)                                     \
   ADJI_EVERYWHERE T name(const adji_power *p, T x) {               \
     if (!p->whole) return (T)adji_exp_log((double)x, p->exponent); \

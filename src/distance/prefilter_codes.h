@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The prefilter of 8-bit codes (index/codes.h), and the canonical distance of what passes it. cpu/prefilter.c drives it
- * for range joins in many dimensions. Only some instruction sets have it; the others compare every candidate.
+ * The prefilter of 8-bit codes (index/codes.h), and the canonical distance of the pairs that pass it. cpu/prefilter.c
+ * uses it for range joins in many dimensions. Only some instruction sets have it; the others compare every candidate.
  *
  * With c the unsigned code of a candidate and b = c' - 128 the signed code of the query:
  *
@@ -10,7 +10,7 @@
  * This is at most reach_sq iff 2 * sum(c * b) - offset >= |c'|^2 - reach_sq. Sums begin at start = -floor(offset / 2),
  * which is at least -offset / 2, so a pair within reach has
  *
- *   start + sum(c * b) >= (|c'|^2 - reach_sq) / 2,    and so, being whole,  >= least, the same rounded up.
+ *   start + sum(c * b) >= (|c'|^2 - reach_sq) / 2.    The left side is whole, so it is >= least, this limit rounded up.
  *
  * All of it is exact: no number comes near 2^31 in up to ADJI_CODE_MAX_DIM dimensions.
  */
@@ -21,28 +21,28 @@
 
 #include "distance/kernels.h"
 
-/* A query of a task and a candidate. The bits are those in which a kernel has them: candidates are in blocks of 16,
- * and a block has four candidates of the first query, the same four of the next, and so on. */
+/* A query of a task and a candidate. The order of the bits is that of the kernel: candidates are in blocks of 16, and a
+ * block has four candidates with the first query, the same four with the next query, and so on. */
 typedef uint32_t adji_code_pair;
 
 static inline uint32_t adji_pair_query(adji_code_pair pair) {
   return pair >> 2 & 3;
 }
 
-/* The candidate's position, from the block on that pairs are counted from. */
+/* The candidate's position, counted from the first block of the pairs. */
 static inline uint32_t adji_pair_place(adji_code_pair pair) {
   return pair >> 6 << 4 | (pair >> 2 & 12) | (pair & 3);
 }
 
 typedef struct adji_prefilter_codes_task {
-  const uint8_t *bytes; /* of the candidates, from block 0 on */
-  const int32_t *start; /* of the candidates, from position 0 on */
-  uint32_t groups;      /* words of a query */
+  const uint8_t *bytes; /* codes of the candidates, from block 0 on */
+  const int32_t *start; /* initial values of the candidates' sums, from position 0 on */
+  uint32_t groups;      /* words per query */
   const uint32_t *words[ADJI_LIST_MAX];
-  int32_t least[ADJI_LIST_MAX]; /* ADJI_CODE_NO_QUERY: nothing passes; words may be any then */
-  adji_range range;             /* of candidates, at most ADJI_CODE_TILE */
-  uint32_t first_block;         /* that pairs are counted from, at most 2^25 before the range */
-  const char *rows;             /* of the candidates, from that block on: fetched where a pair passes */
+  int32_t least[ADJI_LIST_MAX]; /* ADJI_CODE_NO_QUERY: nothing passes, whatever the words */
+  adji_range range;             /* range of candidates, at most ADJI_CODE_TILE */
+  uint32_t first_block;         /* the block from which pairs count positions, at most 2^25 before the range */
+  const char *rows;             /* rows of the candidates, from that block on; prefetched if a pair passes */
   uint64_t row_bytes;
 } adji_prefilter_codes_task;
 
@@ -57,11 +57,11 @@ typedef struct adji_refine_task {
 } adji_refine_task;
 
 typedef struct adji_prefilter_codes {
-  /* Finds the pairs that may belong and writes them to `pairs`, which has room for all and ADJI_PAD more. The
-   * candidates of a query are in ascending order. Returns how many there are. */
+  /* Finds the pairs that may belong and writes them to `pairs`, which has room for all pairs and ADJI_PAD more. The
+   * candidates of a query are in ascending order. Returns the number of pairs. */
   uint32_t (*keep)(const adji_prefilter_codes_task *task, adji_code_pair *pairs);
-  /* f32, f64. Of `count` pairs, leaves those that belong, in the same order, and writes their sums, with room for
-   * ADJI_PAD more, unless sums is NULL. Returns how many there are. */
+  /* f32, f64. Keeps those of `count` pairs that belong, in the same order, and writes their sums, with room for
+   * ADJI_PAD more, unless sums is NULL. Returns the number of pairs kept. */
   uint32_t (*refine[2])(const adji_refine_task *task, adji_code_pair *pairs, uint32_t count, void *sums);
 } adji_prefilter_codes;
 
@@ -69,7 +69,7 @@ typedef struct adji_prefilter_codes {
 extern const adji_prefilter_codes adji_prefilter_codes_vnni;
 #endif
 
-/* NULL when the instruction set or this CPU has none. */
+/* NULL if the instruction set or this CPU has none. */
 static inline const adji_prefilter_codes *adji_prefilter_codes_for(const char *isa) {
 #if defined(__x86_64__)
   if (!strcmp(isa, "avx512") && __builtin_cpu_supports("avx512vnni")) return &adji_prefilter_codes_vnni;

@@ -12,16 +12,16 @@
 
 /* ---- Codes ---------------------------------------------------------------------------------------- */
 
-/* sum + the four byte products of each lane; the same instruction broadcasts the query's word from memory. Written in
- * assembly because compilers copy the sum before and after and broadcast separately, which takes longer than the
- * products. */
+/* Returns sum + the four byte products of each lane. The same instruction broadcasts the query's word from memory. It
+ * is written in assembly because compilers copy the sum before and after it and broadcast separately, which takes
+ * longer than the products. */
 VNNI_INLINE __m512i add_products(__m512i sum, __m512i c, const uint32_t *word) {
   __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(c), "m"(*word));
   return sum;
 }
 
-/* Compares one block after the other with four queries. bits[i] receives a bit for each pair of a block, set if it
- * passes. Each sum begins with its limit subtracted, so that its sign decides; packing keeps the sign. */
+/* Compares one block after the other with four queries. bits[i] receives a bit for each pair of block i, which is set
+ * if the pair passes. Each sum begins with its limit subtracted, so that its sign decides; packing keeps the sign. */
 VNNI_INLINE void compare_blocks(const adji_prefilter_codes_task *task, uint64_t first, uint32_t count, uint64_t *bits) {
   const uint64_t groups = task->groups;
   const uint8_t *bytes = task->bytes + first * groups * 64;
@@ -51,7 +51,7 @@ static uint64_t bits_of(uint32_t lanes) {
   return bits;
 }
 
-/* Lists the pairs of a block. Their rows will be needed. */
+/* Lists the pairs of a block, and prefetches their rows. */
 static inline uint32_t list_pairs(const adji_prefilter_codes_task *task, uint64_t bits, uint64_t block,
                                   adji_code_pair *pairs) {
   uint32_t found = 0;
@@ -67,7 +67,7 @@ static inline uint32_t list_pairs(const adji_prefilter_codes_task *task, uint64_
 
 enum { MOST_BLOCKS = ADJI_CODE_TILE / 16 + 1, EIGHT = 8, WORDS = MOST_BLOCKS / 64 + 1 };
 
-/* Most blocks have no pair that passes: eight are looked at together. */
+/* Most blocks have no pair that passes, so eight are tested at once. */
 VNNI static uint32_t keep_vnni(const adji_prefilter_codes_task *task, adji_code_pair *pairs) {
   uint64_t bits[MOST_BLOCKS + EIGHT], some[WORDS] = {0};
   const adji_range range = task->range;
@@ -91,7 +91,7 @@ VNNI static uint32_t keep_vnni(const adji_prefilter_codes_task *task, adji_code_
 
 /* ---- Canonical sums --------------------------------------------------------------------------------- */
 
-/* In each lane of out[i] is what was element i of in[lane]. */
+/* Lane l of out[i] is element i of in[l]. */
 VNNI_INLINE void transpose_ps(const __m512 *in, __m512 *out) {
   __m512 twos[16], fours[16];
   for (int i = 0; i < 16; i += 2) {
@@ -134,10 +134,11 @@ VNNI_INLINE void transpose_pd(const __m512d *in, __m512d *out) {
   }
 }
 
-/* A vector of pairs at a time, a lane each. The differences of LANES dimensions are computed row by row, then
- * transposed, so that each lane adds up its own in order. Beyond the last dimension they are 0, which leaves a sum as
- * it is. The sums are abandoned once no lane can belong. Lanes without a pair compute that of the first query and row.
- * PS: ps or pd. STORE: as many pairs as there are lanes; those after them are still to come. */
+/* Processes a vector of pairs at a time, one pair per lane. The differences of LANES dimensions are computed row by row
+ * and transposed, so that each lane adds up its own differences in order. Beyond the last dimension they are 0, which
+ * does not change a sum. The sums are abandoned once no lane can belong. Lanes without a pair compute the pair of the
+ * first query and row. PS: ps or pd. STORE: stores as many pairs as there are lanes, since later pairs are still to be
+ * read. */
 #define REFINE(name, T, PS, VEC, MASK, LANES, STORE)                                                           \
   VNNI static uint32_t name(const adji_refine_task *task, adji_code_pair *pairs, uint32_t count, void *sums) { \
     const uint64_t dim = task->dim;                                                                            \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The prefilter of f32 sketches in plain C, for the baseline and for AVX2; and which prefilter this CPU can run.
+ * The prefilter of f32 sketches in plain C, for the baseline and for AVX2; and the choice of a prefilter for this CPU.
  */
 #include "distance/prefilter_sketch.h"
 

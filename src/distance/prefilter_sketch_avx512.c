@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The prefilter of sketches with AVX-512, in two shapes. In registers: four queries with four blocks of candidates at a
- * time, 16 sums. Codes need VNNI, with 64 byte products per instruction; f32 needs nothing more. In AMX tiles, codes
- * only: 32 queries with 32 candidates at a time, 16 x 16 x 64 products per instruction.
+ * time, which gives 16 sums. Codes need VNNI, with 64 byte products per instruction; f32 needs nothing more. In AMX
+ * tiles, for codes only: 32 queries with 32 candidates at a time, 16 x 16 x 64 products per instruction.
  */
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -15,7 +15,7 @@
 
 #define SKETCH_INLINE static inline __attribute__((always_inline))
 
-/* The lanes that hold candidates, of the block at candidate number `at` of the tile. */
+/* The lanes that hold candidates, in the block that begins at candidate `at` of the tile. */
 SKETCH_INLINE __mmask16 valid_lanes(const adji_prefilter_sketch_task *task, uint32_t at) {
   uint32_t remaining = at < task->count ? task->count - at : 0;
   return remaining >= 16 ? 0xffff : (__mmask16)((1u << remaining) - 1);
@@ -42,20 +42,20 @@ SKETCH_INLINE void append(const adji_prefilter_sketch_task *task, uint32_t q, ui
   task->found[q] = (uint32_t)(end - task->keys[q]);
 }
 
-/* What a sum says about a pair of codes. */
+/* The values of pairs of codes, from their sums. */
 SKETCH_INLINE __m512i code_values(const adji_prefilter_sketch_task *task, uint32_t q, __m512i sum) {
   __m512i value = _mm512_sub_epi32(_mm512_set1_epi32(task->base[q].code), _mm512_add_epi32(sum, sum));
   return _mm512_max_epi32(value, _mm512_setzero_si512());
 }
 
-/* Appends what passes of 16 sums of codes. */
+/* Appends those of 16 sums of codes that pass. */
 SKETCH_INLINE void keep_codes(const adji_prefilter_sketch_task *task, uint32_t q, uint32_t at, __mmask16 valid,
                               __m512i sum) {
   __mmask16 mask = _mm512_cmpge_epi32_mask(sum, _mm512_set1_epi32(task->least[q].code)) & valid;
   if (mask) append(task, q, at, mask, code_values(task, q, sum));
 }
 
-/* Stores what passes of 16 sums of codes for either point. Half a value is half - sum. */
+/* Stores those of 16 sums of codes that pass for either point. Half a value is half - sum. */
 SKETCH_INLINE uint64_t *keep_pairs(const adji_sketch_pairs_task *task, uint32_t q, uint32_t at, __mmask16 valid,
                                    __m512i sum, uint64_t *to) {
   __m512i reach = _mm512_max_epi32(_mm512_set1_epi32(task->query_reach[q]),  //
@@ -65,7 +65,7 @@ SKETCH_INLINE uint64_t *keep_pairs(const adji_sketch_pairs_task *task, uint32_t 
   return mask ? store_lanes(to, mask, code_values(&task->tile, q, sum), (uint64_t)q << 16 | at) : to;
 }
 
-/* Appends what passes of 16 sums of f32. */
+/* Appends those of 16 sums of f32 that pass. */
 SKETCH_INLINE void keep_f32(const adji_prefilter_sketch_task *task, uint32_t q, uint32_t at, __mmask16 valid,
                             __m512 sum) {
   __mmask16 mask = _mm512_cmp_ps_mask(sum, _mm512_set1_ps(task->least[q].f32), _CMP_GE_OQ) & valid;
@@ -78,7 +78,7 @@ SKETCH_INLINE void keep_f32(const adji_prefilter_sketch_task *task, uint32_t q, 
 
 enum { QUERIES = 4, BLOCKS = 4 };
 
-/* sum + the four byte products of each lane. Written in assembly so that this file can be compiled without VNNI. */
+/* Returns sum + the four byte products of each lane. Written in assembly so that this file compiles without VNNI. */
 SKETCH_INLINE __m512i add_codes(__m512i sum, __m512i candidates, __m512i query) {
   __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(candidates), "v"(query));
   return sum;
@@ -93,7 +93,7 @@ typedef struct sums {
   _Alignas(64) int32_t row[QUERIES * BLOCKS][ADJI_SKETCH_BLOCK];
 } sums;
 
-/* Multiplies queries q .. q + 3 with the candidates of four blocks, from number `at` of the tile on. */
+/* Multiplies queries q .. q + 3 with the candidates of four blocks, beginning with candidate `at` of the tile. */
 SKETCH_INLINE void multiply(const adji_prefilter_sketch_task *task, uint32_t q, uint32_t at, const bool codes,
                             sums *to) {
   uint64_t groups = task->groups;
@@ -118,8 +118,8 @@ SKETCH_INLINE void multiply(const adji_prefilter_sketch_task *task, uint32_t q, 
       _mm512_store_si512(to->row[k * BLOCKS + b], sum[k][b]);
 }
 
-/* Appends what passes. The sums come from memory, in one short loop; sums in registers would need a copy of the loop
- * body for each. */
+/* Appends the pairs that pass. The sums come from memory, in one short loop: sums in registers would need a copy of the
+ * loop body for each. */
 SKETCH_INLINE void keep(const adji_prefilter_sketch_task *task, uint32_t q, uint32_t at, const bool codes,
                         const sums *from) {
   for (uint32_t i = 0; i < QUERIES * BLOCKS; i++) {
@@ -192,7 +192,7 @@ typedef struct tile_layout {
   uint8_t rows[16];
 } tile_layout;
 
-/* Words per tile product: at most 16, and the same number each time. */
+/* Words per tile product: at most 16, and the same number in each product. */
 static uint32_t words_at_once(uint32_t groups) {
   uint32_t times = (groups + 15) / 16;
   return groups / times;
@@ -244,7 +244,7 @@ AMX_INLINE void multiply_tiles(const adji_prefilter_sketch_task *task, uint32_t 
   _tile_stored(3, to->tile[3], 64);
 }
 
-/* Appends what passes of the sums of 32 queries and 32 candidates. */
+/* Appends those of the sums of 32 queries and 32 candidates that pass. */
 AMX_INLINE void keep_tiles(const adji_prefilter_sketch_task *task, uint32_t query, uint32_t candidate,
                            const tile_sums *from) {
   for (uint32_t t = 0; t < 4; t++) {

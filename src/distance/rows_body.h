@@ -39,8 +39,8 @@ static inline VEC TYPED(sums_of)(const T *const *row, const T *query, uint32_t d
   return s;
 }
 
-/* Prefetches the beginning of a row. Listed rows are scattered, so the hardware cannot predict them; the rest of a
- * long row follows in order, and it can. */
+/* Prefetches the beginning of a row. Listed rows are scattered, so the hardware cannot predict them. It can predict the
+ * rest of a long row, which follows in order. */
 static inline void TYPED(fetch)(const T *row, uint32_t dim) {
   for (uint32_t j = 0; j < dim && j < 512 / sizeof(T); j += 64 / sizeof(T))
     __builtin_prefetch(row + j);

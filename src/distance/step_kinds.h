@@ -10,7 +10,7 @@
 
 #include "distance/power.h"
 
-#define ADJ_NO_ID UINT32_C(0xffffffff) /* the same as in adjoin.h, or a compiler complains */
+#define ADJ_NO_ID UINT32_C(0xffffffff) /* the same as in adjoin.h; compilers check that */
 
 /* The steps that have kernels: X(name, NAME). The _box steps take |t| the shorter way round a periodic box. */
 #define ADJI_STEP_LIST(X) ADJI_STEP_LIST_1_(X) X(dot, DOT) ADJI_STEP_LIST_2_(X)

@@ -21,7 +21,7 @@
 #define PERIODIC 0
 #define MONOTONE 1
 
-/* ADJOIN_FEW_INSTANCES: for builds that need not be fast. */
+/* ADJOIN_FEW_INSTANCES: for builds that do not have to be fast. */
 #ifdef ADJOIN_FEW_INSTANCES
 #define FIXED_DIMENSIONS(X) X(2) X(3)
 #else

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Copying rows to memory that is not read soon. Cache lines that a row fills are written past the caches; otherwise
- * each would be read first, only to be overwritten.
+ * Copies rows to memory that is not read soon. Cache lines that a row fills are written past the caches; otherwise each
+ * line would be read first, only to be overwritten.
  */
 #ifndef ADJI_STREAM_ROW_H
 #define ADJI_STREAM_ROW_H
@@ -11,7 +11,7 @@
 
 enum { ADJI_LINE = 64 };
 
-/* adji_kernels.stream_row, given how to copy less than a line, and one aligned line. */
+/* Implements adji_kernels.stream_row with two functions: one copies less than a line, the other one aligned line. */
 static inline void adji_stream_by(void (*few)(char *to, const char *from, uint64_t bytes),
                                   void (*line)(char *to, const char *from), char *to, const char *from,
                                   uint64_t bytes) {

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Dimensions that are added up side by side. */
+/* Dimensions whose terms are added side by side. */
 enum { AT_ONCE = 8 };
 
 /* ---- Per type -------------------------------------------------------------------------------- */
@@ -21,7 +21,7 @@ enum { AT_ONCE = 8 };
     }                                                                                                        \
   }                                                                                                          \
                                                                                                              \
-  /* The box of count positions: those listed, or those from first on. */                                    \
+  /* The box of count positions: the listed ones, or those from first on. */                                 \
   static inline __attribute__((always_inline)) void bound_##T(const adji_view *view, const uint32_t *listed, \
                                                               uint64_t first, uint64_t count, T *bounds) {   \
     for (uint32_t j = 0; j < view->dim; j++) {                                                               \
@@ -42,7 +42,7 @@ enum { AT_ONCE = 8 };
     return box && box[j] - d < d ? box[j] - d : d;                                                           \
   }                                                                                                          \
                                                                                                              \
-  /* The same for L2 without a periodic box, with sums added up in any order: see adji_boxes_limit(). */     \
+  /* Like apart_ below, for L2 without a periodic box, with sums in any order: see adji_boxes_limit(). */    \
   static bool apart_l2_##T(const T *a, const T *b, uint32_t dim, T limit) {                                  \
     T sums[AT_ONCE] = {0}, s = 0;                                                                            \
     uint32_t j = 0;                                                                                          \
@@ -140,10 +140,10 @@ static void pair_level(adji_boxes *boxes, uint32_t level) {
   }
 }
 
-/* For L2 the sum of squared gaps is added up in any order. Let d^2 be the sum without roundings, of the gaps as they
- * are rounded. As in adji_sum_error, of which both bounds hold for any order: what is computed is at most d^2 * factor
- * + least, and d^2 is at most factor times the canonical sum of the gaps + least. That sum is a lower bound of the
- * canonical sum of every pair, so all of these are above the limit if what is computed is above
+/* For L2 the sum of squared gaps is added up in any order. Let d^2 be the exact sum of squares of the rounded gaps.
+ * Both bounds of adji_sum_error hold for any order: the computed sum is at most d^2 * factor + least, and d^2 is at
+ * most factor times the canonical sum of the gaps + least. That canonical sum is a lower bound of the canonical sum of
+ * every pair. So all canonical sums are above the limit if the computed sum is above
  * (limit * factor + least) * factor + least. The last factor covers the roundings of this function; the result is
  * rounded up to T. */
 static double l2_drop_above(const adji_boxes *boxes, double limit) {
@@ -287,7 +287,7 @@ typedef struct ordering {
 
 enum { SPREAD_SAMPLE = 128, LARGE_PIECE = 1 << 16 };
 
-/* Finds the dimension with the widest spread among a sample of the piece's points. Returns false when all are equal. */
+/* Finds the dimension with the widest spread among a sample of the piece's points. Returns false if all are equal. */
 static bool widest(const ordering *o, piece p, uint32_t sample, uint32_t *dim) {
   double most = 0;
   uint32_t count = p.end - p.begin, step = count / sample + 1;
@@ -310,8 +310,8 @@ static inline bool before(keyed a, keyed b) {
   return a.x < b.x || (a.x == b.x && a.id < b.id);
 }
 
-/* Moves the `middle` smallest to the front (quickselect). Ids break ties, so the result does not depend on the input
- * order, and equal coordinates cannot make it slow. */
+/* Moves the `middle` smallest entries to the front (quickselect). Ids break ties, so the result does not depend on the
+ * input order, and equal coordinates cannot make it slow. */
 static void select_smallest(keyed *v, uint64_t count, uint64_t middle) {
   uint64_t low = 0, high = count - 1;
   while (low < high) {
@@ -335,7 +335,7 @@ static void select_smallest(keyed *v, uint64_t count, uint64_t middle) {
   }
 }
 
-/* Cuts a piece in two at a multiple of ADJI_BLOCK. Returns the cut, or 0 when there is nothing to cut. */
+/* Cuts a piece in two at a multiple of ADJI_BLOCK. Returns the cut, or 0 if there is nothing to cut. */
 static uint32_t cut(const ordering *o, piece p, keyed *v) {
   uint32_t count = p.end - p.begin, dim = 0;
   uint32_t at = (p.begin + count / 2 + ADJI_BLOCK / 2) / ADJI_BLOCK * ADJI_BLOCK;
@@ -369,7 +369,7 @@ static adj_status order_piece(void *user, uint64_t task, uint32_t lane) {
   return ADJ_OK;
 }
 
-/* Lists the pieces of a cell. Those that are too large for one lane are cut here, before the lanes start. */
+/* Lists the pieces of a cell. Pieces that are too large for one lane are cut here, before the lanes start. */
 static adj_status add_cell(ordering *o, piece p) {
   if (p.end - p.begin > LARGE_PIECE) {
     keyed *v = adji_alloc(&o->ctx->memory, p.end - p.begin, sizeof *v, "order within a cell");

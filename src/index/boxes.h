@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
  * Bounding boxes of blocks of consecutive points of an index, in a binary tree of blocks. For a group of queries they
- * say which long ranges of candidates cannot belong, and which belong as a whole.
+ * show which long ranges of candidates cannot belong, and which belong as a whole.
  *
  * Exactness. Rounding is monotone, so the canonical sum never decreases when one |t| grows. The canonical sum of the
  * smallest possible |t| (the gap between two boxes, rounded) is therefore a lower bound of the canonical sum of every
- * pair. That of the largest possible |t| is an upper bound. No slack is needed: a range is dropped iff the lower bound
- * is above the limit, and accepted whole iff the upper bound is not. Two things need a slack, which
- * adji_boxes_limit() adds to the limits: powers that are not whole numbers are monotone up to one, and for L2 lower
- * bounds are added up in any order, which is faster.
+ * pair. The canonical sum of the largest possible |t| is an upper bound. No slack is needed: a range is dropped iff the
+ * lower bound is above the limit, and accepted whole iff the upper bound is not. Two cases need a slack, which
+ * adji_boxes_limit() adds to the limits: powers that are not whole numbers are monotone only up to a slack, and for L2
+ * lower bounds are added up in any order, which is faster.
  *
  * In a periodic dimension of length L, |t| = min(d, L - d), where d, the rounded difference, lies between the gap g and
  * the largest difference h. |t| rises with d and then falls. So it is at least the smaller of its values at g and h,
@@ -21,9 +21,9 @@
 
 enum { ADJI_BLOCK = 64, ADJI_MAX_LEVELS = 32 };
 
-/* The order within long cells, a step of adji_index_build. The grid does not order points inside a cell: points in
- * clumps, or points that differ only in dimensions without an index, lie in input order. Cutting them in halves along
- * their widest dimension, down to blocks, gives blocks with small boxes. Cuts fall on multiples of ADJI_BLOCK, counted
+/* The order within long cells, a step of adji_index_build(). The grid does not order points inside a cell: points in
+ * clumps, or points that differ only in dimensions without an index, are in input order. Cutting them in halves along
+ * their widest dimension, down to blocks, gives blocks with small boxes. Cuts are at multiples of ADJI_BLOCK, counted
  * over the whole index, so that the leaves are the blocks.
  *
  * Reorders index->view.ids within cells of at least ADJI_LONG_CELL points. Call it before coordinates are gathered.
@@ -58,7 +58,7 @@ void adji_box_of(const adji_view *view, adj_type type, const uint32_t *positions
 typedef struct adji_split {
   adji_range *near, *inside;
   uint32_t near_count, inside_count;
-  bool compare_all; /* the caller needs sums: put into near what would go inside */
+  bool compare_all; /* the caller needs sums: ranges for inside go to near */
 } adji_split;
 
 void adji_boxes_split(const adji_boxes *boxes, const void *bounds, adji_range range, adji_split *out);

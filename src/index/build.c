@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Building an index: cell numbers and sort (build_order.c), cells, coordinates. Each step is one parallel pass.
+ * Builds an index: cell numbers and sort (build_order.c), cells, coordinates. Each step is one parallel pass.
  */
 #include <string.h>
 
@@ -11,7 +11,7 @@ typedef adji_build build;
 
 /* ---- Cells ----------------------------------------------------------------------------------- */
 
-/* The leading bits of cell numbers at position i; *end: up to where they are the same, at most. */
+/* The leading bits of the cell number at position i. *end: lowered to the end of the positions that share them. */
 static uint64_t leading_bits(const build *b, uint64_t i, uint64_t *end) {
   uint64_t part = 0;
   if (b->parts == 1) return 0;
@@ -47,8 +47,8 @@ static adj_status count_cells(void *user, uint64_t slice, uint32_t lane) {
   return ADJ_OK;
 }
 
-/* Writes the cells that begin from `begin` on, and the ids unless they are apart. There is no branch for cells: every
- * item writes its cell, the number of which is *cell. */
+/* Writes the cells that begin at or after `begin`, and the ids unless they are in an array of their own. There is no
+ * branch for cells: every item writes its cell, whose number is *cell. */
 static uint64_t write_run(const build *b, uint64_t leading, uint64_t begin, uint64_t end, uint64_t before,
                           uint64_t *cell) {
   uint64_t id_mask = (UINT64_C(1) << b->id_bits) - 1, at = *cell;
@@ -66,7 +66,7 @@ static uint64_t write_run(const build *b, uint64_t leading, uint64_t begin, uint
   return before;
 }
 
-/* Items of a cell that begins in an earlier slice do not write it. */
+/* Items of a cell that begins in an earlier slice write only their ids. */
 static adj_status write_cells(void *user, uint64_t slice, uint32_t lane) {
   (void)lane;
   const build *b = user;
@@ -122,14 +122,14 @@ static adj_status find_cells(build *b) {
 
 enum { GATHER_AHEAD = 24, GATHER_BLOCK = 256 };
 
-/* A block of points at a time. Returns whether all are finite: kernels rely on it, because a point must be at distance
- * 0 of itself. The check is a loop of its own, over what is in the cache, because it is vectorised then. */
+/* Gathers a block of points. Returns whether all are finite: kernels rely on that, since a point must be at distance 0
+ * of itself. The check is a separate loop over data in the cache, so that it is vectorised. */
 #define GATHER(T)                                                                              \
   static bool all_finite_##T(const T *x, uint64_t count) {                                     \
-    int odd = 0;                                                                               \
+    int not_finite = 0;                                                                        \
     for (uint64_t i = 0; i < count; i++)                                                       \
-      odd |= !adji_is_finite(x[i]);                                                            \
-    return !odd;                                                                               \
+      not_finite |= !adji_is_finite(x[i]);                                                     \
+    return !not_finite;                                                                        \
   }                                                                                            \
                                                                                                \
   static bool gather_##T(const build *b, uint64_t begin, uint64_t end) {                       \
@@ -167,7 +167,7 @@ static adj_status gather_slice(void *user, uint64_t slice, uint32_t lane) {
   return gather_range(b, begin, end) ? ADJ_OK : adji_points_changed();
 }
 
-/* The columns of the dimensions lie an odd number of cache lines apart. Otherwise the same position of many dimensions
+/* The columns of the dimensions are an odd number of cache lines apart. Otherwise the same position in many dimensions
  * would fall into one set of the cache. */
 adj_status adji_build_coords(const build *b) {
   adji_view *view = &b->index->view;
@@ -180,7 +180,7 @@ adj_status adji_build_coords(const build *b) {
   return view->coords ? ADJ_OK : ADJ_E_MEMORY;
 }
 
-/* Vectors read it; its values never count. */
+/* Clears the entries after the last point. Vectors read them, but their values never count. */
 void adji_clear_slack(const build *b) {
   const adji_view *view = &b->index->view;
   size_t size = adji_type_size(b->set->type);
@@ -195,7 +195,7 @@ static adj_status gather_points(build *b) {
   return adji_loop(b->ctx, b->slices, gather_slice, b);
 }
 
-/* Those of long cells, whose order has changed since. */
+/* Gathers the points of long cells again, since their order has changed. */
 static adj_status gather_again(void *user, uint64_t slice, uint32_t lane) {
   (void)lane;
   const build *b = user;
@@ -215,7 +215,7 @@ static uint64_t slices_for(const adj_ctx *ctx, uint64_t count) {
   return slices < 4 * (uint64_t)ctx->threads ? slices : 4 * (uint64_t)ctx->threads;
 }
 
-/* Of each slice of the cells the largest, in place of how many begin there. */
+/* Replaces the cell count of each slice by the size of its largest cell. */
 static adj_status measure_slice(void *user, uint64_t slice, uint32_t lane) {
   (void)lane;
   const build *b = user;
@@ -238,7 +238,7 @@ static adj_status measure_cells(const build *b) {
   return status;
 }
 
-/* Row numbers are sorted, then coordinates are gathered. */
+/* Sorts row numbers, then gathers coordinates. */
 static adj_status sort_and_gather(build *b) {
   adj_ctx *ctx = b->ctx;
   uint64_t begin = adji_now_ns();

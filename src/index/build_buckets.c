@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: MIT
  *
- * Building an index in few dimensions: points are moved with their coordinates, twice.
+ * Builds an index in few dimensions: points are moved together with their coordinates, twice.
  *
- *   1. Cell numbers, and how many points of each slice of rows are in each bucket: consecutive cell numbers, which have
- *      their leading bits in common. Where a sample says that points lie unevenly, buckets of equal population instead.
- *   2. Records of the points (row, the low bits of its cell number, coordinates) to their buckets.
- *   3. Each bucket, which fits a cache, into the order of its cells; ids and coordinates are written to their places.
- *   4. The cells of all buckets, one after the other.
+ *   1. Cell numbers are computed, and the points of each slice of rows in each bucket are counted. A bucket has
+ *      consecutive cell numbers with the same leading bits. If a sample shows that points lie unevenly, buckets of
+ *      equal population are used instead.
+ *   2. Records of the points (row, the low bits of its cell number, coordinates) are moved to their buckets.
+ *   3. Each bucket, which fits a cache, is sorted by cell. Its ids and coordinates are written to their places.
+ *   4. The cells of all buckets are written, one after the other.
  *
- * So memory is read and written in order but for what is in a cache. Sorting row numbers and gathering the coordinates
- * of each from anywhere took half as long again.
+ * So memory is read and written in order, except for what is in a cache. Sorting row numbers and gathering the
+ * coordinates from scattered rows took half as long again.
  */
 #include <string.h>
 
 #include "data/dataset.h"
 #include "index/build_private.h"
 
-enum { RECORD_HEADER = 2, MOST_ROW_BYTES = 24 }; /* of a record: row number, low bits; then the coordinates */
+enum { RECORD_HEADER = 2, MOST_ROW_BYTES = 24 }; /* header of a record: row number, low bits; coordinates follow */
 enum { BUCKET_POINTS = 1024, MOST_BUCKET_BITS = 11, MORE_BUCKET_BITS = 12, MANY_POINTS = 1 << 22 };
-/* Of the largest sets: more points in a bucket leave the cache, more buckets leave it while records are moved. */
+/* For the largest sets: larger buckets would leave the cache, and more buckets would leave it while records are
+ * moved. */
 enum { MOST_BITS = 14, MOST_POINTS = 1 << 14 };
 enum { BIN_BITS = 4, BIN_SAMPLE = 16, SAMPLED_ROWS = 16, UNEVEN = 4 };
 enum { SMALL_BUCKET = 2048, SMALL_DIGIT = 9, MOST_DIGIT = 11, MOST_PASSES = 4 };
@@ -26,24 +28,24 @@ enum { LARGE_BUCKET = 1 << 15 };
 
 typedef struct buckets {
   adji_build *b;
-  uint32_t bits;    /* of a cell number: they tell buckets apart that are not evened out */
+  uint32_t bits;    /* leading bits of a cell number that tell plain buckets apart */
   uint32_t shift;   /* bin of a cell number: key >> shift */
-  uint64_t count;   /* of buckets */
-  uint32_t *bucket; /* of each bin; NULL: each bin is one */
-  uint64_t *firsts; /* the first cell number of each bucket, and that behind the last one */
-  uint32_t *places; /* per slice, one per bucket: how many points; then where the next one goes */
-  uint32_t *starts; /* of buckets, and the number of points */
-  uint32_t *cells;  /* of each bucket; then how many are in the buckets before */
-  uint64_t *keys;   /* of rows, where coordinates will be */
+  uint64_t count;   /* number of buckets */
+  uint32_t *bucket; /* bucket of each bin; NULL: each bin is a bucket */
+  uint64_t *firsts; /* the first cell number of each bucket, and the end of the last one */
+  uint32_t *places; /* per slice, one per bucket: number of points; later, the place of the next one */
+  uint32_t *starts; /* first position of each bucket; at the end the number of points */
+  uint32_t *cells;  /* cells per bucket; later, cells in earlier buckets */
+  uint64_t *keys;   /* cell numbers of rows, in the memory for coordinates */
   uint32_t *records;
-  uint32_t words;    /* of a record */
-  uint32_t largest;  /* bucket */
+  uint32_t words;    /* words per record */
+  uint32_t largest;  /* points of the largest bucket */
   uint64_t *scratch; /* per lane: twice largest items, and as many cells */
 } buckets;
 
 /* ---- 1. Cell numbers ---------------------------------------------------------------------------- */
 
-/* Which bins a sample of the points is in, of rows all over the set. Returns how many rows that are. */
+/* Counts the points of a sample in each bin, from rows all over the set. Returns the size of the sample. */
 static uint64_t sample_bins(const buckets *k, uint32_t *bins) {
   uint64_t rows = k->b->count, keys[ADJI_KEY_BLOCK];
   uint64_t blocks = (BIN_SAMPLE << k->bits) / SAMPLED_ROWS, step = rows / blocks, sampled = 0;
@@ -68,8 +70,8 @@ static bool plain_is_even(const buckets *k, const uint32_t *bins, uint64_t bin_b
   return true;
 }
 
-/* Joins bins to buckets of about as many points each. Cell numbers of a bucket have their upper 32 bits in common, so
- * that records need the lower ones only. */
+/* Joins bins into buckets of about equal population. Cell numbers of a bucket share their upper 32 bits, so that
+ * records need only the lower ones. */
 static void join_bins(buckets *k, uint64_t bins, uint64_t sampled) {
   uint64_t target = sampled >> k->bits, many = 0;
   k->count = 0;
@@ -98,7 +100,7 @@ static uint32_t bin_bits(const buckets *k) {
   return bits < most ? bits : most;
 }
 
-/* Of small sets any bucket fits a cache. */
+/* Chooses the buckets. In small sets any bucket fits a cache. */
 static adj_status choose_buckets(buckets *k) {
   adji_memory *memory = &k->b->ctx->memory;
   bool can_be_plain = k->b->grid->key_bits <= 32 + k->bits, small = k->b->count < MANY_POINTS;
@@ -146,7 +148,7 @@ static adj_status number_slice(void *user, uint64_t slice, uint32_t lane) {
   return ADJ_OK;
 }
 
-/* Counts become places. */
+/* Turns counts into places. */
 static void place_buckets(buckets *k) {
   uint32_t at = 0;
   for (uint64_t i = 0; i < k->count; i++) {
@@ -202,16 +204,16 @@ static adj_status move_slice(void *user, uint64_t slice, uint32_t lane) {
   return ADJ_OK;
 }
 
-/* ---- 3. Buckets into order -------------------------------------------------------------------------- */
+/* ---- 3. Sorting the buckets ------------------------------------------------------------------------- */
 
-/* Of the low bits of cell numbers, counted from that of the bucket's first one. */
+/* Digits of the low bits of cell numbers, counted from the bucket's first cell number. */
 typedef struct digits {
   uint32_t first;
   uint32_t passes, bits;
   uint32_t places[MOST_PASSES][1 << MOST_DIGIT];
 } digits;
 
-/* Where each digit of one pass goes. */
+/* Computes the places of the digits of one pass. */
 static void count_digits(const buckets *k, const uint32_t *records, uint32_t count, digits *d, uint32_t pass) {
   const uint32_t bits = d->bits, mask = (1u << bits) - 1, shift = pass * bits, first = d->first;
   uint32_t *places = d->places[pass];
@@ -237,7 +239,7 @@ static void choose_digits(const buckets *k, uint64_t bucket, const uint32_t *rec
     count_digits(k, records, count, d, p);
 }
 
-/* Items in the order of the bucket: low bits above the number of a record. The first pass makes them. */
+/* Sorts the items of a bucket: low bits above the number of a record. The first pass makes the items. */
 static const uint64_t *sort_items(const buckets *k, const uint32_t *records, uint32_t count, digits *d,
                                   uint64_t *items) {
   uint64_t *from = items, *to = items + k->largest;
@@ -260,8 +262,8 @@ static const uint64_t *sort_items(const buckets *k, const uint32_t *records, uin
   return from;
 }
 
-/* Writes ids and coordinates to their places, and the low bits and begins of cells to `cells`. Returns how many cells
- * there are. There is no branch for cells: every point writes its cell. */
+/* Writes ids and coordinates to their places, and the low bits and beginnings of cells to `cells`. Returns the number
+ * of cells. There is no branch for cells: every point writes its cell. */
 #define WRITE_POINTS(T)                                                                                \
   static inline __attribute__((always_inline))                                                         \
   uint32_t write_points_##T(const buckets *k, const uint32_t *records, uint32_t begin, uint32_t count, \
@@ -288,13 +290,13 @@ static const uint64_t *sort_items(const buckets *k, const uint32_t *records, uin
                                                                                                        \
   /* Kernels rely on finite coordinates: a point must be at distance 0 of itself. */                   \
   static bool finite_##T(const adji_view *view, uint32_t begin, uint32_t count) {                      \
-    int odd = 0;                                                                                       \
+    int not_finite = 0;                                                                                \
     for (uint32_t j = 0; j < view->dim; j++) {                                                         \
       const T *x = (const T *)view->coords + j * view->stride + begin;                                 \
       for (uint32_t i = 0; i < count; i++)                                                             \
-        odd |= !adji_is_finite(x[i]);                                                                  \
+        not_finite |= !adji_is_finite(x[i]);                                                           \
     }                                                                                                  \
-    return !odd;                                                                                       \
+    return !not_finite;                                                                                \
   }
 WRITE_POINTS(float)
 WRITE_POINTS(double)
@@ -319,7 +321,7 @@ static uint32_t write_bucket(const buckets *k, const uint32_t *records, uint32_t
   }
 }
 
-/* The cells take the place of the first records. */
+/* Sorts a bucket. Its cells overwrite its first records. */
 static adj_status order_bucket(void *user, uint64_t number, uint32_t lane) {
   const buckets *k = user;
   const adji_view *view = &k->b->index->view;
@@ -361,9 +363,9 @@ static adj_status make_cells(const buckets *k) {
   return status ? status : adji_loop(k->b->ctx, k->count, write_cells, (void *)k);
 }
 
-/* ---- All of it -------------------------------------------------------------------------------------- */
+/* ---- The whole build -------------------------------------------------------------------------------- */
 
-/* Bytes at once: coordinates, ids, records; the largest bucket that are_even() allows, for each thread; counts. */
+/* Bytes in use at once: coordinates, ids, records; per thread the largest bucket that are_even() allows; counts. */
 static uint64_t most_bytes(const buckets *k) {
   uint64_t point = 4 * (uint64_t)k->words + k->b->set->dim * (uint64_t)adji_type_size(k->b->set->type) + 4;
   uint64_t threads = k->b->ctx->threads, largest = k->b->count < LARGE_BUCKET ? k->b->count : LARGE_BUCKET;
@@ -379,7 +381,8 @@ static bool suits(const buckets *k) {
          bytes >= 8 && bytes <= MOST_ROW_BYTES && adji_fits(&k->b->ctx->memory, most_bytes(k));
 }
 
-/* A bucket that has most points would keep one thread busy while the others wait, and take more memory than planned. */
+/* Whether no bucket has too many points. Such a bucket would keep one thread busy while the others wait, and take more
+ * memory than planned. */
 static bool are_even(const buckets *k) {
   return k->largest <= LARGE_BUCKET || k->largest < k->b->count / (2 * (uint64_t)k->b->ctx->threads);
 }
@@ -406,7 +409,7 @@ static adj_status order_points(buckets *k) {
   k->scratch = adji_alloc(memory, 3 * (uint64_t)k->largest * b->ctx->threads, sizeof *k->scratch, "buckets");
   if (!k->records || !k->scratch) return ADJ_E_MEMORY;
   adj_status status = adji_loop(b->ctx, b->slices, move_slice, k);
-  if (!status) adji_clear_slack(b); /* keys were there */
+  if (!status) adji_clear_slack(b); /* its memory held keys */
   if (!status) status = adji_build_ids(b);
   if (!status) status = adji_loop(b->ctx, k->count, order_bucket, k);
   return status ? status : make_cells(k);

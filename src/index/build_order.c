@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * The first half of building an index: the cell numbers of points, and points in their order.
+ * The first half of building an index: computes the cell numbers of points, and sorts the points by them.
  *
- * A point is sorted as one 64-bit item: its cell number above its row number. When a few bits are too many, points are
- * first put into parts by the leading bits of their cell numbers, which the items of a part share and do not hold. When
- * many are, the item is the cell number, and the row number moves with it in an array of its own. 400 million points
- * took 11 s when cell numbers were computed again after the sort, from points all over the set; 2.3 s with row numbers
- * apart.
+ * A point is sorted as one 64-bit item: its cell number above its row number. If these have a few bits too many, points
+ * are first put into parts by the leading bits of their cell numbers; the items of a part share these bits and do not
+ * hold them. If they have many bits too many, the item is the cell number, and the row number moves with it in an array
+ * of its own. With 400 million points this took 2.3 s. Computing cell numbers again after the sort, from points
+ * scattered over the set, took 11 s.
  */
 #include <string.h>
 
@@ -27,10 +27,10 @@ static uint64_t cell_number(const adji_grid *grid, const adj_dataset *set, uint6
 }
 
 static inline uint64_t item_of(const build *b, uint64_t row, uint64_t key) {
-  return key << b->id_bits | (b->id_bits ? row : 0); /* the leading bits are shifted out where there are parts */
+  return key << b->id_bits | (b->id_bits ? row : 0); /* if there are parts, the leading bits are shifted out */
 }
 
-/* Of consecutive rows, along axes with slabs of equal width. Constants of the axes are in registers. */
+/* Numbers consecutive rows, along axes with slabs of equal width. The constants of the axes stay in registers. */
 #define NUMBER_ROWS(T)                                                                                            \
   static inline __attribute__((always_inline)) void number_rows_##T(const build *b, uint64_t begin, uint64_t end, \
                                                                     uint64_t *keys, const uint32_t axes) {        \
@@ -85,7 +85,7 @@ uint64_t adji_number_block(const build *b, uint64_t begin, uint64_t end, uint64_
   return end;
 }
 
-/* Items in the order of the rows. */
+/* Makes items in the order of the rows. */
 static adj_status number_slice(void *user, uint64_t slice, uint32_t lane) {
   (void)lane;
   const build *b = user;
@@ -101,7 +101,8 @@ static adj_status number_slice(void *user, uint64_t slice, uint32_t lane) {
   return ADJ_OK;
 }
 
-/* The same by parts: counts what a slice has of each; then puts it there. */
+/* The same by parts, in two steps: count_parts() counts a slice's points of each part, place_parts() puts them
+ * there. */
 static adj_status count_parts(void *user, uint64_t slice, uint32_t lane) {
   (void)lane;
   const build *b = user;
@@ -115,7 +116,7 @@ static adj_status count_parts(void *user, uint64_t slice, uint32_t lane) {
   return ADJ_OK;
 }
 
-/* Points that are no longer what they were when they were counted are refused. */
+/* Fails if points have changed since they were counted. */
 static adj_status place_parts(void *user, uint64_t slice, uint32_t lane) {
   (void)lane;
   const build *b = user;
@@ -135,7 +136,7 @@ static adj_status place_parts(void *user, uint64_t slice, uint32_t lane) {
       b->sorted.items[places[part]++] = item_of(b, i, keys[i - begin]);
     }
   }
-  return ADJ_OK; /* all places are taken: there are as many as points */
+  return ADJ_OK; /* all places are taken, since there are as many as points */
 }
 
 static adj_status number_parts(build *b) {
@@ -154,7 +155,7 @@ static adj_status number_parts(build *b) {
   return status ? status : adji_loop(b->ctx, b->slices, place_parts, b);
 }
 
-/* Ids that are apart become those of the index. */
+/* Allocates the items. Row numbers that have an array of their own become the ids of the index. */
 static adj_status make_items(build *b, uint64_t count) {
   adji_memory *memory = &b->ctx->memory;
   adji_sorted *s = &b->sorted;
@@ -180,15 +181,15 @@ static adj_status make_items(build *b, uint64_t count) {
  *
  * At least once: if |a - b| <= m, the image b lies within m of a. Otherwise L - |a - b| <= m. If b > a, then
  * b >= L - m + a >= L - m, so b - L is an image and within m of a. If b < a, the same holds for b + L. So on every axis
- * some image is within reach, and the cell of this combination is visited (grid.c). An image's coordinate rounds by
- * 2^-53 of 2 L, with at most 2^20 slabs far less than the slack of a slab.
+ * some image is within reach, and the cell of this combination is visited (neighbours.h). An image's coordinate rounds
+ * by 2^-53 of 2 L, with at most 2^20 slabs far less than the slack of a slab.
  *
  * At most once: an axis exists only where L is at least 4 cells, that is 4 * reach slabs. Two images on one axis are L
  * apart, so their slabs differ by at least 4 * reach - 1 > 2 * reach, and no query has both within reach. Nor are there
  * two images of b on one side: b <= m and b >= L - m together would need L <= 2 m. */
 
 /* Writes the numbers of the cells that hold the point or one of its images to keys, which has room for 2^axes entries
- * (NULL: count only). Returns how many there are: 1 if the point is far from all faces. */
+ * (NULL: count only). Returns the number of cells: 1 if the point is far from all faces. */
 static uint32_t cells_of_images(const adji_grid *grid, const adj_dataset *set, uint64_t row, uint64_t *keys) {
   uint32_t count = 1;
   if (keys) keys[0] = 0;
@@ -221,7 +222,7 @@ static adj_status count_images(void *user, uint64_t slice, uint32_t lane) {
   return ADJ_OK;
 }
 
-/* Where the items of a slice end, once the counts are added up. */
+/* The end of a slice's items, once the counts are added up. */
 static uint64_t slice_end(const build *b, uint64_t slice) {
   return slice + 1 < b->slices ? b->slice_cells[slice + 1] : b->count;
 }
@@ -240,7 +241,7 @@ static adj_status number_images(void *user, uint64_t slice, uint32_t lane) {
   return at == room ? ADJ_OK : adji_points_changed();
 }
 
-/* The planner makes sure that a cell number and a row number fit into 64 bits together. */
+/* Sorts points and their images. The planner ensures that a cell number and a row number fit into 64 bits together. */
 static adj_status sort_images(build *b) {
   if (!b->id_bits || b->parts > 1)
     return adji_fail(ADJ_E_INTERNAL, "cells of a periodic grid have numbers of %u bits", b->grid->key_bits);
@@ -263,7 +264,7 @@ static void copy_items(void *user, uint64_t begin, uint64_t end) {
   memcpy(part->spare + begin, part->items + begin, (end - begin) * sizeof *part->items);
 }
 
-/* All parts go to the spare array, where nearly all end up by themselves. */
+/* Sorts all parts into the spare array, where nearly all end up without a copy. */
 static adj_status sort_parts(build *b) {
   adj_status status = number_parts(b);
   for (uint64_t i = 0; i < b->parts && !status; i++) {

@@ -12,14 +12,15 @@ enum { SCALE_SAMPLE = 1024, SCALE_VALUES = 1 << 16, FEWEST_ROWS = 128, PAIRS = 5
 
 /* ---- Scale ----------------------------------------------------------------------------------- */
 
-/* Fewer rows in many dimensions: the scale is that of the widest, and the sample must not take longer than it saves. */
+/* Many dimensions take fewer rows: the widest dimension gives the scale, and the sample must not cost more than it
+ * saves. */
 static uint64_t sampled_rows(const adj_dataset *set) {
   uint64_t rows = SCALE_VALUES / set->dim;
   rows = rows < FEWEST_ROWS ? FEWEST_ROWS : rows < SCALE_SAMPLE ? rows : SCALE_SAMPLE;
   return rows < set->count ? rows : set->count;
 }
 
-/* Of the sample's values in order, the first and last that count: the middle 99 %. */
+/* Sorted values of the sample that are left out at each end: the middle 99 % count. */
 enum { BEYOND = SCALE_SAMPLE / 200 };
 
 /* Keeps the `many` smallest values so far in ascending order. */
@@ -34,8 +35,8 @@ static void keep_smallest(double *kept, uint64_t many, double value) {
 /* The middle 99 % of a sample of one dimension. */
 static void middle_range(const adj_dataset *set, uint32_t dim, double *low, double *high) {
   uint64_t count = sampled_rows(set), many = count / 200 + 1;
-  double smallest[BEYOND + 1], largest[BEYOND + 1]; /* the latter negated */
-  if (many > BEYOND + 1) many = BEYOND + 1;         /* it never is */
+  double smallest[BEYOND + 1], largest[BEYOND + 1]; /* largest: negated */
+  if (many > BEYOND + 1) many = BEYOND + 1;         /* never happens */
   for (uint64_t i = 0; i <= BEYOND; i++)
     smallest[i] = largest[i] = INFINITY;
   for (uint64_t i = 0; i < count; i++) {
@@ -49,7 +50,7 @@ static void middle_range(const adj_dataset *set, uint32_t dim, double *low, doub
   *high = -largest[many - 1];
 }
 
-/* The small factors cover the roundings of this function, and 1 that the square is rounded down. */
+/* The small factors cover the roundings of this function; the 1 covers that the square is rounded down. */
 static int64_t reach_of(const adji_code_scale *scale, double limit, double errors) {
   adji_sum_error e = adji_sum_error_of(scale->type, scale->dim);
   double widest = sqrt(limit * e.factor + e.least);
@@ -80,7 +81,7 @@ adj_status adji_code_scale_init(adj_ctx *ctx, const adj_dataset *set, double lim
   return ADJ_OK;
 }
 
-/* The place of a coordinate in steps. */
+/* A coordinate in steps. */
 static inline double in_steps(double x, double low, double inverse) {
   double q = (x - low) * inverse;
   q = q > 0 ? q : 0;
@@ -130,7 +131,8 @@ typedef struct build {
   uint64_t blocks, slices;
 } build;
 
-/* Codes, and rows, of one block. Returns the largest |c - q|^2, give or take the roundings that error_of() covers. */
+/* Writes the codes, and the rows, of one block. Returns the largest |c - q|^2, up to the roundings that error_of()
+ * covers. */
 #define CODE_BLOCK(T)                                                                                   \
   static double code_block_##T(const build *b, uint64_t block) {                                        \
     const adji_view *view = &b->index->view;                                                            \

@@ -3,7 +3,7 @@
  * Eight-bit codes of the points of an index: the prefilter of range joins in many dimensions. A dot product of codes
  * costs a sixteenth of the operations of a distance and drops nearly all candidates (distance/prefilter_codes.h).
  *
- * Exactness (L2). Let q(x) be x in steps, q_j = clamp((x_j - low_j) / step, 0, 255), and c(x) the code, q(x) rounded to
+ * Exactness (L2). Let q(x) be x in steps, q_j = clamp((x_j - low_j) / step, 0, 255), and c(x) its code, q(x) rounded to
  * whole numbers. Clamping never increases a difference. By the triangle inequality over all dimensions,
  *
  *   |c(x) - c(y)|  <=  |q(x) - q(y)| + |c(x) - q(x)| + |c(y) - q(y)|  <=  |x - y| / step + e_left + e_right,
@@ -20,7 +20,7 @@
 
 enum { ADJI_CODE_BLOCK = 16, ADJI_CODE_MIN_DIM = 10, ADJI_CODE_MAX_DIM = 8192 };
 
-/* How coordinates become codes. Both sets of a join share it. */
+/* The scale by which coordinates become codes. Both sets of a join share it. */
 typedef struct adji_code_scale {
   adj_ctx *ctx;
   adj_type type;
@@ -36,24 +36,25 @@ typedef struct adji_codes {
   uint32_t dim, groups; /* groups of 4 dimensions, the last one padded with 0 */
   uint8_t *bytes;       /* block b, group g: 64 bytes at (b * groups + g) * 64   */
   int32_t *start;       /* per position: see distance/prefilter_codes.h          */
-  void *rows;           /* the points row by row, for what passes; NULL: none    */
+  void *rows;           /* the points row by row, for pairs that pass; NULL: none    */
   double error;         /* e */
 } adji_codes;
 
-/* Chooses the scale from a sample, so that a few outliers do not spoil it. `useful` says whether a step of the codes
- * is fine enough for this radius. Fails only when out of memory. */
+/* Chooses the scale from a sample, so that a few outliers do not spoil it. *useful: whether the steps of the codes are
+ * fine enough for this radius. Fails only if memory runs out. */
 adj_status adji_code_scale_init(adj_ctx *ctx, const adj_dataset *set, double limit, adji_code_scale *out, bool *useful);
 void adji_code_scale_clear(adji_code_scale *scale);
 
-/* The share of all pairs that the codes let pass, from a sample of 512. */
+/* The share of all pairs that pass the codes, from a sample of 512 pairs. */
 double adji_code_share(const adji_code_scale *scale, const adj_dataset *left, const adj_dataset *right);
 
-/* Time: one pass. Memory: dim + 4 bytes per point, and dim coordinates if there are rows. */
+/* rows: also stores the points row by row. Time: one pass. Memory: dim + 4 bytes per point, and dim coordinates with
+ * rows. */
 adj_status adji_codes_build(adj_ctx *ctx, const adji_index *index, const adji_code_scale *scale, bool rows,
                             adji_codes *out);
 void adji_codes_clear(adji_codes *codes);
 
-/* The largest |c(x) - c(y)|^2 of a pair that may belong. The limit is at most that of the scale. */
+/* The largest |c(x) - c(y)|^2 of a pair that may belong. limit must be at most the scale's. */
 int64_t adji_codes_reach_sq(const adji_code_scale *scale, double limit, const adji_codes *left,
                             const adji_codes *right);
 

@@ -7,14 +7,14 @@
 #include <math.h>
 #include <string.h>
 
-/* PER_REGION: sampled points of a region, which differ in size by about 1 / 16 then. SPREAD_OF: points that the spread
- * of a dimension is taken from. */
+/* PER_REGION: sampled points per region, so that the sizes of regions differ by about 1 / 16. SPREAD_OF: points from
+ * which the spread of a dimension is computed. */
 enum { PER_REGION = 256, LEAST_SAMPLE = 4096, MOST_SAMPLE = 1 << 16, SPREAD_OF = 64 };
 
 typedef struct cutter {
   adji_cuts *cuts;
-  const double *x;       /* of the sample, point by point */
-  const double *weights; /* of its points; NULL: all weigh the same */
+  const double *x;       /* the sample, point by point */
+  const double *weights; /* weights of the sampled points; NULL: all weigh the same */
   uint32_t *order;
   uint32_t nodes;
 } cutter;
@@ -27,7 +27,8 @@ typedef struct sampling {
   uint64_t count;
 } sampling;
 
-/* One point of each of `count` equal stretches, at a place in it that no regular pattern of the rows follows. */
+/* Takes one point of each of `count` equal stretches, at a hashed offset that follows no regular pattern of the
+ * rows. */
 static void sample_some(void *user, uint64_t begin, uint64_t end) {
   const sampling *s = user;
   for (uint64_t i = begin; i < end; i++) {
@@ -45,7 +46,7 @@ static double value_at(const cutter *c, uint32_t i, uint32_t dim) {
   return c->x[(uint64_t)c->order[i] * c->cuts->dim + dim];
 }
 
-/* The extent of a dimension without the outermost values, of which outliers are. */
+/* The extent of a dimension without the outermost values, which may be outliers. */
 static double spread_of(const cutter *c, uint32_t first, uint32_t end, uint32_t dim) {
   double some[SPREAD_OF];
   uint32_t count = end - first < SPREAD_OF ? end - first : SPREAD_OF;
@@ -64,16 +65,16 @@ static uint32_t widest_of(const cutter *c, uint32_t first, uint32_t end, double 
   uint32_t widest = 0;
   *spread = -1;
   for (uint32_t j = 0; j < c->cuts->dim; j++) {
-    double mine = spread_of(c, first, end, j);
-    if (mine > *spread) {
-      *spread = mine;
+    double dim_spread = spread_of(c, first, end, j);
+    if (dim_spread > *spread) {
+      *spread = dim_spread;
       widest = j;
     }
   }
   return widest;
 }
 
-/* Orders [first, end) so that its point number `rank` is in place along the dimension (quickselect). */
+/* Reorders [first, end) so that the point of rank `rank` along the dimension is in place (quickselect). */
 static void select_rank(cutter *c, uint32_t first, uint32_t end, uint32_t rank, uint32_t dim) {
   while (end - first > 1) {
     double pivot = value_at(c, first + (end - first - 1) / 2, dim); /* not the last, so that both parts shrink */
@@ -97,7 +98,7 @@ static void select_rank(cutter *c, uint32_t first, uint32_t end, uint32_t rank, 
   }
 }
 
-/* Moves the points below `at` to the front. Returns where the others begin. */
+/* Moves the points below `at` to the front. Returns the beginning of the others. */
 static uint32_t divide(cutter *c, uint32_t first, uint32_t end, uint32_t dim, double at) {
   uint32_t middle = first;
   for (uint32_t i = first; i < end; i++)
@@ -109,8 +110,8 @@ static uint32_t divide(cutter *c, uint32_t first, uint32_t end, uint32_t dim, do
   return middle;
 }
 
-/* Cuts across a dimension so that about `part` of [first, end) is below; where many values are equal, beside these.
- * Returns the first point that is not below; `first` or `end`: there is no cut. */
+/* Cuts across a dimension so that about `part` points of [first, end) are below; if many values are equal, the cut is
+ * beside them. Returns the first point that is not below; `first` or `end`: there is no cut. */
 static uint32_t cut_across(cutter *c, uint32_t first, uint32_t end, uint32_t part, uint32_t dim, double *at) {
   select_rank(c, first, end, first + part, dim);
   *at = value_at(c, first + part, dim);
@@ -123,8 +124,8 @@ static uint32_t cut_across(cutter *c, uint32_t first, uint32_t end, uint32_t par
   return divide(c, first, end, dim, next);
 }
 
-/* How many points of [first, end), from the lowest on, weigh low / regions of all of them. Halves what is left to look
- * at each time, so it takes as long as a few passes. */
+/* The number of points of [first, end), from the lowest on, that have low / regions of the total weight. The search
+ * halves the remaining points each time, so it takes as long as a few passes. */
 static uint32_t weigh_part(cutter *c, uint32_t first, uint32_t end, uint64_t low, uint64_t regions, uint32_t dim) {
   if (!c->weights) return (uint32_t)((uint64_t)(end - first) * low / regions);
   double all = 0, below = 0;
@@ -148,8 +149,8 @@ static uint32_t weigh_part(cutter *c, uint32_t first, uint32_t end, uint64_t low
   return from - first;
 }
 
-/* Cuts [first, end) in two, of so many regions `low` below. The dimension is the one with the widest spread; another
- * one where no cut across that is possible. Returns where the others begin; `first` or `end`: there is no cut. */
+/* Cuts [first, end) in two, with `low` of the `regions` regions below, across the dimension with the widest spread, or
+ * another one if that has no cut. Returns the beginning of the others; `first` or `end`: there is no cut. */
 static uint32_t choose_cut(cutter *c, uint32_t first, uint32_t end, uint64_t low, uint64_t regions, adji_cut *node) {
   double spread;
   node->dim = widest_of(c, first, end, &spread);
@@ -163,7 +164,7 @@ static uint32_t choose_cut(cutter *c, uint32_t first, uint32_t end, uint64_t low
   return middle;
 }
 
-/* Makes the node of [first, end), for so many regions, and those below it. */
+/* Makes the node of [first, end), for `regions` regions, and the nodes below it. */
 static void make_node(cutter *c, uint32_t number, uint32_t first, uint32_t end, uint64_t regions, uint32_t depth) {
   uint64_t low = regions / 2;
   adji_cut node = {0};
@@ -245,16 +246,16 @@ void adji_cuts_cells(const adji_cuts *cuts, double *low, double *high) {
 
 /* ---- Spacing ----------------------------------------------------------------------------------------- */
 
-/* SPACED: points of a region whose neighbours are looked for in the sample; MOST_RANK: which neighbour at most. */
+/* SPACED: points per region whose neighbours are searched in the sample. MOST_RANK: the highest rank of a neighbour. */
 enum { SPACED = 48, MOST_RANK = 16 };
 
 typedef struct spacing {
   const adji_cuts *cuts;
   const adji_measure *measure;
-  const double *x;          /* of the sample, region by region */
-  const uint64_t *starts;   /* of each region */
+  const double *x;          /* the sample, region by region */
+  const uint64_t *starts;   /* beginning of each region */
   const double *low, *high; /* cells */
-  double scale;             /* from distances in the sample to those in the set */
+  double scale;             /* factor from distances in the sample to distances in the set */
   uint32_t rank;
   double *to;
 } spacing;
@@ -268,7 +269,7 @@ static double distance_of(const spacing *s, const double *a, const double *b) {
   return s->measure->step == ADJI_STEP_L2 ? sqrt(sum) : sum;
 }
 
-/* Puts a value into an ascending list of up to `most`. Returns its length. */
+/* Inserts a value into an ascending list of up to `most` values. Returns its length. */
 static uint32_t insert(double *list, uint32_t length, uint32_t most, double value) {
   if (!most || (length == most && !(value < list[most - 1]))) return length;
   uint32_t at = length < most ? length : most - 1;
@@ -278,7 +279,7 @@ static uint32_t insert(double *list, uint32_t length, uint32_t most, double valu
   return length < most ? length + 1 : length;
 }
 
-/* Sampled points that are within reach of a region's cell in every dimension. */
+/* Counts the sampled points that are within reach of a region's cell in every dimension. */
 static uint64_t count_around(const spacing *s, uint64_t region, double reach) {
   uint32_t dim = s->cuts->dim;
   const double *low = s->low + region * dim, *high = s->high + region * dim;
@@ -292,7 +293,8 @@ static uint64_t count_around(const spacing *s, uint64_t region, double reach) {
   return many;
 }
 
-/* Nine in ten of the distances, twice; less if many points are that near. Where the sample says nothing: none. */
+/* Twice the distance within which nine in ten of the points have enough neighbours; less if many other points are
+ * within it. Negative if the sample tells nothing. */
 static adj_status space_region(void *user, uint64_t region, uint32_t lane) {
   (void)lane;
   const spacing *s = user;
@@ -312,7 +314,7 @@ static adj_status space_region(void *user, uint64_t region, uint32_t lane) {
   return ADJ_OK;
 }
 
-/* The sample by region: number, count, place. starts: count + 2 entries, zero. */
+/* Sorts the sample by region, in two rounds: counts, then places. starts: count + 2 entries, zeroed. */
 static void sort_sample(const adji_cuts *cuts, const double *x, uint64_t count, double *to, uint64_t *starts) {
   for (int placing = 0; placing < 2; placing++) {
     for (uint64_t i = 0; i < count; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The epsilon grid order: see ego_order.h. Dimensions are reordered, cells laid out, points copied and sorted.
+ * The epsilon grid order: see ego_order.h. Dimensions are reordered, cells laid out, and points copied and sorted.
  */
 #include "index/ego_order.h"
 
@@ -12,13 +12,13 @@
 
 /* ---- Reordering --------------------------------------------------------------------------------------------
  *
- * Super-EGO compares pairs of points drawn at random. A dimension in which more of them are farther apart than the
- * radius comes first: it drops more pairs, early. */
+ * Super-EGO compares pairs of points drawn at random. A dimension in which more pairs are farther apart than the radius
+ * comes first, since it drops more pairs early. */
 
 enum { PAIR_SHARE = 5, MOST_PAIRS = 1 << 16 };
 
 typedef struct selectivity {
-  uint32_t dim, apart; /* sampled pairs that are too far apart in it */
+  uint32_t dim, apart; /* apart: sampled pairs that are too far apart in this dimension */
 } selectivity;
 
 static int compare_selectivity(const void *a, const void *b) {
@@ -27,7 +27,7 @@ static int compare_selectivity(const void *a, const void *b) {
   return x->dim < y->dim ? -1 : 1;
 }
 
-/* Number i of a sequence that looks random (splitmix64). */
+/* Number i of a pseudorandom sequence (splitmix64), below count. */
 static uint64_t draw(uint64_t i, uint64_t count) {
   uint64_t hash = (i + 1) * UINT64_C(0x9e3779b97f4a7c15);
   hash = (hash ^ hash >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -63,7 +63,8 @@ static adj_status choose_dims(adj_ctx *ctx, const adj_dataset *left, const adj_d
 
 /* ---- Cells ------------------------------------------------------------------------------------------------ */
 
-/* Coordinates by which slabs begin where those of equal width would be too many (index/grid.h). */
+/* The size of a sample of coordinates. Slabs begin at these if slabs of equal width would be too many
+ * (index/grid.h). */
 enum { SAMPLED = 4096 };
 
 static int compare_doubles(const void *a, const void *b) {
@@ -151,27 +152,27 @@ adj_status adji_ego_order_init(adj_ctx *ctx, const adj_dataset *left, const adj_
 
 typedef struct copying {
   const adji_ego_points *to;
-  const adj_dataset *set;      /* from the caller's points, or     */
-  const adji_ego_points *from; /* from these, in the order of ids  */
-  ADJI_ATOMIC(bool) odd;       /* a coordinate is not finite       */
+  const adj_dataset *set;       /* copies the caller's points, or */
+  const adji_ego_points *from;  /* these, in the order of ids */
+  ADJI_ATOMIC(bool) not_finite; /* a coordinate is not finite       */
 } copying;
 
-/* Sorting reads the copies, so that points which the caller changes meanwhile cannot confuse it. */
+/* Sorting reads the copies, so it cannot be confused by points that the caller changes meanwhile. */
 #define COPY_ROWS(T)                                                                    \
   static void copy_rows_##T(void *user, uint64_t begin, uint64_t end) {                 \
     copying *c = user;                                                                  \
     const adji_ego_order *order = c->to->order;                                         \
     const adj_dataset *set = c->set;                                                    \
-    bool odd = false;                                                                   \
+    bool not_finite = false;                                                            \
     for (uint64_t i = begin; i < end; i++) {                                            \
       T *to = (T *)c->to->coords + i * order->dim;                                      \
       const char *from = set->data + i * set->row_stride;                               \
       for (uint32_t j = 0; j < order->dim; j++) {                                       \
         to[j] = *(const T *)(const void *)(from + order->dims[j] * set->column_stride); \
-        odd |= !adji_is_finite(to[j]);                                                  \
+        not_finite |= !adji_is_finite(to[j]);                                           \
       }                                                                                 \
     }                                                                                   \
-    if (odd) atomic_store(&c->odd, true);                                               \
+    if (not_finite) atomic_store(&c->not_finite, true);                                 \
   }
 COPY_ROWS(float)
 COPY_ROWS(double)
@@ -217,7 +218,7 @@ adj_status adji_ego_points_build(const adji_ego_order *order, const adj_dataset 
   if (!status)
     status = adji_loop_slices(order->ctx, set->count, set->count / SLICE + 1,
                               order->type == ADJ_F64 ? copy_rows_double : copy_rows_float, &c);
-  if (!status && atomic_load(&c.odd)) status = adji_points_changed();
+  if (!status && atomic_load(&c.not_finite)) status = adji_points_changed();
   if (!status) status = allocate(order, set->count, out);
   if (!status) status = sort_points(&unsorted, by_qsort, out);
   adji_ego_points_clear(&unsorted);

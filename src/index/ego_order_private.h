@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * EGO-sort: ego_order_sort.c.
+ * EGO-sort: see ego_order_sort.c.
  */
 #ifndef ADJI_EGO_ORDER_PRIVATE_H
 #define ADJI_EGO_ORDER_PRIVATE_H

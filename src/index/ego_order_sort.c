@@ -9,8 +9,8 @@
 
 /* ---- By qsort ---------------------------------------------------------------------------------------------- */
 
-/* qsort passes nothing to its comparison, so every item knows the points. Cells are computed at each comparison, as in
- * Super-EGO. */
+/* qsort passes no context to its comparison, so every item refers to the points. Cells are computed at each comparison,
+ * as in Super-EGO. */
 typedef struct item {
   const adji_ego_points *points;
   uint32_t row;
@@ -42,8 +42,8 @@ adj_status adji_ego_sort_by_qsort(const adji_ego_points *points, uint32_t *ids) 
 
 /* ---- In parallel ---------------------------------------------------------------------------------------------
  *
- * Cells of consecutive axes form keys of up to 64 bits. A stable sort by each of them, the last axes first, is the
- * lexicographic order. */
+ * The cells of consecutive axes form keys of up to 64 bits. A stable sort by each of these keys, the last axes first,
+ * gives the lexicographic order. */
 
 typedef struct keys {
   const adji_ego_points *points;

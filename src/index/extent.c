@@ -6,10 +6,11 @@
 
 #include <math.h>
 
-/* An extent without outliers is smaller by more than FAR. MARGIN: more than that would make numbers of cells longer. */
+/* Outliers are dropped if that shrinks the extent by more than a factor FAR. A larger MARGIN would make cell numbers
+ * longer. */
 static const double FAR = 16, MARGIN = 1.0 / 64;
 
-/* The `many` outermost values at one end, outermost first: sign 1 above, -1 below, as sign * value. */
+/* Finds the `many` outermost values at one end, outermost first, as sign * value. sign: 1 above, -1 below. */
 static void find_outermost(const double *values, uint64_t count, double sign, uint32_t many, double *outer) {
   for (uint32_t k = 0; k < many; k++)
     outer[k] = -INFINITY;

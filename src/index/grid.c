@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The geometry of the grid: how wide slabs must be, where they begin, how cells are numbered.
+ * The geometry of the grid: how wide slabs must be, where they begin, and how cells are numbered.
  */
 #include "index/grid.h"
 
@@ -72,8 +72,9 @@ adj_status adji_axis_init(adj_ctx *ctx, adji_axis *axis, const adji_axis *wanted
   return ADJ_OK;
 }
 
-/* Each axis but the first gets `reach` more numbers than it has slabs. They stay empty, so that the neighbours of a
- * cell at the end of a row of cells are not the cells at the start of the next row. */
+/* Gives the axes their strides. Each axis except the first gets `reach` more numbers than it has slabs. These stay
+ * empty, so that the neighbours of a cell at the end of a row of cells are not the cells at the start of the next
+ * row. */
 void adji_grid_finish(adji_grid *grid) {
   uint64_t stride = 1;
   for (uint32_t a = grid->axis_count; a--;) {

@@ -33,7 +33,7 @@ static int compare(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* Between a slab below the values and one above. Outliers are in the outermost bins. */
+/* There is one slab below the values and one above. Outliers are in the outermost bins. */
 void adji_marked_cut(adji_marked *m, uint32_t j, double *values, uint32_t count) {
   uint32_t each = UINT32_C(1) << m->bits, shift = m->bits * (m->dim - 1 - j), *cells = m->cells + (uint64_t)j * BINS;
   qsort(values, count, sizeof *values, compare);
@@ -53,7 +53,7 @@ void adji_marked_cut(adji_marked *m, uint32_t j, double *values, uint32_t count)
 
 /* ---- Marks -------------------------------------------------------------------------------------------- */
 
-/* Bins ascend, so the cell of a point within the box is between those of its corners. */
+/* Bins ascend, so the cell of a point within the box is between the cells of its corners. */
 adji_cell_box adji_marked_box(const adji_marked *m, const double *low, const double *high) {
   adji_cell_box box = {.words = 1};
   for (uint32_t j = 0; j < m->dim; j++) {

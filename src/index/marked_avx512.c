@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * The points in marked cells with AVX-512: 16 points at a time, by the arithmetic of marked.c.
+ * Finds the points in marked cells with AVX-512: 16 points at a time, by the arithmetic of marked.c.
  */
 #include "index/marked.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-/* The bins of eight coordinates. A maximum of NaN and 0 is 0, as is the comparison's. */
+/* The bins of eight coordinates. The maximum of NaN and 0 is 0, like the result of the comparison in marked.h. */
 static inline __attribute__((always_inline)) __m256i bins_of(__m256 x, double low, double scale) {
   __m512d q = _mm512_sub_pd(_mm512_cvtps_pd(x), _mm512_set1_pd(low));
   q = _mm512_add_pd(_mm512_mul_pd(q, _mm512_set1_pd(scale)), _mm512_set1_pd(1));

@@ -62,7 +62,7 @@ void adji_neighbours_clear(adji_neighbours *n) {
 
 /* ---- Cursors --------------------------------------------------------------------------------- */
 
-/* Cell numbers a cursor looks at together. The table of cell numbers is padded with UINT64_MAX for this. */
+/* Cell numbers that a cursor compares at once. The table of cell numbers is padded with UINT64_MAX for this. */
 enum { KEYS_AT_ONCE = 8 };
 _Static_assert(3 * (int)KEYS_AT_ONCE <= (int)ADJI_CELL_PAD, "cursors may read past the last cell");
 
@@ -78,7 +78,7 @@ static uint32_t search_cell(const uint64_t *keys, uint64_t low, uint64_t high, u
   return (uint32_t)low;
 }
 
-/* Moves a cursor that must move further than KEYS_AT_ONCE cells: by doubling steps, then a binary search. */
+/* Moves a cursor by more than KEYS_AT_ONCE cells: by doubling steps, then a binary search. */
 static __attribute__((noinline)) uint32_t advance_far(const uint64_t *keys, uint64_t low, uint64_t count,
                                                       uint64_t key) {
   uint64_t step = 16;
@@ -95,7 +95,7 @@ static inline uint64_t shifted(uint64_t key, int64_t offset) {
   return at < 0 ? 0 : (uint64_t)at;
 }
 
-/* At offset o the cells [from, to] reach the cell numbers from first_key() up to, but not including, end_key(). */
+/* At offset o the cells [from, to] reach the cell numbers from first_key() to end_key(), exclusive. */
 static inline uint64_t first_key(const adji_neighbours *n, uint64_t from, uint32_t o) {
   int64_t back = n->forward && n->offsets[o] == 0 ? 0 : -(int64_t)n->reach;
   return shifted(from, n->offsets[o] + back);
@@ -104,7 +104,7 @@ static inline uint64_t end_key(const adji_neighbours *n, uint64_t to, uint32_t o
   return shifted(to, n->offsets[o] + (int64_t)n->reach + 1);
 }
 
-/* Most moves are by a few cells. */
+/* Moves a cursor. Most moves are by a few cells. */
 static inline uint32_t advance(const uint64_t *keys, uint32_t at, uint64_t count, uint64_t key) {
   for (int i = 0; i < KEYS_AT_ONCE; i++, at++)
     if (keys[at] >= key) return at;
@@ -132,13 +132,13 @@ static uint32_t find_plain(adji_neighbours *n, uint64_t from, uint64_t to) {
 #if defined(__x86_64__)
 #define AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,fma,bmi2,popcnt")))
 
-/* Eight cell numbers are compared at once; the count of those that are too small is how far a cursor moves. The plain
+/* Eight cell numbers are compared at once. The number of those that are too small is how far a cursor moves. The plain
  * loop spends its time on mispredicted branches; here hardly a branch depends on the data. */
 AVX512 static inline uint32_t below_of_eight(const uint64_t *keys, __m512i key) {
   return _mm512_cmplt_epu64_mask(_mm512_loadu_si512(keys), key);
 }
 
-/* Groups move a cursor by up to as many cells as they have queries. */
+/* Groups of queries move a cursor by up to as many cells as they have queries. */
 AVX512 static inline uint32_t advance_avx512(const uint64_t *keys, uint32_t at, uint64_t count, uint64_t key) {
   __m512i wanted = _mm512_set1_epi64((long long)key);
   uint32_t below = below_of_eight(keys + at, wanted) | below_of_eight(keys + at + KEYS_AT_ONCE, wanted) << KEYS_AT_ONCE;
@@ -200,7 +200,7 @@ uint64_t adji_cell_of(const adji_index *index, uint32_t position, uint64_t near)
   return low;
 }
 
-/* From where a cursor is, which the last batch has left there: batches of a sample are not far apart, and what they
+/* Searches from the place where the last batch left the cursor: batches of a sample are close together, and what they
  * read is then in the cache. */
 static uint32_t search_from(const uint64_t *keys, uint32_t at, uint64_t count, uint64_t key) {
   if (at >= count || keys[at] >= key) return search_cell(keys, 0, at < count ? at : count, key);

@@ -18,25 +18,25 @@
 typedef struct adji_neighbours {
   const adji_index *right;
   uint32_t offset_count;
-  uint32_t reach;    /* of the last axis */
-  uint64_t row;      /* cell numbers a row has */
+  uint32_t reach;    /* reach of the last axis */
+  uint64_t row;      /* cell numbers per row */
   bool forward;      /* only candidates in the cell itself and in later cells */
   int64_t *offsets;  /* added to a cell number; ascending */
   uint32_t *first;   /* per offset: cursor to the first cell of the range */
-  uint32_t *last;    /* and to the cell behind its last one */
+  uint32_t *last;    /* cursor to the cell after its last one */
   adji_range *found; /* room for offset_count ranges */
   uint32_t found_count;
-  uint64_t found_from, found_to; /* the cells that these are for */
+  uint64_t found_from, found_to; /* the cells that `found` is for */
 } adji_neighbours;
 
 adj_status adji_neighbours_init(adji_neighbours *n, const adji_grid *grid, const adji_index *right, bool forward);
 void adji_neighbours_clear(adji_neighbours *n);
 
-/* The last cell from `cell` on, an entry of the index, that begins before a position and whose number is at most key.
- * The one at `cell` itself counts as such. */
+/* The last cell, from entry `cell` of the index on, that begins before a position and whose number is at most key.
+ * Entry `cell` itself always counts. */
 uint64_t adji_last_cell(const adji_index *index, uint64_t cell, uint64_t position, uint64_t key);
 
-/* The cell that holds a position. Found sooner if it is not far behind the cell `near`. */
+/* The cell that holds a position. This is faster if it is not far after the cell `near`. */
 uint64_t adji_cell_of(const adji_index *index, uint32_t position, uint64_t near);
 
 /* Starts a batch. The next adji_neighbours_find() is for cell number key or a later one. */
@@ -47,11 +47,11 @@ static inline uint64_t adji_row_end(const adji_neighbours *n, uint64_t key) {
   return n->row ? key / n->row * n->row + (n->row - 1) : UINT64_MAX;
 }
 
-/* Writes the non-empty candidate ranges of the cells from number `from` to number `to`, in one row, to n->found and
- * returns how many there are. Between two seeks, `from` must not descend. */
+/* Writes the non-empty candidate ranges of the cells from number `from` to number `to`, in one row, to n->found.
+ * Returns their number. Between two seeks, `from` must not descend. */
 uint32_t adji_neighbours_find(adji_neighbours *n, uint64_t from, uint64_t to);
 
-/* The next adji_neighbours_find() may be for cells up to a lower number than the last one. */
+/* Allows the next adji_neighbours_find() to end at a lower cell number than the last one. */
 void adji_neighbours_shorten(adji_neighbours *n);
 
 #endif

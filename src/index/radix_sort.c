@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-/* Bits of a digit, at most; one more for many items, where a pass less saves more than it costs to have twice as many
- * buckets. A hundred million cells of three dimensions have numbers of 34 to 36 bits. */
+/* The most bits of a digit. Many items take one bit more, since one pass less saves more than twice as many buckets
+ * cost. For example, a hundred million cells of three dimensions have numbers of 34 to 36 bits. */
 enum { FEW_BITS = 11, MAX_DIGIT = 12, MANY_ITEMS = 1 << 22, MIN_SLICE = 16384 };
 
 typedef struct pass {
@@ -17,7 +17,7 @@ typedef struct pass {
   uint64_t count;
   uint32_t shift, buckets;
   uint64_t slices;
-  uint32_t *places; /* per slice, one per bucket: first counts, then where the next item goes */
+  uint32_t *places; /* per slice, one per bucket: first counts, then the place of the next item */
 } pass;
 
 static adj_status count_slice(void *user, uint64_t slice, uint32_t lane) {
@@ -64,9 +64,9 @@ static void exchange(adji_sorted *s) {
   *s = (adji_sorted){s->spare, s->items, s->spare_ids, s->ids};
 }
 
-/* Turns counts into positions, in two sweeps over the rows of the slices: adding up the column of each bucket would
- * read lines that all fall into one set of the cache. Returns true when all items share one digit, so that the pass can
- * be skipped. */
+/* Turns counts into positions, in two sweeps over the rows of the slices. Adding up the column of each bucket instead
+ * would read lines that all fall into one set of the cache. Returns true if all items share one digit, so that the pass
+ * can be skipped. */
 static bool place_buckets(pass *p) {
   uint32_t next[1 << MAX_DIGIT] = {0}, place = 0;
   for (uint64_t s = 0; s < p->slices; s++)
@@ -106,7 +106,7 @@ adj_status adji_radix_sort(adj_ctx *ctx, adji_sorted *sorted, uint64_t count, ui
   return status;
 }
 
-/* The bits of a number as an integer that is larger for larger numbers, and back. */
+/* The bits of a number as an integer that is larger for larger numbers; below, the inverse. */
 static uint64_t to_key(double value) {
   uint64_t bits;
   memcpy(&bits, &value, sizeof bits);
@@ -120,7 +120,7 @@ static double from_key(uint64_t key) {
   return value;
 }
 
-/* A float has no more than 23 bits after the point, also as a double: the last 29 of those are the same for all numbers
+/* single: a float has at most 23 bits after the point, also as a double. Its last 29 bits are the same for all numbers
  * of one sign. */
 adj_status adji_radix_sort_values(adj_ctx *ctx, double *values, uint64_t count, bool single) {
   enum { UNUSED = 52 - 23 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Regions: see regions.h. A slice of the set is numbered, counted and listed while it is in a core's cache.
+ * Regions: see regions.h. Each slice of the set is numbered, counted and listed while it is in a core's cache.
  */
 #include <math.h>
 #include <stdatomic.h>
@@ -11,31 +11,31 @@
 
 enum { LEAST_SLICE = 64, MOST_BLOCK = 1 << 20 };
 
-/* A point that is near a region other than its own. */
+/* A point that is near another region than its own. */
 typedef struct visitor {
   uint16_t place, region;
 } visitor;
 
-/* What a lane reuses from slice to slice, and the block that its lists go to. */
+/* The buffers that a lane reuses from slice to slice, and the block for its lists. */
 typedef struct lane_room {
   uint16_t *numbers, *near;
   visitor *visitors;
   uint64_t visitor_room;
   uint16_t *lists;
   uint64_t list_room;
-  uint64_t *visits; /* of each region */
-  uint32_t *starts; /* of the slice at work: those of neighbouring slices share cache lines */
+  uint64_t *visits; /* visitors per region */
+  uint32_t *starts; /* of the current slice; kept per lane, since neighbouring slices share cache lines in the result */
 } lane_room;
 
 typedef struct making {
   adji_regions *r;
   adji_numbering numbering;
   adji_number_fn number;
-  adji_reach_boxes boxes; /* of few regions; of more, the tree of cuts is walked */
+  adji_reach_boxes boxes; /* for few regions; with more, the tree of cuts is walked */
   adji_reached_fn reached;
   lane_room *lanes;
-  _Atomic uint64_t blocks; /* of lists */
-  uint64_t block;          /* members of one, unless a slice has more */
+  _Atomic uint64_t blocks; /* number of blocks of lists */
+  uint64_t block;          /* members of a block, unless a slice has more */
 } making;
 
 typedef struct slice_work {
@@ -44,7 +44,7 @@ typedef struct slice_work {
   lane_room *room;
   uint64_t first, count;
   uint16_t *numbers; /* the region of each point */
-  uint32_t *starts;  /* of the lane; counts at first, one place later */
+  uint32_t *starts;  /* the lane's; at first counts, shifted by one place */
   uint64_t visitor_count;
 } slice_work;
 
@@ -64,26 +64,26 @@ static adj_status add_visitor(slice_work *w, uint64_t place, uint32_t region) {
   return ADJ_OK;
 }
 
-/* A point, and the regions around it. */
+/* A point that visits the regions around it. */
 typedef struct visiting {
   slice_work *w;
   uint64_t place;
   uint32_t own;
 } visiting;
 
-/* All regions below a node that the point is within reach of, except its own. gap: the widest to a cut that is between
- * the point and these. */
+/* Visits all regions below a node that the point is within reach of, except its own. gap: the widest distance to a cut
+ * between the point and these regions. */
 static adj_status visit(const visiting *v, uint32_t node, double gap) {
   const adji_regions *r = v->w->r;
   const adji_cut *cut = &r->cuts->nodes[node];
   if (gap > v->w->m->numbering.reaches[node]) return ADJ_OK;
   if (cut->below == node) return cut->region == v->own ? ADJ_OK : add_visitor(v->w, v->place, cut->region);
-  double mine = adji_dataset_at(r->set, v->w->first + v->place, cut->dim) - cut->at;
-  adj_status status = visit(v, cut->below, mine > gap ? mine : gap);
-  return status ? status : visit(v, cut->below + 1, -mine > gap ? -mine : gap);
+  double past_cut = adji_dataset_at(r->set, v->w->first + v->place, cut->dim) - cut->at;
+  adj_status status = visit(v, cut->below, past_cut > gap ? past_cut : gap);
+  return status ? status : visit(v, cut->below + 1, -past_cut > gap ? -past_cut : gap);
 }
 
-/* The same, if there are few regions. */
+/* The same for few regions. */
 static adj_status visit_few(const visiting *v) {
   const making *m = v->w->m;
   double point[ADJI_REACHED_DIMS];
@@ -96,7 +96,7 @@ static adj_status visit_few(const visiting *v) {
   return status;
 }
 
-/* The region of each point. The few points near a cut visit other regions. */
+/* Finds the region of each point. The few points near a cut visit other regions. */
 static adj_status number_slice(slice_work *w) {
   const adj_dataset *set = w->r->set;
   adji_number_job job = {.numbering = &w->m->numbering, .points = adji_region_point(set, w->first), .count = w->count};
@@ -117,7 +117,7 @@ static adj_status number_slice(slice_work *w) {
 
 /* ---- Lists ------------------------------------------------------------------------------------------- */
 
-/* Memory for so many members, from the lane's block. */
+/* Gets memory for `members` members from the lane's block. */
 static uint16_t *get_list(slice_work *w, uint64_t members) {
   lane_room *l = w->room;
   if (members > l->list_room) {
@@ -133,7 +133,7 @@ static uint16_t *get_list(slice_work *w, uint64_t members) {
   return list;
 }
 
-/* Lists the members of a slice from their counts: starts become ends. */
+/* Lists the members of a slice, whose counts are known. Starts become ends. */
 static adj_status list_members(slice_work *w, uint64_t slice) {
   const adji_regions *r = w->r;
   uint32_t count = r->cuts->count, *starts = w->starts;
@@ -144,7 +144,7 @@ static adj_status list_members(slice_work *w, uint64_t slice) {
   r->members[slice] = to;
   const uint16_t *numbers = w->numbers;
   for (uint64_t i = 0, next = 0; i < w->count || next < w->visitor_count;
-       next++) { /* up to the next visitor, and that one */
+       next++) { /* the points up to the next visitor, then that visitor */
     const visitor *visits = next < w->visitor_count ? &w->room->visitors[next] : NULL;
     for (uint64_t end = visits ? visits->place + UINT64_C(1) : w->count; i < end; i++)
       to[starts[numbers[i]]++] = (uint16_t)(i | ADJI_OWN);
@@ -172,7 +172,7 @@ static adj_status make_slice(void *user, uint64_t slice, uint32_t lane) {
   return status;
 }
 
-/* ---- Making them ------------------------------------------------------------------------------------- */
+/* ---- Making the regions ------------------------------------------------------------------------------ */
 
 static void total_up(adji_regions *r, const lane_room *lanes) {
   uint32_t count = r->cuts->count;
@@ -188,7 +188,7 @@ static void total_up(adji_regions *r, const lane_room *lanes) {
   }
 }
 
-/* The box of each region: within the cuts around it, and the bounds of the set. */
+/* The box of each region: its cell, within the bounds of the set. */
 static void find_boxes(adji_regions *r) {
   adji_cuts_cells(r->cuts, r->low, r->high);
   for (uint64_t i = 0; i < (uint64_t)r->cuts->count * r->set->dim; i++) {
@@ -219,7 +219,7 @@ static adj_status get_lanes(making *m) {
     if (!m->lanes[i].starts) return ADJ_E_MEMORY;
     if (!m->lanes[i].numbers || !m->lanes[i].near || !m->lanes[i].visits) return ADJ_E_MEMORY;
   }
-  m->block = m->r->set->count / (2 * ((uint64_t)threads + 1)) + 1; /* of many points: in huge pages */
+  m->block = m->r->set->count / (2 * ((uint64_t)threads + 1)) + 1; /* large sets get blocks in huge pages */
   if (m->block > MOST_BLOCK) m->block = MOST_BLOCK;
   return ADJ_OK;
 }
@@ -269,7 +269,7 @@ adj_status adji_regions_make(adj_ctx *ctx, const adj_dataset *set, const adji_cu
                              adji_regions *out) {
   adj_status status = adji_regions_open(ctx, set, cuts, out);
   if (status) return status;
-  out->slice = set->count / (16 * (uint64_t)ctx->threads) + 1; /* small sets are shared too */
+  out->slice = set->count / (16 * (uint64_t)ctx->threads) + 1; /* small sets too are divided among the threads */
   if (out->slice < LEAST_SLICE) out->slice = LEAST_SLICE;
   if (out->slice > ADJI_MOST_SLICE) out->slice = ADJI_MOST_SLICE;
   out->slices = (set->count + out->slice - 1) / out->slice;

@@ -14,7 +14,7 @@ static void set_number(const adji_numbering *n, void *to, uint64_t i, uint64_t v
     ((uint32_t *)to)[i] = (uint32_t)value;
 }
 
-/* Fills the node of a cut, on a level, and those below it. Below a region every node is that region. */
+/* Fills the node of a cut, on a level, and the nodes below it. Below a region every node is that region. */
 static void fill_node(const adji_numbering *n, const adji_cuts *cuts, uint32_t cut_number, uint64_t node,
                       uint32_t level) {
   const adji_cut *cut = &cuts->nodes[cut_number];

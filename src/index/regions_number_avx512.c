@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * The region of each point with AVX-512: a vector of points walks down the cuts. The first levels are looked up in
- * registers, the others in memory.
+ * The region of each point with AVX-512: a vector of points walks down the tree of cuts. The first levels are looked up
+ * in registers, the others in memory.
  */
 #include "index/regions_number.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-/* One level of up to LANES nodes is a vector. A lane's node is counted from the first one of its level. */
+/* A level of up to LANES nodes is one vector. A lane's node is counted from the first node of its level. */
 #define LOOK_UP(T, VEC, PS, EPI, IX, LANES)                                                                            \
   static inline __attribute__((always_inline)) void look_up_##T(const adji_numbering *n, uint32_t level, __m512i node, \
                                                                 VEC *at, VEC *reach, __m512i *dims) {                  \
@@ -66,7 +66,7 @@
     return found;                                                                                                  \
   }
 
-/* Coordinate j of 16 packed points of two or three dimensions, from the vectors that they are in. */
+/* Coordinate j of 16 packed points of two or three dimensions, taken from the vectors that hold the points. */
 static inline __attribute__((always_inline)) void unpack_float(const char *points, uint32_t dim, __m512 *x) {
   const __m512i lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
   const __m512 first = _mm512_loadu_ps(points), second = _mm512_loadu_ps(points + 64);
@@ -79,7 +79,7 @@ static inline __attribute__((always_inline)) void unpack_float(const char *point
   }
 }
 
-/* There is no use in that for eight numbers of a vector. */
+/* Not used: for the eight numbers of a vector it would not pay. */
 static inline void unpack_double(const char *points, uint32_t dim, __m512d *x) {
   (void)points;
   (void)dim;

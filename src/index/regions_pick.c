@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Regions: the members of one gathered, and values back to the rows. See regions.h.
+ * Regions: gathering the members of a region, and values back to the rows. See regions.h.
  */
 #include <stdatomic.h>
 #include <string.h>
@@ -9,16 +9,16 @@
 
 /* ---- Gathering --------------------------------------------------------------------------------------- */
 
-/* Memory is prefetched so many members ahead. */
+/* Points are prefetched this many members ahead. */
 enum { AHEAD = 24 };
 
-/* A part of a region's members: those of one slice. */
+/* The part of a region's members in one slice. */
 typedef struct slice_part {
   const uint16_t *members;
-  uint64_t row, count, at; /* the slice's first row; members; where they go */
+  uint64_t row, count, at; /* the slice's first row; number of members; their place */
 } slice_part;
 
-/* Copies packed points of so many bytes, which is known when it is compiled. */
+/* Copies packed points of `bytes` bytes, which is a constant where this is inlined. */
 static inline __attribute__((always_inline)) void copy_points(const adj_dataset *set, const slice_part *p, char *to,
                                                               uint64_t bytes) {
   const char *from = adji_region_point(set, p->row);
@@ -61,7 +61,7 @@ static void copy_slice(const adj_dataset *set, const slice_part *p, char *to) {
   }
 }
 
-/* The members of the pick in a slice, from number `first` of it on, and no more than `most`. */
+/* The members of the pick in a slice, from number `first` of the pick on, at most `most`. */
 static slice_part part_of(const adji_pick *p, uint64_t slice, uint64_t first, uint64_t most) {
   const adji_regions *r = p->regions;
   const uint32_t *starts = r->starts + slice * (r->cuts->count + 1) + p->region;
@@ -90,7 +90,7 @@ void adji_pick_clear(adji_pick *pick) {
   *pick = (adji_pick){0};
 }
 
-/* The slice that has number `first` of the pick: the last one that begins at or before it and is not empty. */
+/* The slice that holds number `first` of the pick: the last one that begins at or before it and is not empty. */
 static uint64_t slice_of(const adji_pick *p, uint64_t first) {
   uint64_t low = 0, high = p->regions->slices, number = p->first + first;
   while (low + 1 < high) {
@@ -158,8 +158,8 @@ adj_status adji_pick_list(const adji_pick *pick, uint32_t *ids, uint8_t *own) {
 
 /* ---- Several regions at once ---------------------------------------------------------------------------- */
 
-/* SOME_BYTES: that are copied to a core's cache, and from there past the caches to the region. MOST_FETCHED: bytes from
- * row to row of sets whose slices fit a core's cache. */
+/* SOME_BYTES: bytes that are copied to a core's cache, and from there past the caches to the region. MOST_FETCHED: the
+ * longest row of sets whose slices fit a core's cache. */
 enum { SOME_BYTES = 4096, MOST_FETCHED = 32 };
 
 void adji_gather_open(const adji_regions *r, uint64_t most_bytes, adji_stream_fn stream, adji_gather *out) {
@@ -181,8 +181,8 @@ void adji_gather_clear(adji_gather *g) {
   *g = (adji_gather){0};
 }
 
-/* Packed points of 12 bytes, which is what three dimensions of f32 are, by 16 bytes each: the next one overwrites what
- * is too much. The last point of the set has nothing behind it, and `to` has room for one more. */
+/* Copies packed points of 12 bytes, such as three dimensions of f32, as 16 bytes each: the next point overwrites the
+ * excess. Nothing follows the last point of the set, so it is copied exactly. `to` has room for one more point. */
 static void copy_twelves(const adj_dataset *set, const slice_part *p, char *to) {
   const char *from = adji_region_point(set, p->row);
   uint64_t stride = set->row_stride, count = p->count;
@@ -192,7 +192,7 @@ static void copy_twelves(const adj_dataset *set, const slice_part *p, char *to) 
   if (last) memcpy(to + (count - 1) * 12, from + (p->members[count - 1] & (ADJI_OWN - 1)) * stride, 12);
 }
 
-/* Asks for all points of a slice, in order. */
+/* Prefetches all points of a slice, in order. */
 static void fetch_slice(const adj_dataset *set, uint64_t row, uint64_t count) {
   const char *from = adji_region_point(set, row);
   if (set->row_stride > MOST_FETCHED) return;
@@ -212,7 +212,7 @@ static void gather_part(const adji_gather *g, slice_part part, char *to) {
   }
 }
 
-/* A slice is read once, and stays in the core's cache for all regions. */
+/* Gathers a slice for all regions. It is read once, and stays in the core's cache. */
 static adj_status gather_slice(void *user, uint64_t slice, uint32_t lane) {
   (void)lane;
   const adji_gather *g = user;
@@ -228,7 +228,7 @@ static adj_status gather_slice(void *user, uint64_t slice, uint32_t lane) {
   return ADJ_OK;
 }
 
-/* From the first region on, as many as there is room for; and where the points of each slice go. */
+/* Chooses as many regions as there is room for, from the first one on, and the places of the points of each slice. */
 static adj_status plan_gather(adji_gather *g, uint32_t first) {
   const adji_regions *r = g->regions;
   adji_memory *memory = &r->ctx->memory;
@@ -276,8 +276,8 @@ typedef struct spreading {
   uint32_t *to;
   uint64_t groups;
   _Atomic uint64_t total;
-  uint64_t *places; /* of each group of slices: where the values of each region begin; `stride` apart, in lines of */
-  uint64_t stride;  /* their own */
+  uint64_t *places; /* per group of slices: the place of the next value of each region */
+  uint64_t stride;  /* entries per group, so that groups share no cache line */
 } spreading;
 
 static adj_status spread_group(void *user, uint64_t group, uint32_t lane) {

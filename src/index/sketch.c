@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sketches: how they are made, and the bounds they prove.
+ * Sketches: how they are made, and the proofs of their bounds.
  */
 #include "index/sketch.h"
 
@@ -63,11 +63,11 @@ static void centre_row(adj_type type, const void *row, const double *centre, uin
 
 /* ---- Sketches of one row --------------------------------------------------------------------- */
 
-/* The measures of one row's sketch. With codes, norm_sq and sum are integers, exact in a double. */
+/* The measures of one row's sketch. With codes, norm_sq and sum are integers, which a double holds exactly. */
 typedef struct shape {
   double error_sq; /* |z - z^|^2 */
   double norm_sq;  /* with codes: in steps */
-  double sum;      /* of codes */
+  double sum;      /* sum of the codes */
 } shape;
 
 enum { MOST_CODE = 127 };
@@ -105,11 +105,11 @@ static shape round_row(const double *z, uint32_t dim, float *to) {
   return s;
 }
 
-/* An upper bound of |z - z^| for the true z. Each remainder was computed from a z with an error of 2^-53 |z| and a
+/* An upper bound of |z - z^| for the exact z. Each remainder was computed from a z with an error of 2^-53 |z| and a
  * product q * step with an error of 2^-53 of itself. With codes both are at most 128 steps, unless z is outside their
- * range; there the remainder is large enough for the factor to cover the error. With f32, |z| is at most 2^24 times
- * its rounding error or the rounding is exact, but the subtraction before it is not exact: its error is added for the
- * whole row. Sums of squares have an error below 2^-30 of themselves. */
+ * range; there the remainder is so large that the factor covers the error. With f32, either |z| is at most 2^24 times
+ * its rounding error, or the rounding is exact. Even then the subtraction before it may not be exact, so its error is
+ * added for the whole row. Sums of squares have an error below 2^-30 of themselves. */
 static double error_bound(const adji_sketch *sketch, shape s) {
   double noise = sketch->prefilter->codes ? 0x1p-44 * sketch->step * sqrt((double)sketch->dim)
                                           : 0x1p-50 * sqrt(s.norm_sq) + 0x1p-149 * sqrt((double)sketch->dim);
@@ -119,7 +119,7 @@ static double error_bound(const adji_sketch *sketch, shape s) {
 /* ---- Scale ----------------------------------------------------------------------------------- */
 
 enum { SAMPLE_ROWS = 1024, FEWEST_ROWS = 128, SAMPLE_SHARE = 16, SAMPLE_ENTRIES = 1 << 20, SCALES = 10 };
-static const double SMALLER = 0.85; /* ratio of each scale to the one before */
+static const double SMALLER = 0.85; /* ratio of each scale to the previous one */
 
 static const void *sampled_row(const adji_packed *points, uint64_t count, uint64_t i) {
   uint64_t begin, end;
@@ -151,10 +151,9 @@ static double worst_error(const adji_sketch *sketch, const double *sample, uint6
   return sqrt(worst_sq);
 }
 
-/* Chooses the step of the codes. A step that reaches the farthest coordinate of the sample wastes codes when that
- * coordinate is an outlier; a smaller step clips coordinates. The best step has the smallest worst error: a stray
- * costs as much as a thousand pairs of codes, so strays should be rare. Returns that error, or infinity if no step
- * works. */
+/* Chooses the step of the codes. A step that reaches the farthest coordinate of the sample wastes codes if that
+ * coordinate is an outlier; a smaller step clips coordinates. The best step has the smallest worst error: a stray costs
+ * as much as a thousand pairs of codes, so strays should be rare. Returns that error, or infinity if no step works. */
 static double find_step(adji_sketch *sketch, const double *sample, uint64_t rows, int8_t *codes) {
   double widest = 0, best = INFINITY;
   for (uint64_t i = 0; i < rows * sketch->dim; i++)
@@ -254,10 +253,10 @@ static adj_status sketch_points(void *user, uint64_t task, uint32_t lane) {
   const adji_sketch *sketch = b->sketch;
   uint64_t begin = task * POINTS_A_TASK, end = begin + POINTS_A_TASK;
   double *z = b->scratch + lane * scratch_of(sketch);
-  part mine = {0, 0, 0};
+  part task_part = {0, 0, 0};
   for (uint64_t i = begin; i < end && i < sketch->count; i++)
-    sketch_point(b, i, z, &mine);
-  b->parts[task] = mine;
+    sketch_point(b, i, z, &task_part);
+  b->parts[task] = task_part;
   return ADJ_OK;
 }
 
@@ -355,7 +354,7 @@ void adji_sketch_query_init(const adji_sketch *sketch, const void *row, double *
   }
 }
 
-/* The largest squared distance of sketches, in units of the value, of a pair whose canonical sum is at most `sum`. */
+/* The largest squared distance of sketches, in units of the value, for a pair whose canonical sum is at most `sum`. */
 static double most_value(const adji_sketch *sketch, const adji_sketch_query *query, double sum) {
   adji_sum_error c = adji_sum_error_of(sketch->type, sketch->dim);
   double farthest = sqrt(sum * c.factor + c.least) * (1 + 0x1p-50) + query->error;

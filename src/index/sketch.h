@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sketches: small copies of points whose dot products are cheap (distance/prefilter_sketch.h), and bounds on how far a
- * sketch is from its point. They are the prefilter of the brute force on cores (L2).
+ * Sketches: small copies of points whose dot products are cheap (distance/prefilter_sketch.h), with bounds on how far a
+ * sketch is from its point. They are the prefilter of brute force on cores (L2).
  *
  * Coordinates are centred first: z = x - centre_j. A sketch z^ is step * (8-bit integers), or z rounded to f32 (step
  * 1). With e(x) = |z - z^|, for any two points by the triangle inequality
@@ -11,7 +11,7 @@
  * So the distance of sketches bounds the distance of the points from both sides. Pairs whose sketches are too far apart
  * cannot belong, and k pairs whose sketches are near bound the k-th smallest distance. sketch.c has the bounds with all
  * roundings. Points with a bad sketch (far outside the range of the codes) are listed as strays: products prove nothing
- * about them, and every stray is a candidate of every query.
+ * about them, so every stray is a candidate of every query.
  */
 #ifndef ADJI_SKETCH_H
 #define ADJI_SKETCH_H
@@ -45,7 +45,7 @@ typedef struct adji_sketch {
   uint64_t count;
   double *centre; /* per dimension */
   double step;
-  double error;      /* no sketch is farther from its point, strays excepted */
+  double error;      /* no sketch is farther from its point, except those of strays */
   double norm;       /* f32: no sketch is longer */
   char *blocks;      /* see distance/prefilter_sketch.h */
   adji_value *minus; /* minus half the squared norm; for strays a value that never passes */
@@ -55,15 +55,15 @@ typedef struct adji_sketch {
 
 enum { ADJI_CODES_MAX_DIM = 8192, ADJI_SKETCH_MAX_DIM = 1 << 20 };
 
-/* `useful` is false, and out is cleared, where sketches of this kind prove nothing: too many strays, or values without
- * a scale. Time: one parallel pass. Memory: about dim + 4 bytes per point with codes, 4 * dim + 4 with f32. */
+/* If sketches of this kind prove nothing (too many strays, or values without a scale), *useful is false and out is
+ * cleared. Time: one parallel pass. Memory: about dim + 4 bytes per point with codes, 4 * dim + 4 with f32. */
 adj_status adji_sketch_init(adj_ctx *ctx, const adji_packed *points, const adji_prefilter_sketch *prefilter,
                             adji_sketch *out, bool *useful);
 void adji_sketch_clear(adji_sketch *sketch);
 
-/* What is known about one query. */
+/* What a query's sketch proves. */
 typedef struct adji_sketch_query {
-  double error; /* e(x) + the largest e(y), with roundings */
+  double error; /* e(x) + the largest e(y), including roundings */
   double noise; /* f32: bound on the difference between a value and the squared distance of the sketches */
   adji_value base;
 } adji_sketch_query;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The slab of a coordinate along an axis of the grid, for C and CUDA. The promise of the grid (index/grid.h) rests on
+ * The slab of a coordinate along an axis of the grid, for C and CUDA. The promise of the grid (index/grid.h) depends on
  * it.
  */
 #ifndef ADJI_SLAB_H
@@ -10,7 +10,7 @@
 
 #include "core/everywhere.h"
 
-/* Why the slabs of two points that belong differ by at most `reach`.
+/* Proof that the slabs of two points that belong differ by at most `reach`.
  *
  * Slabs of equal width. The slab is floor(q) with q = (x - low) * inverse evaluated in double. Both operations round
  * monotonically, so slabs are in the order of coordinates. Each has a relative error of at most 2^-53, so with
@@ -44,8 +44,8 @@ ADJI_EVERYWHERE uint64_t adji_slab(double x, double low, double inverse, uint64_
   return q < (double)slabs ? (uint64_t)q : slabs - 1;
 }
 
-/* The same for slabs of equal width, without a branch, for loops that the compiler vectorises. q is at most the last
- * slab, so its floor is what adji_slab() returns. slabs is at most 2^31, so both conversions are exact. */
+/* The same for slabs of equal width, without a branch, for loops that compilers vectorise. q is at most the number of
+ * the last slab, so its floor is what adji_slab() returns. slabs is at most 2^31, so both conversions are exact. */
 ADJI_EVERYWHERE uint64_t adji_equal_slab(double x, double low, double inverse, uint64_t slabs) {
   double q = (x - low) * inverse, last = (double)(slabs - 1);
   q = q > 0 ? q : 0;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Building the kd-tree. Points themselves are moved, not indices: every cut reads them in one stream and writes them in
- * two, from the tree's own memory to a second buffer of the same size, or back. A piece is stored by dimension, at the
- * same place in either buffer, and each half of it takes one half of that place. So a piece of one leaf already has the
- * layout of a leaf. Large pieces are cut by all threads together, one after the other. Smaller pieces go to one thread
- * each.
+ * Builds the kd-tree. The points themselves are moved, not indices: every cut reads them in one stream and writes them
+ * in two, from the tree's own memory to a second buffer of the same size, or back. A piece is stored by dimension, at
+ * the same place in either buffer, and each of its halves takes one half of that place. So a piece of one leaf already
+ * has the layout of a leaf. Large pieces are cut by all threads together, one after the other. Smaller pieces go to one
+ * thread each.
  */
 #include "index/tree.h"
 
@@ -13,13 +13,13 @@
 
 #include "index/tree_split.h"
 
-/* SPARE: values that collect() may write past those it takes. FEWEST_SHARED: smallest piece that all threads cut
- * together. */
+/* SPARE: entries that collect() may write after the values it takes. FEWEST_SHARED: the smallest piece that all threads
+ * cut together. */
 enum { SLICE = 1 << 14, SPARE = 16, FEWEST_SHARED = 1 << 16 };
 
 typedef struct piece {
   uint64_t begin, end; /* leaves */
-  bool in_tree;        /* in the tree's memory, not in the second buffer */
+  bool in_tree;        /* the points are in the tree's memory, not in the second buffer */
 } piece;
 
 typedef struct build {
@@ -29,13 +29,13 @@ typedef struct build {
   const adji_split_kernels *kernels;
   size_t size;
   adji_tree_room *room;
-  bool load_in_tree; /* where the points are before the first cut */
+  bool load_in_tree; /* whether the points are in the tree's memory before the first cut */
   piece *pieces;
   uint64_t piece_count;
-  /* The large piece that all threads are cutting. */
+  /* The large piece that all threads are cutting at present. */
   adji_split_job job;
   adji_split_values values; /* along its axis */
-  double low, high;         /* of its bracket */
+  double low, high;         /* the bracket of its value */
   uint64_t *slice_below, *slice_equal;
 } build;
 
@@ -58,7 +58,7 @@ static uint64_t piece_points(const build *b, piece p) {
 
 /* ---- Loading --------------------------------------------------------------------------------- */
 
-/* Copies dimension j of rows [begin, end). Returns whether all are finite: a NaN has no side of a cut. */
+/* Copies dimension j of rows [begin, end). Returns whether all are finite: a NaN is on neither side of a cut. */
 #define LOAD(T)                                                                                   \
   static bool load_##T(const adj_dataset *set, uint32_t j, uint64_t begin, uint64_t end, T *to) { \
     const char *from = set->data + begin * set->row_stride + j * set->column_stride;              \
@@ -90,7 +90,7 @@ static adj_status load_slice(void *user, uint64_t slice, uint32_t lane) {
 
 /* ---- Cutting --------------------------------------------------------------------------------- */
 
-/* Halves a piece: the left half gets the largest power of two of leaves that is less than all. */
+/* Halves a piece: the left half gets the largest power of two of leaves that is less than all of them. */
 static void halve(piece p, piece *left, piece *right) {
   uint64_t half = 1;
   while (half * 2 < p.end - p.begin)
@@ -99,7 +99,7 @@ static void halve(piece p, piece *left, piece *right) {
   *right = (piece){p.begin + half, p.end, !p.in_tree};
 }
 
-/* Fills in a job, except for the value to split at, and the values along its axis. */
+/* Fills in a job except for the value to split at, and the values along its axis. */
 static adji_split_job open_job(const build *b, piece p, piece left, piece right, adji_split_values *values) {
   adji_split_job job = {.from = columns_of(b, p, p.in_tree), .dim = b->tree->dim, .end = piece_points(b, p)};
   job.left = columns_of(b, left, left.in_tree);
@@ -211,8 +211,8 @@ static adj_status count_slice(void *user, uint64_t slice, uint32_t lane) {
   return ADJ_OK;
 }
 
-/* The same, where collect_slice() has counted what is below the bracket: the values in it are left, and they are few.
- */
+/* The same after collect_slice() has counted the values below the bracket. Only the few values in the bracket
+ * remain. */
 static void count_collected(build *b, uint64_t slices) {
   const char *from = b->room->scratch;
   for (uint64_t s = 0; s < slices; s++) {
@@ -224,8 +224,8 @@ static void count_collected(build *b, uint64_t slices) {
   }
 }
 
-/* adji_find_split() with all threads. Each slice knows then how many of its values are below the one found, and how
- * many are equal to it. */
+/* adji_find_split() with all threads. Afterwards each slice knows how many of its values are below the one found, and
+ * how many are equal to it. */
 static adj_status find_split_parallel(build *b, uint64_t slices, uint64_t rank) {
   adji_split_job *job = &b->job;
   char *scratch = b->room->scratch;
@@ -259,7 +259,7 @@ static adj_status move_slice(void *user, uint64_t slice, uint32_t lane) {
   return ADJ_OK;
 }
 
-/* Turns counts into positions: where each slice's left part goes, and how many of its equal values go left. */
+/* Turns counts into positions: the place of each slice's left part, and the number of its equal values that go left. */
 static void place_slices(build *b, uint64_t slices) {
   uint64_t left = 0, equal = b->job.equal;
   for (uint64_t s = 0; s < slices; s++) {
@@ -296,7 +296,7 @@ static adj_status cut_into_tasks(build *b, piece p, uint64_t most) {
 
 /* ---- Levels above the leaves ----------------------------------------------------------------- */
 
-/* The box round ADJI_FAN boxes. Padding boxes have low > high and change nothing. */
+/* The box around ADJI_FAN boxes. Padding boxes have low > high and change nothing. */
 #define JOIN(T)                                                                                     \
   static void join_##T(const T *below, uint32_t dim, T *to) {                                       \
     for (uint32_t j = 0; j < dim; j++, below += (size_t)2 * ADJI_FAN, to += (size_t)2 * ADJI_FAN) { \
@@ -340,7 +340,7 @@ static adj_status make_level(build *b, uint64_t nodes) {
   return ADJ_OK;
 }
 
-/* Of the last level, from the one below it. */
+/* Joins nodes of the last level from the level below it. */
 static void join_some(void *user, uint64_t begin, uint64_t end) {
   build *b = user;
   adji_tree_level *level = &b->tree->level[b->tree->levels - 1];

@@ -2,13 +2,13 @@
  *
  * The kd-tree for kNN joins on cores: points are cut in halves along the dimension with the widest spread, down to
  * leaves. It has no pointers. Leaves are blocks of equally many points in tree order, and a node of level l + 1 is
- * ADJI_FAN consecutive nodes of level l. Cuts fall on multiples of what a node of the level holds, so every node is a
- * box cut out of its parent's box.
+ * ADJI_FAN consecutive nodes of level l. Cuts are at multiples of the points that a node of the level holds, so every
+ * node is a box cut out of its parent's box.
  *
  * The depth depends on the number of points alone: duplicates and collinear points are cut by number.
  *
  * Points keep the order of their ids through every cut. So the ids of a leaf ascend, and equal points are in the order
- * of their ids throughout.
+ * of their ids everywhere.
  */
 #ifndef ADJI_TREE_H
 #define ADJI_TREE_H

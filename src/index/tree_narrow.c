@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-/* The range of a dimension: that of the nodes of the last level. */
+/* The range of a dimension, from the nodes of the last level. */
 static void range_of(const adji_tree *tree, uint32_t dim, double *low, double *high) {
   const adji_tree_level *top = &tree->level[tree->levels - 1];
   const double *lows = (const double *)top->bounds + (size_t)2 * dim * ADJI_FAN, *highs = lows + ADJI_FAN;
@@ -63,7 +63,7 @@ static void copy_leaves(void *user, uint64_t begin, uint64_t end) {
     n->tree->ids[place] = place < n->wide->count ? (uint32_t)place : ADJ_NO_ID;
 }
 
-/* Of chunks of nodes. Boxes that pad the last one stay infinite. */
+/* Copies chunks of nodes. Boxes that pad the last chunk stay infinite. */
 static void copy_chunks(void *user, uint64_t begin, uint64_t end) {
   const narrowing *n = user;
   const adji_frame *frame = n->frame;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * A kd-tree of f64 once more in f32: the same leaves and nodes, with every coordinate x at (x - origin) * scale,
- * rounded to f32. Points have the numbers of their places in the tree instead of ids.
+ * A copy of an f64 kd-tree in f32: the same leaves and nodes, with every coordinate x as (x - origin) * scale, rounded
+ * to f32. Instead of ids, points have the numbers of their places in the tree.
  *
  * The origin and the scale, a power of two, put all points between -1 and 1. With X = (x - origin) * scale, computed
  * exactly, the copy of x differs from X by at most 2^-25 + 2^-53: the difference is rounded to f64, and numbers up to 1
- * to f32. Rounding is monotone, so the boxes of the copies are the copies of the boxes.
+ * are rounded to f32. Rounding is monotone, so the boxes of the copies are the copies of the boxes.
  */
 #ifndef ADJI_TREE_NARROW_H
 #define ADJI_TREE_NARROW_H
@@ -18,12 +18,12 @@ typedef struct adji_frame {
   double scale, origin[ADJI_FRAME_MOST_DIM];
 } adji_frame;
 
-/* More than any copy differs from the exact number. */
+/* Larger than the difference of any copy from the exact number. */
 #define ADJI_FRAME_ERROR (0x1p-25 * (1 + 0x1p-20))
 
-/* A frame for the points of both trees, which have points, of up to ADJI_FRAME_MOST_DIM dimensions. False: there is
- * none, as they spread too little or too far. Otherwise the farthest two points differ by 2^-400 to 2^402 in some
- * dimension. */
+/* Finds a frame for the points of both trees, which must have points, in up to ADJI_FRAME_MOST_DIM dimensions. False:
+ * there is none, since the points spread too little or too far. Otherwise the farthest two points differ by 2^-400 to
+ * 2^402 in some dimension. */
 bool adji_frame_of(const adji_tree *a, const adji_tree *b, adji_frame *out);
 
 /* Bytes of such a copy. */

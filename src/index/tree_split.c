@@ -100,8 +100,8 @@ const adji_split_kernels *adji_split_kernels_for(const char *isa, adj_type type)
 
 enum { GUESSES = 10, MEANS = 30 };
 
-/* The bits of a float as an integer that orders as the floats do: negative ones are inverted. between() takes the
- * value in the middle of a < b by this number. */
+/* The bits of a float as an integer that orders as the floats do: the bits of negative floats are inverted. between()
+ * takes the middle of a < b by this number. */
 static uint64_t ordinal(adj_type type, double x) {
   if (type == ADJ_F64) {
     uint64_t bits;
@@ -132,16 +132,16 @@ static double between(adj_type type, double a, double b) {
   return from_ordinal(type, from + (to - from) / 2);
 }
 
-/* The next value to try: where the rank would be if the values were spread evenly. If that does not converge, the
- * mean; after that, the middle of the representable values. Strictly between low and high, or equal to low. */
+/* The next value to try: the place of the rank if the values were spread evenly. If that does not converge, the mean;
+ * after that, the middle of the representable values. Strictly between low and high, or equal to low. */
 static double guess(adj_type type, int round, double low, double high, double share) {
   double x = round < GUESSES ? low + (high - low) * fmin(fmax(share, 0.02), 0.98) : low / 2 + high / 2;
   if (type == ADJ_F32) x = (double)(float)x;
   return round < MEANS && x > low && x < high ? x : between(type, low, high);
 }
 
-/* Finds the value by counting repeatedly. Invariant: the values in (low, high) remain; too few values are up to low,
- * too many are below high. */
+/* Finds the value by counting repeatedly. Invariant: the answer is in (low, high), since too few values are at most
+ * low, and too many are below high. */
 static adji_split_point split_by_counting(const adji_split_values *v, uint64_t rank) {
   const adji_split_kernels *kernels = v->kernels;
   const void *x = v->x;
@@ -176,8 +176,8 @@ static adji_split_point split_few(const adji_split_values *v, uint64_t rank) {
   return (adji_split_point){value, below};
 }
 
-/* A bracket without a sample: a few values round the place where the rank would be if they were spread evenly. Often
- * the wanted value is among them. */
+/* A bracket without a sample: an interval around the place of the rank if the values were spread evenly. Often it holds
+ * the wanted value. */
 static bool guess_bracket(const adji_split_values *v, uint64_t rank, double *low, double *high) {
   if (!v->kernels->pick) return false;
   double least = v->low, most = v->high, share = (double)rank / (double)v->count, slack = 0.8 / sqrt((double)v->count);
@@ -188,12 +188,12 @@ static bool guess_bracket(const adji_split_values *v, uint64_t rank, double *low
     *low = (double)(float)*low;
     *high = (double)(float)*high;
   }
-  return *low <= *high; /* not where the range overflows */
+  return *low <= *high; /* false if the range overflows */
 }
 
 bool adji_bracket(const adji_split_values *v, uint64_t rank, void *scratch, double *low, double *high) {
   if (v->count <= (uint64_t)4 * ADJI_BRACKET) return false;
-  uint64_t each = v->count / ADJI_BRACKET; /* one from each stretch of this length, at a place chosen by a hash */
+  uint64_t each = v->count / ADJI_BRACKET; /* one value from each stretch of this length, at a hashed place */
   for (uint64_t i = 0; i < ADJI_BRACKET; i++) {
     uint64_t hash = (i + 1) * UINT64_C(0x9e3779b97f4a7c15), at = i * each + ((hash >> 32) * each >> 32);
     adji_copy_value(scratch, i, v->x, at, adji_type_size(v->type));

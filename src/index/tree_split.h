@@ -14,7 +14,7 @@ typedef struct adji_columns {
   uint32_t *ids;
 } adji_columns;
 
-/* Entry i of `to` from entry `at` of `from`, both of a type of this size. */
+/* Sets entry i of `to` to entry `at` of `from`, both of a type of this size. */
 static inline void adji_copy_value(void *to, uint64_t i, const void *from, uint64_t at, size_t size) {
   if (size == 8)
     ((double *)to)[i] = ((const double *)from)[at];
@@ -36,13 +36,13 @@ typedef struct adji_split_job {
 /* Values are passed as double, which holds those of both types. */
 typedef struct adji_split_kernels {
   void (*range)(const void *x, uint64_t count, double *low, double *high); /* count >= 1 */
-  /* How many values are below `value`, and how many are not above it. */
+  /* Counts the values below `value`, and those not above it. */
   void (*count)(const void *x, uint64_t count, double value, uint64_t *below, uint64_t *not_above);
-  /* Copies the values within [low, high] to `to`, which has room for 16 more than all, and adds the number of values
-   * below low to *below. Returns how many were copied. */
+  /* Copies the values within [low, high] to `to`, which has room for 16 more entries than all values, and adds the
+   * number of values below low to *below. Returns the number of values copied. */
   uint64_t (*collect)(const void *x, uint64_t count, double low, double high, void *to, uint64_t *below);
   void (*split)(const adji_split_job *job);
-  /* The dimension in which the points are spread widest, judged by a sample of them, and the range of that. */
+  /* The dimension with the widest spread, and its range, both in a sample of the points. */
   uint32_t (*widest)(const adji_columns *from, uint32_t dim, uint64_t count, double *low, double *high);
   /* Selects the value of rank `rank`, 0 <= rank < count, among at most ADJI_FEW values. NULL: counting is as fast. */
   double (*pick)(const void *x, uint32_t count, uint32_t rank);
@@ -70,11 +70,11 @@ typedef struct adji_split_values {
   adj_type type;
   const void *x;
   uint64_t count;   /* > 0 */
-  double low, high; /* of a sample; low > high: not known */
+  double low, high; /* range of a sample; low > high: not known */
 } adji_split_values;
 
-/* Finds a value that splits them: at most `rank` are below it, and at least `rank` are not above it, 0 <= rank <=
- * count. scratch has room for count + 512 values. Expected time: O(count). */
+/* Finds a value that splits them: at most `rank` values are below it, and at least `rank` are not above it, 0 <= rank
+ * <= count. scratch has room for count + 512 values. Expected time: O(count). */
 typedef struct adji_split_point {
   double value;
   uint64_t below; /* values below it */
@@ -82,13 +82,13 @@ typedef struct adji_split_point {
 
 adji_split_point adji_find_split(const adji_split_values *v, uint64_t rank, void *scratch);
 
-/* The two halves of adji_find_split(), for threads that share the work. First: two values that almost surely
- * enclose the one wanted, from a sample. Returns false if a sample is not worth it. scratch has room for
- * ADJI_BRACKET values. */
+/* The two halves of adji_find_split(), for threads that share the work. First: finds two values, from a sample, that
+ * almost surely enclose the wanted one. Returns false if a sample is not worth it. scratch has room for ADJI_BRACKET
+ * values. */
 enum { ADJI_BRACKET = 1024 };
 bool adji_bracket(const adji_split_values *v, uint64_t rank, void *scratch, double *low, double *high);
 
-/* Second: the answer, from the values between the two, which collect() has put into scratch. */
+/* Second: finds the value from those within the bracket, which collect() has put into scratch. */
 typedef struct adji_bracketed {
   uint64_t below, taken;
 } adji_bracketed;

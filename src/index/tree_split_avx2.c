@@ -146,8 +146,8 @@ static inline void pack_ids_double(uint32_t *to, const uint32_t *ids, uint32_t m
     to->ids[at] = job->from.ids[i];                                                                               \
   }                                                                                                               \
                                                                                                                   \
-  /* A whole vector is stored only where all of it lies before the end of its side: what follows belongs to       \
-   * another slice. So the sides are counted first. */                                                            \
+  /* A whole vector is stored only if all of it is before the end of its side: later entries belong to another    \
+   * slice. So the sides are counted first. */                                                                    \
   static void split_##T(const adji_split_job *job) {                                                              \
     const T *x = (const T *)job->from.coords + job->axis * job->from.stride, v = (T)job->value;                   \
     VEC all = _mm256_set1_##PS(v);                                                                                \

@@ -99,8 +99,8 @@ static inline __m512i list_of_8(__mmask8 lanes) {
     return taken;                                                                                                 \
   }                                                                                                               \
                                                                                                                   \
-  /* A permutation by a list of lanes costs less than compressing every column. Stores are masked: what follows   \
-   * belongs to another slice. */                                                                                 \
+  /* A permutation by a list of lanes costs less than compressing every column. Stores are masked, since the      \
+   * entries after them belong to another slice. */                                                               \
   static inline void store_##T(const adji_split_job *job, uint64_t i, const adji_columns *to, uint64_t at,        \
                                MASK lanes) {                                                                      \
     const MASK many = first_##T((uint64_t)__builtin_popcount(lanes));                                             \
@@ -137,7 +137,7 @@ static inline __m512i list_of_8(__mmask8 lanes) {
 SPLIT(float, ps, __m512, __mmask16, 16, list_of_16, _mm512, IDS16_LOAD, IDS16_STORE)
 SPLIT(double, pd, __m512d, __mmask8, 8, list_of_8, _mm256, IDS8_LOAD, IDS8_STORE)
 
-/* Bits of floats as integers that order as the floats do: negative ones are inverted. */
+/* Bits of floats as integers that order as the floats do: the bits of negative floats are inverted. */
 static inline __m512i to_ordinals(__m512i bits) {
   __m512i turn = _mm512_or_si512(_mm512_srai_epi32(bits, 31), _mm512_set1_epi32(INT32_MIN));
   return _mm512_xor_si512(bits, turn);
@@ -169,8 +169,8 @@ static double pick_float(const void *x, uint32_t count, uint32_t rank) {
 
 PICK(double, int64_t)
 
-/* The same through f32, which has a network. Rounding keeps the order, so the value of this rank is one of those that
- * are rounded to the f32 of this rank: most often the only one. */
+/* The same through f32, for which there is a network. Rounding keeps the order, so the value of this rank is one of
+ * those that are rounded to the f32 of this rank, most often the only one. */
 static double pick_rounded(const void *values, uint32_t count, uint32_t rank) {
   const double *x = values;
   float rounded[ADJI_FEW] = {0};

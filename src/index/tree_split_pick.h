@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Splitting points: the value of some rank among a few values, by counting for each how many are below it. For types
- * without a sorting network: tree_split_avx2.c, and f64 in tree_split_avx512.c.
+ * Splitting points: selects the value of some rank among a few values, by counting for each value how many are below
+ * it. For types without a sorting network: tree_split_avx2.c, and f64 in tree_split_avx512.c.
  */
 #ifndef ADJI_TREE_SPLIT_PICK_H
 #define ADJI_TREE_SPLIT_PICK_H
@@ -11,11 +11,11 @@
 
 #include "index/tree_split.h"
 
-/* Values that are compared with each other, at most. */
+/* The most values that are compared with each other. */
 enum { ADJI_PICK_FEW = 32 };
 
-/* 1. More values are cut down to those round the place of the rank, as if they were spread evenly.
- * 2. Vectors of values run over all: `below` counts the smaller ones, `up_to` those not larger. */
+/* 1. More values than ADJI_PICK_FEW are reduced to those around the place of the rank in evenly spread values.
+ * 2. Vectors of values are compared with all: `below` counts the smaller ones, `up_to` those that are not larger. */
 #define PICK(T, INT)                                                                                               \
   typedef T pick_vec_##T __attribute__((vector_size(32)));                                                         \
   typedef INT pick_count_##T __attribute__((vector_size(32)));                                                     \

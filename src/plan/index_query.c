@@ -126,7 +126,7 @@ static const adji_tree *tree_of(adj_index *index, adj_status *status) {
 
 static adj_status nearest_in_tree(adj_index *index, const adji_tree *tree, adji_scratch *s, const void *point,
                                   uint32_t *ids, void *distances, uint32_t *found) {
-  adj_status status = s->has_nearest ? adji_knn_group_ask(&s->nearest, &s->join)
+  adj_status status = s->has_nearest ? adji_knn_group_set_join(&s->nearest, &s->join)
                                      : adji_knn_group_init(&s->nearest, &s->join, NULL, tree);
   if (status && !s->has_nearest) adji_knn_group_clear(&s->nearest);
   s->has_nearest = s->has_nearest || !status;
@@ -144,7 +144,7 @@ static adj_status within_in_tree(adj_index *index, const adji_tree *tree, adji_s
                                  uint32_t capacity, uint32_t *ids, void *distances, uint32_t *found) {
   adj_status status = ADJ_OK;
   if (s->has_within)
-    adji_within_ask(&s->within, &s->join);
+    adji_within_set_join(&s->within, &s->join);
   else
     status = adji_within_init(&s->within, &s->join, tree);
   if (status) adji_within_clear(&s->within);
