@@ -198,8 +198,7 @@ adj_status adji_feed_done(adji_feed *feed, const adji_tally *tally) {
   memmove(feed->held, feed->held + 1, feed->held_count * sizeof *feed->held);
   for (uint64_t i = batches.begin; d->active->done_by && i < batches.end; i++)
     d->active->done_by[i] = (uint8_t)(1 + feed->device);
-  if (!feed->held_count)
-    pthread_cond_broadcast(&d->changed); /* other devices may wait until this one finishes or fails */
+  if (!feed->held_count) pthread_cond_broadcast(&d->changed); /* others may wait until this device is done or fails */
   if (status) adji_drain_give_up(d, status);
   pthread_mutex_unlock(&d->lock);
   return status;

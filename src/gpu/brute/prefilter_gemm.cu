@@ -39,13 +39,13 @@ struct copying {
   const T *centre;
   const adji_tensor_frame *frame;
   T *values;
-  /* For candidates: halves. For queries: about, and the row of the first. One of the two is NULL. */
+  /* For candidates: halves. For queries: about, and the row of the first query. One of the two pointers is NULL. */
   T *halves;
   adji_tensor_query *about;
   uint64_t first_row;
 };
 
-/* Writes what the norm of row i says: h for a candidate, the whole description for a query. */
+/* Writes what follows from the norm of row i: h for a candidate, the whole description for a query. */
 template <class T>
 __device__ __forceinline__ void describe_row(const copying<T> &c, uint64_t i, double norm_sq) {
   bool stray = adji_gemm_is_stray(norm_sq);
@@ -143,10 +143,10 @@ __device__ __forceinline__ T value_of(T product, T half, bool self) {
   return self ? T(NAN) : half == T(-INFINITY) ? half : product + half;
 }
 
-/* value = h - x^y^, of which the smallest are wanted, in place; NaN for a point with itself, minus infinity for strays.
- * The matrix, in device memory, holds -x^y^. A thread owns 16 bytes of columns, whose h it
- * keeps in registers, and every gridDim.y-th row; a block has 256 threads side by side. Limited by memory: each value
- * is read and written once. */
+/* value = h - x^y^, in place; NaN for a point with itself, minus infinity for strays. Selection then takes the smallest
+ * values. The matrix, in device memory, holds -x^y^. A thread owns 16 bytes of columns, whose h it keeps in registers,
+ * and every gridDim.y-th row; a block has 256 threads side by side. Limited by memory: each value is read and written
+ * once. */
 template <class T>
 __global__ void add_norms(const __grid_constant__ values_of<T> job) {
   enum { COUNT = part<T>::COUNT };
@@ -159,13 +159,13 @@ __global__ void add_norms(const __grid_constant__ values_of<T> job) {
 #pragma unroll 4
   for (uint64_t row = blockIdx.y; row < job.rows; row += gridDim.y) {
     T *to = job.values + row * job.stride + first;
-    uint64_t own = job.first_row + row - job.first_point; /* wraps to a huge number if that point is not here */
+    uint64_t own = job.first_row + row - job.first_point; /* wraps to a huge number if that point is not in the range */
     if (first + COUNT <= job.columns) {
-      part<T> mine = *reinterpret_cast<const part<T> *>(to);
+      part<T> vector = *reinterpret_cast<const part<T> *>(to);
 #pragma unroll
       for (uint32_t c = 0; c < COUNT; c++)
-        mine.at[c] = value_of(mine.at[c], halves[c], job.drop_self && first + c == own);
-      *reinterpret_cast<part<T> *>(to) = mine;
+        vector.at[c] = value_of(vector.at[c], halves[c], job.drop_self && first + c == own);
+      *reinterpret_cast<part<T> *>(to) = vector;
     } else {
 #pragma unroll
       for (uint32_t c = 0; c < COUNT; c++)
@@ -193,8 +193,8 @@ adj_status launch_norms(tile_work *w, uint64_t first, uint64_t columns) {
 
 /* ---- The certificate ------------------------------------------------------------------------- */
 
-/* Of queries first .. first + rows - 1 of a batch: the view's arrays begin with the first. Its capacity is the length
- * of a list. */
+/* For queries first .. first + rows - 1 of a batch. The view's arrays begin with query `first`; its capacity is the
+ * length of a list. */
 template <class T>
 struct certifying : adji_tensor_view {
   uint64_t rows;
@@ -203,7 +203,7 @@ struct certifying : adji_tensor_view {
   const T *values;
 };
 
-/* How many of the ascending values are not above the limit. */
+/* The number of the ascending values that are not above the limit. */
 template <class T>
 __device__ __forceinline__ uint32_t count_up_to(const T *values, uint32_t count, double limit) {
   uint32_t low = 0, high = count;
@@ -216,7 +216,7 @@ __device__ __forceinline__ uint32_t count_up_to(const T *values, uint32_t count,
   return low;
 }
 
-/* The largest value, -w', of what may belong, from `count` values. */
+/* The largest value, -w', that a point may have and belong, from `count` values. */
 template <class T>
 __device__ __forceinline__ double largest_of(const certifying<T> &job, const adji_tensor_query &about, const T *values,
                                              uint32_t count) {
@@ -234,7 +234,7 @@ __device__ __forceinline__ double largest_of(const certifying<T> &job, const adj
 /* Certifies lists; prefilter_gemm.h has the proof. One warp per query; lists and output in device memory.
  * 1. Compute the bound.
  * 2. Count the listed pairs within it.
- * 3. If all of the list is within it, the query fails, unless no pair is missing.
+ * 3. If the whole list is within it, the query fails, unless every pair is listed.
  * 4. Otherwise these pairs go to adji_tensor_refine.
  *
  * Small beside the rest. */
@@ -304,7 +304,7 @@ adj_status search_tile(tile_work *w) {
   return status ? status : launch_certify<T>(w);
 }
 
-/* The lists of all queries, with memory for cuBLAS. */
+/* Gets memory for cuBLAS and finds the lists of all queries. */
 adj_status list_all(const tile_work &all) {
   adji_gpu *gpu = all.gpu;
   uint64_t bytes = adji_gpu_available(gpu) / 16, least = ADJI_CUBLAS_LEAST_ROOM, most = ADJI_CUBLAS_ROOM;
