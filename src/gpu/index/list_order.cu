@@ -28,7 +28,7 @@ static adj_status follow(adji_gpu *gpu, const uint32_t *ids, const uint32_t *row
                          adji_block *positions, adji_device_stats *work) {
   adj_status status = adji_block_get(gpu, gpu->compute, count * 4, "queries", order);
   if (!status) status = adji_block_get(gpu, gpu->compute, count * 4, "queries", positions);
-  /* The block may come from earlier work on the compute stream: copies must wait for it. */
+  /* Earlier work on the compute stream may still use the block, so copies must wait for that work. */
   if (!status) status = adji_gpu_wait(gpu);
   if (!status) status = adji_upload_bytes(gpu, rows, count * 4, order->at, work);
   if (status) return status;
@@ -66,7 +66,7 @@ adj_status adji_order_send(adji_gpu *gpu, const adji_batch *ranges, uint64_t cou
   return status ? status : adji_staging_wait(gpu, buffer);
 }
 
-/* order NULL: positions are the device's. One block per range. */
+/* order: NULL if the host's order is that of the device. One block per range. */
 static __global__ void gather_queries(const adji_list_range *ranges, const uint32_t *order, uint32_t *queries) {
   adji_list_range range = ranges[blockIdx.x];
   for (uint32_t i = threadIdx.x; i < range.count; i += THREADS)
