@@ -84,7 +84,7 @@ typedef struct summing {
   _Atomic uint64_t total;
 } summing;
 
-static void sum_some(void *user, uint64_t begin, uint64_t end) {
+static void sum_range(void *user, uint64_t begin, uint64_t end) {
   summing *s = user;
   uint64_t sum = 0;
   for (uint64_t i = begin; i < end; i++)
@@ -103,7 +103,7 @@ static adj_status count_single(adji_engine *e, adji_run *run, uint32_t *degrees,
   pass.degrees = degrees ? degrees : adji_alloc(memory, rows, sizeof *degrees, "neighbour counts");
   status = pass.degrees ? run_pass(e, run, &pass, NULL) : ADJ_E_MEMORY;
   summing s = {pass.degrees, 0};
-  if (!status) status = adji_each_row(e->join.ctx, rows, sum_some, &s);
+  if (!status) status = adji_each_row(e->join.ctx, rows, sum_range, &s);
   if (!degrees) adji_free(memory, pass.degrees);
   *total = atomic_load(&s.total);
   return status ? status : adji_run_check_pairs(run, *total);

@@ -36,10 +36,10 @@ adj_status adji_engine_prepare(adji_engine *engine);
 /* Whether a fill is expensive however small its window is: a stream should use few windows. */
 bool adji_engine_wants_large_windows(const adji_engine *engine);
 
-/* degrees (by row, may be NULL) receives the number of neighbours of each left point. */
+/* degrees (one entry per row, may be NULL) receives the number of neighbours of each left point. */
 adj_status adji_engine_count(adji_engine *engine, adji_run *run, uint32_t *degrees, uint64_t *total);
 
-/* After a count: where each row of the whole result begins (left count + 1 entries), if a worker has that. */
+/* After a count: where each row of the whole result begins (left count + 1 entries), if the worker knows it. */
 bool adji_engine_has_offsets(const adji_engine *engine);
 adj_status adji_engine_offsets(adji_engine *engine, adji_run *run, uint64_t *offsets);
 

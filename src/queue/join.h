@@ -29,7 +29,7 @@ static inline double adji_join_limit(const adji_join *join, uint64_t row) {
 typedef struct adji_lent {
   const void *what;
   void *owner;
-  void (*give_back)(void *owner, const void *what); /* NULL: nobody waits for it */
+  void (*give_back)(void *owner, const void *what); /* NULL: it need not be given back */
 } adji_lent;
 
 static inline void adji_give_back(const adji_lent *lent) {

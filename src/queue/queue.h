@@ -36,7 +36,7 @@ typedef struct adji_queue {
   double remaining;    /* their work, and that of the returned batches */
   adji_batch_run returned[ADJI_MOST_RETURNED];
   uint32_t returned_count;
-  bool round_robin; /* no queue: worker i of n gets batches i, i + n, ... */
+  bool round_robin; /* not a shared queue: worker i of n gets batches i, i + n, ... */
 } adji_queue;
 
 adj_status adji_queue_init(adji_queue *queue, adj_ctx *ctx, uint64_t room);
@@ -63,7 +63,7 @@ bool adji_queue_take_some(adji_queue *queue, bool heavy, double work, adji_batch
 /* Returns batches that were taken and not finished, so that other workers get them. */
 void adji_queue_return(adji_queue *queue, adji_batch_run batches);
 
-/* The remaining work, and the work of the batch at that end; false when nothing remains. */
+/* Finds the remaining work, and the work of the next batch at that end; false when nothing remains. */
 bool adji_queue_look(adji_queue *queue, bool heavy, double *remaining, double *next);
 
 /* The next batch for one of several workers: from the heavy end, or the worker's next one in round robin. *turn: the

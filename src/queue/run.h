@@ -11,7 +11,7 @@
 #include "queue/share.h"
 #include "queue/stats.h"
 
-/* Memory that the rows of a run will go to, or most of it. A worker that waits for a device prefaults it. */
+/* The memory that the rows of a run will go to, or most of it. A worker that waits for a device prefaults it. */
 typedef struct adji_ahead {
   uint32_t *ids;   /* NULL: not known yet */
   void *distances; /* NULL: none          */
@@ -27,9 +27,9 @@ typedef struct adji_run {
   uint64_t last_report_ns;
   double last_fraction; /* the last one reported: it never decreases */
   pthread_mutex_t report_lock;
-  adji_tally tally;          /* of the passes so far                                          */
+  adji_tally tally;          /* sums of the passes so far                                     */
   uint64_t batches, redone;  /* redone: a buffer was too small                                */
-  bool fills;                /* what is counted will be filled                                */
+  bool fills;                /* the counted rows will be filled                               */
   double busy_max, busy_sum; /* seconds of the slowest lane and of all lanes, over the passes */
   adji_device_stats device;
   /* Shared passes: the workers, the cores first; apart_s: seconds between the first and the last worker to finish;

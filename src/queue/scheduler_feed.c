@@ -64,7 +64,7 @@ void adji_feed_sleep(adji_feed *feed, bool asleep) {
   pthread_mutex_lock(&d->lock);
   if (asleep) feed->fell_asleep = adji_drain_now(d);
   if (!asleep) feed->slept_s += adji_drain_now(d) - feed->fell_asleep;
-  if (!asleep) pthread_cond_broadcast(&d->changed); /* a lane that gave way to it may take work again */
+  if (!asleep) pthread_cond_broadcast(&d->changed); /* a lane that gave way to this thread may take work again */
   pthread_mutex_unlock(&d->lock);
 }
 
@@ -158,7 +158,7 @@ void adji_feed_found(adji_feed *feed) {
   adji_drain *d = feed->drain;
   pthread_mutex_lock(&d->lock);
   adji_share_did(&d->share, feed->device, adji_drain_now(d), adji_drain_work_of(d, feed->held[feed->found++]));
-  pthread_cond_broadcast(&d->changed); /* rates have changed, and with them what lanes should do */
+  pthread_cond_broadcast(&d->changed); /* rates have changed, so lanes may decide otherwise */
   pthread_mutex_unlock(&d->lock);
 }
 
@@ -231,7 +231,7 @@ adj_status adji_feed_return(adji_feed *feed, const adji_batch *batches, uint64_t
   for (uint64_t i = 0; i < count && !status; i++) {
     uint64_t queries = batches[i].end - batches[i].begin;
     stats->failed += queries;
-    stats->queries -= queries; /* adji_feed_done will count them with their batches */
+    stats->queries -= queries; /* adji_feed_done will add them again with their batches */
   }
   pthread_cond_broadcast(&d->changed);
   pthread_mutex_unlock(&d->lock);

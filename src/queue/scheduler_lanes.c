@@ -67,12 +67,12 @@ static bool mostly_awake(const adji_drain *d, const adji_feed *feed) {
 }
 
 static bool gives_way(const adji_drain *d, uint32_t lane) {
-  uint32_t count = d->share.lanes, away = 0;
+  uint32_t count = d->share.lanes, yields = 0;
   if (!count) return false; /* lanes that only place rows sleep while there are none */
   for (uint32_t i = 0; i < d->share.devices; i++)
-    away += mostly_awake(d, &d->feeds[i]);
-  if (away > count / GIVE_WAY) away = count / GIVE_WAY;
-  return d->full && lane + away >= count;
+    yields += mostly_awake(d, &d->feeds[i]);
+  if (yields > count / GIVE_WAY) yields = count / GIVE_WAY;
+  return d->full && lane + yields >= count;
 }
 
 static adj_status process_batches(adji_drain *d, adji_batch_run claimed, uint32_t lane, uint64_t *queries) {
@@ -151,10 +151,10 @@ static adj_status drain_beside_devices(void *user, uint64_t task, uint32_t lane)
   double idle = 0, begin = adji_drain_now(d);
   pthread_mutex_lock(&d->lock);
   while (!d->failed) {
-    bool away = gives_way(d, lane);
-    adji_feed *feed = away ? NULL : adji_feed_needs_help(d, true);
-    if (!feed && !away && !devices_only && (do_batches(d, lane) || do_returned(d, lane))) continue;
-    if (!feed && !away) feed = adji_feed_needs_help(d, false);
+    bool yields = gives_way(d, lane);
+    adji_feed *feed = yields ? NULL : adji_feed_needs_help(d, true);
+    if (!feed && !yields && !devices_only && (do_batches(d, lane) || do_returned(d, lane))) continue;
+    if (!feed && !yields) feed = adji_feed_needs_help(d, false);
     if (feed) {
       adji_feed_help(feed, lane);
     } else {

@@ -89,7 +89,7 @@ adj_status adji_lanes_drain(adji_drain *d);
 
 /* Takes the first batches for a device, before its thread runs; false: there are none. The lock is held. */
 bool adji_feed_open(adji_feed *feed, adji_drain *drain, uint32_t device);
-/* After the worker's drain returned. */
+/* Called after the worker's drain has returned. */
 void adji_feed_close(adji_feed *feed, adj_status status);
 
 /* A feed whose loop has tasks left to start; needed: only one with too few lanes. The lock is held. */

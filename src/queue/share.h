@@ -27,13 +27,13 @@
 enum { ADJI_MOST_DEVICES = 8 };
 
 typedef struct adji_share_options {
-  bool fixed;      /* fixed sizes instead of rates                                   */
-  double large;    /* of the first batch of a device; 0: the default, here and below */
-  double reserved; /* reserved for cores, while a device's batches are large         */
-  double small;    /* of a device's batches after the large ones                     */
-  double cpu;      /* of a core's batches                                            */
-  double equal;    /* work of each batch of a device; 0: sizes or rates              */
-  bool unreserved; /* nothing is reserved for cores                                  */
+  bool fixed;      /* fixed sizes instead of rates                                */
+  double large;    /* the first batch of a device; 0: the default, here and below */
+  double reserved; /* reserved for cores, while a device's batches are large      */
+  double small;    /* a device's batches after the large ones                     */
+  double cpu;      /* a core's batches                                            */
+  double equal;    /* work of each batch of a device; 0: sizes or rates           */
+  bool unreserved; /* nothing is reserved for cores                               */
 } adji_share_options;
 
 /* What a device, or all lanes together, did and still has to do. */
@@ -63,10 +63,10 @@ void adji_share_init(adji_share *share, const adji_share_options *options, doubl
  * 0: not known. */
 void adji_share_expect(adji_share *share, const double *rates);
 
-/* How much work device d should take when `remaining` is in the queue, the next batch being `next`. Negative: nothing
- * until it has finished what it holds, or nothing more if it holds nothing. now: in seconds from the start. */
+/* How much work device d should take when the queue has `remaining` work and the next batch has `next`. Negative:
+ * nothing until it has finished the work it holds; if it holds none, nothing more. now: in seconds from the start. */
 double adji_share_for_device(const adji_share *share, uint32_t d, double now, double remaining, double next);
-/* The same for a lane. Negative: nothing, unless a device fails. */
+/* The same for a lane. Negative: nothing more, unless a device fails. */
 double adji_share_for_lane(const adji_share *share, double now, double remaining, double next);
 
 /* Records that a device took `work` more; that it finished `work`; that it failed or takes no more batches. */

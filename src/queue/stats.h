@@ -28,7 +28,7 @@ typedef struct adji_knn_grid_stats {
   uint64_t queries; /* searches, including repeated ones */
   uint64_t failed;  /* searches that found fewer than k neighbours */
   uint64_t reindexed;
-  double epsilon; /* the first one */
+  double epsilon; /* the first epsilon */
   double epsilon_s, reindex_s;
 } adji_knn_grid_stats;
 
@@ -46,7 +46,7 @@ typedef struct adji_device_stats {
   double kernel_s;               /* the device's time for kernels              */
   double up_s, down_s;           /* waiting for copies to the device, and back */
   double place_s;                /* copying arrived rows to their places       */
-  uint64_t bytes_up, bytes_down; /* points; counts and pairs                   */
+  uint64_t bytes_up, bytes_down; /* of points; of counts and pairs             */
   uint64_t slots, compared; /* pairs that the lanes of warps had room for, and compared; where kernels count them */
   adji_knn_grid_stats grid;
   adji_prefilter_stats prefilter;

@@ -65,7 +65,7 @@ typedef struct adji_worker {
   bool is_device;
   bool large_windows; /* a fill is expensive however small its window is */
   bool collects;      /* the cores: support single evaluation and gather its result */
-  bool idle;          /* the cores: compute nothing and leave their lanes to loops of the devices */
+  bool idle;          /* the cores: compute nothing; their lanes are free for loops of the devices */
   /* The cores: fills the queue with the join's batches. shared: devices will take from it. NULL: begin fills it. */
   adj_status (*fill_queue)(void *state, bool shared, adji_queue *queue);
   /* A pass begins. A device that fails here takes no part in the pass. The pass stays valid until end. */
@@ -93,21 +93,22 @@ typedef struct adji_worker {
    * and rows are then those of the whole result, with distances. ADJ_E_DEVICE_MEMORY: it has no room for these pairs
    * and continues without them. */
   adj_status (*add)(void *state, adji_run *run, const adji_found *found);
-  /* A device that counted alone: where each row begins (left count + 1 entries). NULL: degrees are added up instead. */
+  /* A device that counted alone: writes where each row begins (left count + 1 entries). NULL: degrees are added up
+   * instead. */
   adj_status (*offsets)(void *state, adji_run *run, uint64_t *offsets);
   /* Lets a device that is alone begin to fill the next window before the last one was delivered. May be NULL. A failure
    * is reported by the pass that fills the window. */
   void (*prefetch)(void *state, adji_run *run, const adji_window *window);
 } adji_worker;
 
-/* The workers that take part in a pass: the cores first, if they do. */
+/* The workers that take part in a pass: the cores first, if they take part. */
 typedef struct adji_active {
   const adji_worker *workers[1 + ADJI_MOST_DEVICES];
   uint32_t count;
   uint8_t *done_by; /* per batch: 1 + the number of the device that did it, 0 for the cores. NULL: not recorded */
 } adji_active;
 
-/* The number of the first device among them. */
+/* The index of the first device among them. */
 static inline uint32_t adji_active_devices_from(const adji_active *active) {
   return active->count && !active->workers[0]->is_device;
 }

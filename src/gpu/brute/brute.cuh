@@ -29,7 +29,7 @@ typedef struct adji_brute_job {
   const uint32_t *numbers;
   bool drop_self; /* row i of the right set is no neighbour of row i of the left set */
   bool root;      /* report distances, not squared ones */
-  double limit;   /* of sums */
+  double limit;   /* the largest sum that belongs */
   /* The result of row i: k entries from (i - first_row) * k on, nearest first; ADJ_NO_ID and infinity after the
    * last. */
   uint32_t *ids;

@@ -110,7 +110,7 @@ __device__ void sum_group(const distances<T> &d, uint32_t first_query, uint32_t 
   uint32_t buffer = 0;
   for (uint32_t from = 0; from < d.dim; from += DEPTH, buffer = buffer + 1 < BUFFERS ? buffer + 1 : 0) {
     wait_for_groups<BUFFERS - 2>();
-    __syncthreads(); /* the tile is complete, and the one before was read */
+    __syncthreads(); /* this tile is complete, and the previous one is no longer read */
     fill_tile(d, first_query, first_point, from + (BUFFERS - 1) * DEPTH, &tiles[buffer ? buffer - 1 : BUFFERS - 1]);
     const few_tile<T, QUERIES> &tile = tiles[buffer];
     uint32_t depth = d.dim - from < DEPTH ? d.dim - from : DEPTH;

@@ -34,7 +34,7 @@ adj_status adji_brute_distances(adji_gpu *gpu, const adji_distance_job *job);
 adj_status adji_distance_register_f32(adji_gpu *gpu, const adji_distance_job *job);
 adj_status adji_distance_register_f64(adji_gpu *gpu, const adji_distance_job *job);
 
-/* The job with types. */
+/* The job as typed pointers and values, for kernels. */
 template <class T>
 struct distances : adji_distance_shape {
   const T *queries, *points;

@@ -18,8 +18,8 @@
 
 namespace {
 
-/* Copies dimension k of every STEP-th point of a tile. `at`: the thread's first one; `remaining`: how many points
- * there are from that one on. */
+/* Copies dimension k of every STEP-th point of a tile. at: the thread's first point; remaining: the number of points
+ * from that one on. */
 template <int COUNT, int STEP, class T>
 __device__ __forceinline__ void copy_points(const T *at, uint64_t pitch, uint32_t remaining, T *to) {
 #pragma unroll
@@ -31,7 +31,7 @@ __device__ __forceinline__ void copy_points(const T *at, uint64_t pitch, uint32_
 template <class T, class S>
 struct tile_source {
   enum { STEP = S::THREADS / S::DEPTH };
-  const T *query, *point; /* the thread's first ones */
+  const T *query, *point; /* the thread's first query and point */
   uint32_t queries, points;
   uint64_t pitch;
   uint32_t k, begin, dim;
@@ -73,7 +73,7 @@ __device__ __forceinline__ void store_sums(const distances<T> &d, uint32_t first
 #pragma unroll
       for (int j = 0; j < S::VECTOR; j++)
         out.at[j] = d.kept(adji_gpu_finish<STEP>(sums[i][half * S::VECTOR + j]), own, column + j);
-      /* Up to the next multiple of ADJI_TILE_COLUMNS at most. */
+      /* This writes up to the next multiple of ADJI_TILE_COLUMNS at most. */
       if (row < d.rows && column < d.columns) *reinterpret_cast<vector_of<T> *>(to + column) = out;
     }
   }

@@ -29,7 +29,7 @@ enum {
   WINDOW = 64, /* points */
   SIDE = 2,    /* queries of a thread's pairs, and points of them */
   LANES = 16,  /* threads that share a list */
-  EACH = 4,    /* keys of a list that a thread has */
+  EACH = 4,    /* keys per thread of a list */
   KEYS = LANES * EACH
 };
 static_assert(QUERIES * LANES == THREADS && static_cast<int>(KEYS) == static_cast<int>(ADJI_FUSED_MOST_K),

@@ -22,11 +22,11 @@ static bool has_prefilter(const adji_gpu_brute *b, const adji_brute_job *job) {
   return adji_tensor_pays(job->queries, job->right_count, job->k);
 }
 
-/* Keeps the rows of queries that failed. */
-static adj_status keep_hard(adji_gpu_brute *b, const adji_tensor_outcome *found) {
-  ADJI_CUDA(b->gpu, cudaMemcpyAsync(adji_at<uint32_t>(b->hard) + b->hard_count, found->numbers, found->failed * 4,
-                                    cudaMemcpyDeviceToDevice, b->gpu->compute));
-  b->hard_count += found->failed;
+/* Keeps the rows of queries that failed, to search them later. */
+static adj_status postpone(adji_gpu_brute *b, const adji_tensor_outcome *found) {
+  ADJI_CUDA(b->gpu, cudaMemcpyAsync(adji_at<uint32_t>(b->postponed) + b->postponed_count, found->numbers,
+                                    found->failed * 4, cudaMemcpyDeviceToDevice, b->gpu->compute));
+  b->postponed_count += found->failed;
   return ADJ_OK;
 }
 
@@ -41,15 +41,15 @@ static adj_status search_batch(adji_gpu_brute *b, const adji_brute_job *job) {
   adji_prefilter_stats *work = &b->work->prefilter;
   work->queries += job->queries;
   work->sums += found.sums;
-  work->again += found.again + (b->hard.at ? found.failed : 0);
-  work->failed += b->hard.at ? 0 : found.failed;
+  work->again += found.again + (b->postponed.at ? found.failed : 0);
+  work->failed += b->postponed.at ? 0 : found.failed;
   if (adji_tensor_in_order(&b->points)) {
     uint64_t warps = (job->queries + ADJI_WARP - 1) / ADJI_WARP;
     work->tiles += warps * ((job->right_count + ADJI_TENSOR_TILE - 1) / ADJI_TENSOR_TILE);
     work->tiles_scanned += found.tiles;
   }
   if (!found.failed) return ADJ_OK;
-  if (b->hard.at) return keep_hard(b, &found);
+  if (b->postponed.at) return postpone(b, &found);
   adji_brute_job rest = *job;
   rest.numbers = found.numbers;
   rest.queries = found.failed;
@@ -170,20 +170,20 @@ static void free_copies(adji_gpu_brute *b) {
 static adj_status search_exactly(adji_gpu_brute *b, const adji_brute_job *all, uint64_t count) {
   adji_brute_job job = *all;
   adji_block rows = {};
-  job.numbers = adji_at<uint32_t>(b->hard);
+  job.numbers = adji_at<uint32_t>(b->postponed);
   job.queries = count;
   uint64_t most = BATCH_BYTES / adji_tensor_query_bytes(&job, true) / ADJI_TENSOR_ROWS * ADJI_TENSOR_ROWS;
   most = most > ADJI_TENSOR_ROWS ? most : ADJI_TENSOR_ROWS;
   adj_status status = adji_block_get(b->gpu, b->gpu->compute, count * 4, "order of queries", &rows);
   if (!status) status = adji_tensor_order_queries(b->gpu, &b->points, &job, adji_at<uint32_t>(rows));
   job.numbers = adji_at<uint32_t>(rows);
-  b->hard_count = 0;
+  b->postponed_count = 0;
   for (uint64_t done = 0; done < count && !status; done += most) {
     adji_brute_job some = batch_of(&job, done, most);
     adji_tensor_outcome found = {};
     status = adji_check_cancel(b->join.ctx);
     if (!status) status = adji_tile_exact(b->gpu, &b->points, &some, &b->batch, &found);
-    if (!status) status = keep_hard(b, &found);
+    if (!status) status = postpone(b, &found);
   }
   adji_block_free(b->gpu, b->gpu->compute, &rows);
   return status;
@@ -191,17 +191,17 @@ static adj_status search_exactly(adji_gpu_brute *b, const adji_brute_job *all, u
 
 /* Searches the kept queries in three steps: by canonical sums where few tiles are within reach; with longer lists; the
  * remaining ones by the matrix method. */
-static adj_status search_hard(adji_gpu_brute *b, const adji_brute_job *all) {
-  if (!b->hard_count) return ADJ_OK;
-  adj_status status = search_exactly(b, all, b->hard_count);
+static adj_status search_postponed(adji_gpu_brute *b, const adji_brute_job *all) {
+  if (!b->postponed_count) return ADJ_OK;
+  adj_status status = search_exactly(b, all, b->postponed_count);
   adji_brute_job job = *all;
-  adji_tensor_outcome found = {b->hard_count, 0, 0, 0, adji_at<uint32_t>(b->hard)};
+  adji_tensor_outcome found = {b->postponed_count, 0, 0, 0, adji_at<uint32_t>(b->postponed)};
   if (!status && found.failed)
-    status = adji_tensor_search_failed(b->gpu, &b->points, &job, adji_at<uint32_t>(b->hard), &found);
+    status = adji_tensor_search_failed(b->gpu, &b->points, &job, adji_at<uint32_t>(b->postponed), &found);
   b->work->prefilter.sums += found.sums;
   b->work->prefilter.failed += found.failed;
   if (status || !found.failed) return status;
-  job.numbers = adji_at<uint32_t>(b->hard);
+  job.numbers = adji_at<uint32_t>(b->postponed);
   job.queries = found.failed;
   return adji_brute_matrix(b->gpu, &job, &b->choice);
 }
@@ -216,12 +216,12 @@ static adj_status search_skipping(adji_gpu_brute *b, adji_brute_job *job, adji_b
   b->copied = !status;
   if (status) return status;
   job->numbers = adji_at<uint32_t>(*rows);
-  b->hard_count = 0;
+  b->postponed_count = 0;
   if (adji_tile_exact_can(b->gpu, job))
-    status = adji_block_get(b->gpu, b->gpu->compute, job->queries * sizeof(uint32_t), "failed queries", &b->hard);
+    status = adji_block_get(b->gpu, b->gpu->compute, job->queries * sizeof(uint32_t), "failed queries", &b->postponed);
   if (!status) status = search_batches(b, job, done);
-  if (!status) status = search_hard(b, job);
-  adji_block_free(b->gpu, b->gpu->compute, &b->hard);
+  if (!status) status = search_postponed(b, job);
+  adji_block_free(b->gpu, b->gpu->compute, &b->postponed);
   if (status || b->skip_fails) free_copies(b);
   return status;
 }

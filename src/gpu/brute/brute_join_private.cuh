@@ -32,8 +32,8 @@ struct adji_gpu_brute {
   bool copied;                          /* `points` are copies of the right set, which is on the device as a whole */
   bool skip_fails;                      /* too few tiles can be skipped */
   /* Rows of queries that the prefilter failed, with points in tree order: searched when all others are done. */
-  adji_block hard;
-  uint64_t hard_count;
+  adji_block postponed;
+  uint64_t postponed_count;
   adji_tensor_points points;
   adji_tensor_batch batch;
 };
@@ -45,7 +45,7 @@ static inline bool adji_brute_is_whole(const adji_brute_side *s) {
 /* ---- brute_join_method.cu ---- */
 /* Finds the rows of a job whose points are on the device. */
 adj_status adji_brute_run(adji_gpu_brute *b, const adji_brute_job *job);
-/* Whether points in tree order are worth a try for so many queries. */
+/* Whether points in tree order are worth a try for this many queries. */
 bool adji_brute_may_skip(const adji_gpu_brute *b, uint64_t queries);
 
 #endif

@@ -8,8 +8,8 @@
  * A pair that does not belong is a NaN in the matrix, which selection orders after every number. Infinite sums are
  * neighbours like others.
  *
- * Memory: the matrix, up to 4 GiB or a quarter of what is available; what selection takes; with several ranges 3 lists
- * of k entries for the queries of a matrix. If any of this does not fit, the matrix is made smaller.
+ * Memory: the matrix, up to 4 GiB or a quarter of the available memory; the memory of selection; with several ranges 3
+ * lists of k entries for each query of a matrix. If any of this does not fit, the matrix is made smaller.
  */
 #include "gpu/brute/brute_matrix.cuh"
 
@@ -230,7 +230,7 @@ adj_status fill_matrix(tile_work *w, const void *queries, uint64_t first, uint64
   return adji_brute_distances(w->gpu, &d);
 }
 
-/* The rows of the result at which a tile begins. */
+/* Where the rows of a tile begin in the result. */
 adji_brute_lists rows_of(const tile_work *w) {
   uint64_t at = w->job->numbers ? 0 : w->first * w->job->k;
   return adji_brute_lists{w->job->ids + at, static_cast<char *>(w->job->distances) + at * adji_type_size(w->job->type)};

@@ -64,9 +64,9 @@ typedef struct adji_brute_work {
 /* Lists the k smallest of each row of the matrix, which has this many columns. */
 adj_status adji_brute_select(const adji_brute_work *w, uint64_t columns, const adji_brute_lists &to);
 
-/* Searches all queries of a job, tile by tile. all: what the tiles have in common. The matrix is made smaller if there
- * is no memory for it, or for what search() needs. */
-enum { ADJI_MOST_TILE_ROWS = 1 << 20 }; /* grids and cuBLAS count in int */
+/* Searches all queries of a job, tile by tile. all: the fields that are the same for all tiles. The matrix is made
+ * smaller if there is no memory for it, or for the needs of search(). */
+enum { ADJI_MOST_TILE_ROWS = 1 << 20 }; /* grids and cuBLAS use int */
 template <class W>
 static adj_status adji_brute_search_tiles(const W &all, adj_status (*search)(W *)) {
   const adji_brute_job *job = all.job;

@@ -8,9 +8,9 @@
  * 3. A query with a complete list is certified or fails.
  * 4. After the last tile the canonical sums of the certified lists are computed.
  *
- * Memory, beside the copies: the matrix, up to 4 GiB or a quarter of what is available; what selection takes; one list
- * per query of a matrix, 3 with several column ranges; up to 32 MiB for cuBLAS. If any of this does not fit, the matrix
- * is made smaller.
+ * Memory, without the copies: the matrix, up to 4 GiB or a quarter of the available memory; the memory of selection;
+ * one list per query of a matrix, 3 with several column ranges; up to 32 MiB for cuBLAS. If any of this does not fit,
+ * the matrix is made smaller.
  */
 #include "gpu/brute/prefilter_gemm.cuh"
 
@@ -41,7 +41,7 @@ struct copying {
   T *values;
   /* For candidates: halves. For queries: about, and the row of the first query. One of the two pointers is NULL. */
   T *halves;
-  adji_tensor_query *about;
+  adji_tensor_query *query_info;
   uint64_t first_row;
 };
 
@@ -52,8 +52,9 @@ __device__ __forceinline__ void describe_row(const copying<T> &c, uint64_t i, do
   if (c.halves)
     c.halves[i] = stray ? T(-INFINITY) : static_cast<T>(norm_sq / 2);
   else
-    c.about[i] = adji_tensor_query{stray ? static_cast<double>(INFINITY) : norm_sq,
-                                   adji_gemm_error(norm_sq, sizeof(T) == 8), static_cast<uint32_t>(c.first_row + i)};
+    c.query_info[i] =
+        adji_tensor_query{stray ? static_cast<double>(INFINITY) : norm_sq, adji_gemm_error(norm_sq, sizeof(T) == 8),
+                          static_cast<uint32_t>(c.first_row + i)};
 }
 
 /* x^ = (x - c) * scale, and the sum of its squares in f64. Input and output in device memory. A row is copied by
@@ -106,7 +107,7 @@ adj_status copy_queries(adji_gpu *gpu, const adji_tensor_batch *to) {
   c.rows = static_cast<const T *>(job->left) + (job->first_row - job->left_first) * job->dim;
   c.count = job->queries;
   c.values = adji_at<T>(to->values);
-  c.about = adji_at<adji_tensor_query>(to->about);
+  c.query_info = adji_at<adji_tensor_query>(to->query_info);
   c.first_row = job->first_row;
   return launch(gpu, c, to->points);
 }
@@ -218,17 +219,18 @@ __device__ __forceinline__ uint32_t count_up_to(const T *values, uint32_t count,
 
 /* The largest value, -w', that a point may have and belong, from `count` values. */
 template <class T>
-__device__ __forceinline__ double largest_of(const certifying<T> &job, const adji_tensor_query &about, const T *values,
-                                             uint32_t count) {
-  double scale = job.frame->scale, error = static_cast<double>(about.error), reach = INFINITY;
+__device__ __forceinline__ double largest_of(const certifying<T> &job, const adji_tensor_query &query_info,
+                                             const T *values, uint32_t count) {
+  double scale = job.frame->scale, error = static_cast<double>(query_info.error), reach = INFINITY;
   uint32_t strays = count_up_to(values, count, -INFINITY);
   if (job.limit < INFINITY) reach = adji_tensor_reach_of(&job.rules, scale, job.limit);
   if (count - strays >= job.k) {
     double w = -static_cast<double>(__ldg(values + strays + job.k - 1));
-    double nearer = adji_tensor_reach(&job.rules, scale, adji_tensor_farthest(&job.rules, about.norm_sq, w), error);
+    double nearer =
+        adji_tensor_reach(&job.rules, scale, adji_tensor_farthest(&job.rules, query_info.norm_sq, w), error);
     if (nearer < reach) reach = nearer;
   }
-  return reach < INFINITY ? -adji_tensor_smallest(&job.rules, about.norm_sq, reach, error) : INFINITY;
+  return reach < INFINITY ? -adji_tensor_smallest(&job.rules, query_info.norm_sq, reach, error) : INFINITY;
 }
 
 /* Certifies lists; prefilter_gemm.h has the proof. One warp per query; lists and output in device memory.
@@ -243,16 +245,16 @@ __global__ void certify(const __grid_constant__ certifying<T> job) {
   uint64_t query = (static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x) / ADJI_WARP;
   uint32_t lane = threadIdx.x % ADJI_WARP;
   if (query >= job.rows) return;
-  const adji_tensor_query about = job.about[query];
+  const adji_tensor_query query_info = job.query_info[query];
   const T *values = job.values + query * job.capacity;
   const uint32_t *positions = job.positions + query * job.capacity;
   uint32_t count = count_up_to(values, job.capacity, DBL_MAX);
-  uint32_t within = count_up_to(values, count, largest_of(job, about, values, count));
-  bool proved = about.norm_sq < INFINITY && (job.all || within < job.capacity);
+  uint32_t within = count_up_to(values, count, largest_of(job, query_info, values, count));
+  bool proved = query_info.norm_sq < INFINITY && (job.all || within < job.capacity);
   if (lane == 0) {
     job.bounds[query] = proved ? 0 : INFINITY;
     job.counts[query] = within;
-    if (!proved) adji_tensor_fail(job, about.row);
+    if (!proved) adji_tensor_fail(job, query_info.row);
   }
   for (uint32_t i = lane; i < within && proved; i += ADJI_WARP)
     job.passed[query * job.capacity + i] = uint2{0, positions[i]};
@@ -261,7 +263,7 @@ __global__ void certify(const __grid_constant__ certifying<T> job) {
 template <class T>
 adj_status launch_certify(tile_work *w) {
   certifying<T> c = {adji_tensor_view_of(w->batch)};
-  c.about += w->first;
+  c.query_info += w->first;
   c.bounds += w->first;
   c.counts += w->first;
   c.passed += w->first * c.capacity;

@@ -35,7 +35,7 @@ adj_status scan_rounds(adji_gpu *gpu, const adji_tensor_batch *b) {
   for (uint64_t begin = rounds.first; begin < count && !status;) {
     uint64_t end =
         static_cast<uint64_t>(static_cast<double>(begin) * rounds.factor) / ADJI_TENSOR_TILE * ADJI_TENSOR_TILE;
-    /* A slightly longer round is better than another short one. */
+    /* Make this round slightly longer rather than add a short one. */
     if (end + end / 4 > count) end = count;
     status = scan(gpu, b, begin, end);
     if (!status) status = adji_tensor_tighten(gpu, b, 0);
@@ -141,7 +141,7 @@ adji_tensor_view adji_tensor_view_of(const adji_tensor_batch *batch) {
   adji_tensor_view view = {};
   view.rules = points->rules;
   view.frame = adji_at<adji_tensor_frame>(points->frame);
-  view.about = adji_at<adji_tensor_query>(batch->about);
+  view.query_info = adji_at<adji_tensor_query>(batch->query_info);
   view.point_count = points->count;
   view.point_stride = points->stride;
   view.order = adji_at<uint32_t>(points->order);
@@ -165,7 +165,7 @@ adj_status adji_tensor_batch_get(adji_gpu *gpu, adji_tensor_batch *b) {
     adji_block *block;
     uint64_t bytes;
   } const wanted[] = {{&b->values, rows * b->points->row_bytes},
-                      {&b->about, rows * sizeof(adji_tensor_query)},
+                      {&b->query_info, rows * sizeof(adji_tensor_query)},
                       {&b->bounds, rows * sizeof(float)},
                       {&b->counts, rows * sizeof(uint32_t)},
                       {&b->passed, queries * b->rounds.capacity * sizeof(uint2)},
@@ -239,6 +239,7 @@ adj_status adji_tensor_search(adji_gpu *gpu, const adji_tensor_points *points, c
 }
 
 void adji_tensor_batch_clear(adji_gpu *gpu, adji_tensor_batch *batch) {
-  adji_blocks_free(gpu, {&batch->values, &batch->about, &batch->bounds, &batch->counts, &batch->passed, &batch->failed,
-                         &batch->reaches, &batch->kept, &batch->lists, &batch->list_counts, &batch->items});
+  adji_blocks_free(gpu,
+                   {&batch->values, &batch->query_info, &batch->bounds, &batch->counts, &batch->passed, &batch->failed,
+                    &batch->reaches, &batch->kept, &batch->lists, &batch->list_counts, &batch->items});
 }

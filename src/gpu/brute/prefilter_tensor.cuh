@@ -83,11 +83,11 @@ typedef struct adji_tensor_batch {
   const adji_brute_job *job;
   uint64_t row_capacity; /* entries of the blocks, in whole tiles */
   adji_tensor_rounds rounds;
-  adji_block values, about; /* halves; adji_tensor_query */
-  adji_block bounds;        /* bounds of values, float; infinity for a failed query */
-  adji_block counts;        /* of pairs; a count above the capacity means that some are lost */
-  adji_block passed;        /* uint2, `capacity` per query */
-  adji_block failed;        /* uint32_t: ADJI_TENSOR_HEAD numbers, then the failed queries */
+  adji_block values, query_info; /* halves; adji_tensor_query */
+  adji_block bounds;             /* bounds of values, float; infinity for a failed query */
+  adji_block counts;             /* of pairs; a count above the capacity means that some are lost */
+  adji_block passed;             /* uint2, `capacity` per query */
+  adji_block failed;             /* uint32_t: ADJI_TENSOR_HEAD numbers, then the failed queries */
   /* In tree order. reaches: p^2 of each query, float, rounded up; negative for a failed query. kept: the number of
    * pairs at the last tightening. The other blocks belong to prefilter_tensor_lists.cu. */
   adji_block reaches, kept, lists, list_counts, items;
@@ -97,15 +97,15 @@ typedef struct adji_tensor_batch {
 /* The numbers before the failed queries: how many failed; pairs refined; tiles scanned, counted per warp. */
 enum { ADJI_TENSOR_FAILED, ADJI_TENSOR_SUMS, ADJI_TENSOR_TILES, ADJI_TENSOR_HEAD };
 
-/* A batch as all kernels read it. */
+/* A batch as parameters of the kernels. */
 typedef struct adji_tensor_view {
   adji_tensor_rules rules;
   const adji_tensor_frame *frame;
-  const adji_tensor_query *about;
+  const adji_tensor_query *query_info;
   uint64_t point_count, point_stride, right_first;
-  const uint32_t *order; /* NULL: by the stride */
+  const uint32_t *order; /* NULL: the order of the stride */
   bool drop_self;
-  double limit; /* of sums; infinite: none */
+  double limit; /* the limit of sums; infinite: none */
   uint32_t k, capacity;
   float *bounds;
   uint32_t *counts;
@@ -143,7 +143,7 @@ adj_status adji_tensor_tighten(adji_gpu *gpu, const adji_tensor_batch *batch, ui
 adj_status adji_tensor_refine(adji_gpu *gpu, const adji_tensor_batch *batch);
 
 /* ---- prefilter_tensor.cu ---- */
-/* again: for queries that failed. */
+/* Chooses the rounds. again: for queries that failed. */
 adji_tensor_rounds adji_tensor_rounds_of(uint64_t points, uint32_t k, bool again);
 
 /* Gets memory for the queries of a batch whose points, job and rounds are set; memory that is large enough is used

@@ -56,7 +56,7 @@ struct copying {
   const T *rows;
   const uint32_t *numbers;
   uint64_t first, stride, of;
-  uint64_t base; /* the first row at rows */
+  uint64_t base; /* the number of the first row at `rows` */
   uint64_t count, capacity;
   uint32_t dim, width, lanes; /* lanes: per row, a power of two */
   bool fours;                 /* four coordinates can be read at once */
@@ -195,14 +195,14 @@ __global__ void mark_strays(const adji_tensor_frame *frame, const float *errors,
 
 /* Copies the queries and describes them. `lanes` lanes per row; all arrays in device memory. */
 template <class T>
-__global__ void copy_queries(const copying<T> c, adji_tensor_query *about) {
+__global__ void copy_queries(const copying<T> c, adji_tensor_query *query_info) {
   uint64_t thread = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x, i = thread / c.lanes;
   T rest_sq;
   double norm_sq;
   copy_row(c, i, static_cast<uint32_t>(thread % c.lanes), &rest_sq, &norm_sq);
   if (thread % c.lanes || i >= c.count) return;
-  about[i] = adji_tensor_query{norm_sq, adji_tensor_error(static_cast<double>(rest_sq), norm_sq),
-                               static_cast<uint32_t>(row_of(c, i))};
+  query_info[i] = adji_tensor_query{norm_sq, adji_tensor_error(static_cast<double>(rest_sq), norm_sq),
+                                    static_cast<uint32_t>(row_of(c, i))};
 }
 
 /* ---- Launches -------------------------------------------------------------------------------- */
@@ -267,7 +267,7 @@ adj_status copy_batch(adji_gpu *gpu, const adji_tensor_batch *to) {
   c.capacity = to->row_capacity;
   c.values = adji_at<uint4>(to->values);
   copy_queries<T><<<adji_blocks_for(c.capacity * c.lanes, THREADS), THREADS, 0, gpu->compute>>>(
-      c, adji_at<adji_tensor_query>(to->about));
+      c, adji_at<adji_tensor_query>(to->query_info));
   ADJI_LAUNCHED(gpu, "copy_queries");
   return ADJ_OK;
 }
@@ -335,7 +335,8 @@ adj_status order_rows(adji_gpu *gpu, const adji_tensor_points *points, const adj
   adji_tensor_batch all = {points, job, job->queries};
   const char *what = "half-precision queries";
   adj_status status = adji_block_get(gpu, gpu->compute, job->queries * points->row_bytes, what, &all.values);
-  if (!status) status = adji_block_get(gpu, gpu->compute, job->queries * sizeof(adji_tensor_query), what, &all.about);
+  if (!status)
+    status = adji_block_get(gpu, gpu->compute, job->queries * sizeof(adji_tensor_query), what, &all.query_info);
   if (!status) status = adji_block_get(gpu, gpu->compute, job->queries * sizeof(uint32_t), what, order);
   if (!status) status = adji_tensor_copy_queries(gpu, &all);
   adji_order_job orders = {all.values.at, job->queries, points->rules.dim, points->rules.width};
@@ -364,7 +365,7 @@ adj_status adji_tensor_copy_points(adji_gpu *gpu, const adji_brute_job *job, boo
   adj_status status = make_points(gpu, job, to, &bins);
   if (!status && ordered) status = order_points(gpu, job, to, &bins);
   adji_block_free(gpu, gpu->compute, &bins);
-  adji_block_free(gpu, gpu->compute, &to->errors); /* the frame and the starts hold all that is needed */
+  adji_block_free(gpu, gpu->compute, &to->errors); /* they are no longer needed: the frame and the starts remain */
   if (status) adji_tensor_points_clear(gpu, to);
   return status;
 }

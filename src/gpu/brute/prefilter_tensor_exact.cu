@@ -19,7 +19,7 @@ enum { THREADS = ADJI_TENSOR_ROWS, TILE = ADJI_TENSOR_TILE, AT_ONCE = 4, LONG_PA
 template <class T>
 struct exact_job : adji_tensor_view {
   const T *left, *right;
-  const __half *copies; /* of the queries */
+  const __half *copies; /* copies of the queries */
   const float *boxes;
   uint32_t box_dims, queries, tiles;
   const uint32_t *entries, *counts; /* `tiles` entries for each block; NULL: `starts` of them */
@@ -155,12 +155,13 @@ __device__ __forceinline__ void load_tile(const exact_job<T> &job, const exact_m
   }
 }
 
-/* The thread's query and its list: an empty one, or that of the first pass. */
+/* Loads the thread's query and its list: an empty list, or that of the first pass. */
 template <class T>
 __device__ __forceinline__ exact_query<T> open_query(const exact_job<T> &job, const exact_memory<T> &at) {
   uint32_t query = blockIdx.x * THREADS + threadIdx.x;
   bool there = query < job.queries;
-  exact_query<T> q = {there ? job.about[query].row : ADJ_NO_ID, ADJ_NO_ID, INFINITY, there ? INFINITY : -1.0f, false};
+  exact_query<T> q = {there ? job.query_info[query].row : ADJ_NO_ID, ADJ_NO_ID, INFINITY, there ? INFINITY : -1.0f,
+                      false};
   for (uint32_t j = 0; j < job.rules.dim; j++)
     at.x[j * THREADS + threadIdx.x] = there ? job.left[(q.row - job.left_first) * job.rules.dim + j] : T(0);
   for (uint32_t j = 0; j < job.box_dims; j++)
@@ -179,7 +180,7 @@ __device__ __forceinline__ exact_query<T> open_query(const exact_job<T> &job, co
   return q;
 }
 
-/* p^2 of the query, from its k-th best. */
+/* Updates p^2 of the query from its k-th best sum. */
 template <class T>
 __device__ __forceinline__ void tighten(const exact_job<T> &job, exact_query<T> *q) {
   uint32_t query = blockIdx.x * THREADS + threadIdx.x;
@@ -187,7 +188,7 @@ __device__ __forceinline__ void tighten(const exact_job<T> &job, exact_query<T> 
   double limit = job.limit;
   if (q->last_id != ADJ_NO_ID && static_cast<double>(q->last_sum) < limit) limit = static_cast<double>(q->last_sum);
   if (!(limit < INFINITY)) return;
-  double error = static_cast<double>(job.about[query].error) + static_cast<double>(job.frame->most);
+  double error = static_cast<double>(job.query_info[query].error) + static_cast<double>(job.frame->most);
   q->reach = adji_tensor_reach_sq(adji_tensor_reach_of(&job.rules, job.frame->scale, limit), error);
 }
 
@@ -230,7 +231,7 @@ __global__ void __launch_bounds__(THREADS) search_tiles(const __grid_constant__ 
   const uint32_t *entries = job.entries + static_cast<uint64_t>(blockIdx.x) * job.tiles;
   uint32_t count = job.last ? job.counts[blockIdx.x] : job.starts, query = blockIdx.x * THREADS + threadIdx.x;
   if (count > job.most) {
-    if (query < job.queries && job.reaches[query] >= 0) adji_tensor_fail(job, job.about[query].row);
+    if (query < job.queries && job.reaches[query] >= 0) adji_tensor_fail(job, job.query_info[query].row);
     return;
   }
   exact_query<T> q = open_query(job, at);

@@ -17,7 +17,7 @@ constexpr uint32_t ALL_LANES = 0xffffffffu, NOT_LISTED = 0xffffffffu;
 enum {
   THREADS = ADJI_TENSOR_ROWS, /* one per query of a block */
   WARPS = THREADS / ADJI_WARP,
-  CLASSES = 256, /* of nearness */
+  CLASSES = 256, /* classes of nearness */
   MOST_STARTS = ADJI_TILE_NEAREST,
   SPLITS = 8
 };

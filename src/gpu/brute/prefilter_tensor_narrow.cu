@@ -13,7 +13,7 @@ namespace {
 
 enum { MT = 2, WARPS = ADJI_TENSOR_ROWS / (MT * 16), THREADS = WARPS * ADJI_WARP, RESIDENT = 4 };
 
-/* STEPS: instructions along a copy. */
+/* STEPS: instructions per copy. */
 template <int STEPS_>
 struct shape {
   static constexpr int STEPS = STEPS_, CHUNKS = STEPS * 2, PITCH = STEPS * 32 + 16;
@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(THREADS, RESIDENT) scan_narrow(const __grid_co
 #pragma unroll 1
   for (uint32_t stage = begin; stage < end; stage++) {
     asm volatile("cp.async.wait_group %0;" ::"n"(DEPTH - 2));
-    __syncthreads(); /* this stage has arrived, and nobody reads the one before any more */
+    __syncthreads(); /* this stage has arrived, and no thread reads the previous one any more */
     load_stage<S>(job, stages + next * S::STAGE, job.first + (stage + DEPTH - 1) * static_cast<uint64_t>(S::POINTS),
                   stage + DEPTH - 1 < end);
     const uint32_t at = stages + now * S::STAGE;
@@ -148,7 +148,7 @@ __device__ __forceinline__ void scan_item(const adji_tensor_scan_job &job, const
 #pragma unroll 1
   for (uint32_t stage = 0; stage < end; stage++) {
     asm volatile("cp.async.wait_group %0;" ::"n"(DEPTH - 2));
-    __syncthreads(); /* this stage has arrived, and nobody reads the one before any more */
+    __syncthreads(); /* this stage has arrived, and no thread reads the previous one any more */
     const uint32_t ahead = stage + DEPTH - 1;
     load_stage<S>(job, stages + next * S::STAGE, ahead < end ? first_of(ahead) : 0, ahead < end);
     const uint32_t at = stages + now * S::STAGE;

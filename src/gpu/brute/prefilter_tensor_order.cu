@@ -58,7 +58,7 @@ struct best_cut {
   uint32_t dim;
 };
 
-/* The least and largest value and the mean of a dimension's sample, by a warp. */
+/* Finds the least value, the largest value and the mean of a dimension's sample, with a warp. */
 __device__ __forceinline__ float3 sample_range(const __half *x, uint32_t count, uint32_t lane) {
   float low = INFINITY, high = -INFINITY, sum = 0;
   for (uint32_t i = lane; i < count; i += ADJI_WARP) {
@@ -76,8 +76,8 @@ __device__ __forceinline__ float3 sample_range(const __half *x, uint32_t count, 
   return float3{low, high, sum / static_cast<float>(count)};
 }
 
-/* The best cut along a dimension, by a warp: lane b considers the end of bin b. If one side has c points, and s is the
- * sum of their differences from the mean, a cut reduces the sum of squares by s^2 (1 / c + 1 / (count - c)). */
+/* Finds the best cut along a dimension, with a warp: lane b considers the end of bin b. If one side has c points, and s
+ * is the sum of their differences from the mean, a cut reduces the sum of squares by s^2 (1 / c + 1 / (count - c)). */
 __device__ __forceinline__ best_cut cut_along(const __half *x, uint32_t count, uint32_t *bins, uint32_t lane) {
   float3 range = sample_range(x, count, lane);
   best_cut best = {0, 0, IN_HALF};
@@ -280,7 +280,7 @@ __device__ __forceinline__ void cut_pieces(const run_view &run, uint16_t (&order
 }
 
 /* Cuts runs at their medians. A block owns a run: the coordinates stay in shared memory, and 16-bit numbers of its
- * points are sorted. Limited by issue, most of it sorting. */
+ * points are sorted. Limited by instruction issue, most of it for sorting. */
 __global__ void __launch_bounds__(THREADS) cut_runs(const level l, uint32_t *ids) {
   extern __shared__ uint4 shared[];
   run_memory *at = reinterpret_cast<run_memory *>(shared);

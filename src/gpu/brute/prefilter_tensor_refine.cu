@@ -16,7 +16,7 @@ struct tightening : adji_tensor_view {
   uint32_t dense;
 };
 
-/* A key that is smaller the larger the value. */
+/* A key that is the smaller, the larger the value is. */
 __device__ __forceinline__ uint32_t key_of(float w) {
   uint32_t bits = __float_as_uint(w);
   return bits >> 31 ? bits : ~bits & 0x7fffffffu;
@@ -37,7 +37,7 @@ struct block_digits {
 __device__ __forceinline__ uint32_t load_pairs(const tightening &job, uint64_t query, uint32_t count, uint2 *pairs,
                                                block_digits *at) {
   const uint2 *from = job.passed + query * job.capacity;
-  uint32_t lane_count = 0, self = job.about[query].row;
+  uint32_t lane_count = 0, self = job.query_info[query].row;
   for (uint32_t i = threadIdx.x; i < count; i += blockDim.x) {
     uint2 pair = from[i];
     float w = __uint_as_float(pair.x);
@@ -120,22 +120,22 @@ __global__ void tighten_bounds(const __grid_constant__ tightening job) {
     if (threadIdx.x == 0) {
       job.bounds[query] = INFINITY;
       if (job.reaches) job.reaches[query] = -1;
-      adji_tensor_fail(job, job.about[query].row);
+      adji_tensor_fail(job, job.query_info[query].row);
     }
     return;
   }
   uint32_t candidates = load_pairs(job, query, count, pairs, &at);
-  const adji_tensor_query about = job.about[query];
+  const adji_tensor_query query_info = job.query_info[query];
   const adji_tensor_frame frame = *job.frame;
-  double error = static_cast<double>(about.error) + static_cast<double>(frame.most), reach = INFINITY;
+  double error = static_cast<double>(query_info.error) + static_cast<double>(frame.most), reach = INFINITY;
   if (job.limit < INFINITY) reach = adji_tensor_reach_of(&job.rules, frame.scale, job.limit);
   if (candidates >= job.k) {
     float w = value_of(find_key(pairs, count, job.k - 1, &at));
-    double r = adji_tensor_farthest(&job.rules, about.norm_sq, static_cast<double>(w));
+    double r = adji_tensor_farthest(&job.rules, query_info.norm_sq, static_cast<double>(w));
     double nearer = adji_tensor_reach(&job.rules, frame.scale, r, error);
     if (nearer < reach) reach = nearer;
   }
-  if (reach < INFINITY) bound = adji_tensor_bound(&job.rules, about.norm_sq, reach, error);
+  if (reach < INFINITY) bound = adji_tensor_bound(&job.rules, query_info.norm_sq, reach, error);
   uint32_t last = key_of(bound);
   uint2 *to = job.passed + query * job.capacity;
   for (uint32_t i = threadIdx.x; i < count; i += blockDim.x) {
@@ -158,7 +158,7 @@ __global__ void tighten_bounds(const __grid_constant__ tightening job) {
 template <class T>
 struct refining : adji_tensor_view {
   const T *left, *right;
-  uint32_t most; /* pairs that fit shared memory */
+  uint32_t most; /* the most pairs that fit shared memory */
   uint64_t first_row, left_first;
   bool root, fours;
   uint32_t *ids;
@@ -230,7 +230,7 @@ __global__ void refine_rows(const __grid_constant__ refining<T> job) {
   extern __shared__ __align__(16) unsigned char memory[];
   uint64_t query = blockIdx.x;
   if (job.bounds[query] == INFINITY) return;
-  uint32_t row = job.about[query].row, count = job.counts[query], size = 2;
+  uint32_t row = job.query_info[query].row, count = job.counts[query], size = 2;
   if (count > job.most) {
     if (threadIdx.x == 0) adji_tensor_fail(job, row);
     return;

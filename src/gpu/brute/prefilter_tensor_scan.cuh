@@ -77,7 +77,7 @@ inline dim3 choose_grid(const adji_gpu *gpu, adji_tensor_scan_job *job, uint32_t
 
 /* ---- 2. Product ------------------------------------------------------------------------------ */
 
-/* The initial results of the lane's two columns, in both of its rows. */
+/* Loads the initial values of the lane's two columns, for both of its rows. */
 __device__ __forceinline__ void load_start(uint32_t from, float (&c)[4]) {
   asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(c[0]), "=f"(c[1]) : "r"(from));
   asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(c[2]), "=f"(c[3]) : "r"(from));
@@ -91,7 +91,7 @@ struct pending_pairs {
   uint8_t row[PENDING];
 };
 
-/* What a warp needs to list pairs. */
+/* The state of a warp that lists pairs. */
 template <int MT>
 struct prefilter {
   pending_pairs *list;
@@ -123,7 +123,7 @@ __device__ __noinline__ void flush_pending(const adji_tensor_scan_job &job, cons
   for (uint32_t i = lane; i < pending; i += ADJI_WARP) {
     uint2 pair = list->pair[i];
     uint32_t query = first + list->row[i];
-    if (job.drop_self && job.right_first + adji_tensor_point(job, pair.y) == job.about[query].row) continue;
+    if (job.drop_self && job.right_first + adji_tensor_point(job, pair.y) == job.query_info[query].row) continue;
     uint32_t slot = atomicAdd(job.counts + query, 1);
     if (slot < job.capacity) job.passed[query * static_cast<uint64_t>(job.capacity) + slot] = pair;
   }

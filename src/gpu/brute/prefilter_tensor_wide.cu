@@ -35,7 +35,7 @@ struct loader {
   const uint4 *left, *right;
   const float *starts;
   uint32_t to;                  /* address for the first stage */
-  uint32_t row_chunks, slices;  /* of a whole row */
+  uint32_t row_chunks, slices;  /* 16-byte chunks, and slices, of a whole row */
   uint32_t stage, slice, ahead; /* the next stage and slice; the number of slices still to copy */
 };
 

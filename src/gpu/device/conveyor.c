@@ -13,13 +13,13 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-typedef struct belt {
+typedef struct transfer_state {
   const adji_conveyor *conveyor;
   _Atomic uint64_t *turns;
   _Atomic uint64_t arrived; /* pieces */
   _Atomic int failed;       /* the status of the first lane that gave up */
   _Atomic uint64_t wait_ns, work_ns;
-} belt;
+} transfer_state;
 
 enum { SPINS = 4096 };
 
@@ -31,13 +31,13 @@ static void spin_or_yield(uint32_t *spins) {
 
 /* ---- The lane that asks ------------------------------------------------------------------------------- */
 
-static bool is_ready(const belt *b, uint64_t piece) {
+static bool is_ready(const transfer_state *b, uint64_t piece) {
   const adji_conveyor *c = b->conveyor;
   uint64_t turns = atomic_load_explicit(&b->turns[piece % c->buffers], memory_order_acquire);
   return turns == piece / c->buffers + (c->up ? 1 : 0);
 }
 
-static adj_status copy_all(belt *b) {
+static adj_status copy_all(transfer_state *b) {
   const adji_conveyor *c = b->conveyor;
   uint64_t started = 0, arrived = 0;
   uint32_t spins = 0;
@@ -62,7 +62,7 @@ static adj_status copy_all(belt *b) {
 /* ---- The others --------------------------------------------------------------------------------------- */
 
 /* Waits until this many pieces have arrived. */
-static adj_status await(belt *b, uint64_t pieces) {
+static adj_status await(transfer_state *b, uint64_t pieces) {
   uint64_t begin = adji_now_ns();
   uint32_t spins = 0;
   while (atomic_load_explicit(&b->arrived, memory_order_acquire) < pieces) {
@@ -76,20 +76,20 @@ static adj_status await(belt *b, uint64_t pieces) {
   return ADJ_OK;
 }
 
-static void prepare(belt *b, uint64_t piece) {
+static void prepare(transfer_state *b, uint64_t piece) {
   const adji_conveyor *c = b->conveyor;
   uint64_t begin = adji_now_ns();
   if (c->prepare) c->prepare(c->user, piece);
   atomic_fetch_add(&b->work_ns, adji_now_ns() - begin);
 }
 
-static void handle(belt *b, uint64_t piece, uint32_t buffer) {
+static void handle(transfer_state *b, uint64_t piece, uint32_t buffer) {
   uint64_t begin = adji_now_ns();
   b->conveyor->handle(b->conveyor->user, piece, buffer);
   atomic_fetch_add(&b->work_ns, adji_now_ns() - begin);
 }
 
-static adj_status do_piece(belt *b, uint64_t piece) {
+static adj_status do_piece(transfer_state *b, uint64_t piece) {
   const adji_conveyor *c = b->conveyor;
   uint32_t buffer = (uint32_t)(piece % c->buffers);
   uint64_t before = piece < c->buffers ? 0 : piece - c->buffers + 1; /* by then its buffer is free */
@@ -103,7 +103,7 @@ static adj_status do_piece(belt *b, uint64_t piece) {
 
 static adj_status do_task(void *user, uint64_t task, uint32_t lane) {
   (void)lane;
-  belt *b = user;
+  transfer_state *b = user;
   adj_status status = task ? do_piece(b, task - 1) : copy_all(b);
   int none = 0;
   if (status) atomic_compare_exchange_strong(&b->failed, &none, (int)status);
@@ -112,7 +112,7 @@ static adj_status do_task(void *user, uint64_t task, uint32_t lane) {
 
 /* ---- Or a single one, in its own buffer ---------------------------------------------------------------- */
 
-static adj_status await_alone(belt *b, uint32_t buffer) {
+static adj_status await_alone(transfer_state *b, uint32_t buffer) {
   const adji_conveyor *c = b->conveyor;
   uint64_t begin = adji_now_ns();
   adj_status status = ADJ_OK;
@@ -124,7 +124,7 @@ static adj_status await_alone(belt *b, uint32_t buffer) {
 }
 
 static adj_status do_alone(void *user, uint64_t piece, uint32_t lane) {
-  belt *b = user;
+  transfer_state *b = user;
   const adji_conveyor *c = b->conveyor;
   if (c->up) handle(b, piece, lane);
   adj_status status = c->copy(c->user, piece, lane);
@@ -135,7 +135,7 @@ static adj_status do_alone(void *user, uint64_t piece, uint32_t lane) {
 }
 
 adj_status adji_convey(const adji_conveyor *c, adji_conveyor_times *times) {
-  belt b = {.conveyor = c};
+  transfer_state b = {.conveyor = c};
   adj_status status = ADJ_OK;
   if (!c->pieces) return ADJ_OK;
   if (c->ctx->threads == 1 || adji_inside_task()) {

@@ -29,7 +29,7 @@ typedef struct adji_conveyor_times {
   uint64_t wait_ns, work_ns;
 } adji_conveyor_times;
 
-/* After a failure, copies may still be in progress. */
+/* Moves all pieces. After a failure, copies may still be in progress. */
 adj_status adji_convey(const adji_conveyor *conveyor, adji_conveyor_times *times);
 
 #endif

@@ -19,7 +19,7 @@
 
 #include "core/library.h"
 
-/* The functions we call. */
+/* The functions that are used. */
 #define FUNCTIONS(X)                      \
   X(create, cublasCreate_v2)              \
   X(destroy, cublasDestroy_v2)            \
@@ -131,8 +131,8 @@ adj_status adji_cublas_begin(adji_gpu *gpu, const adji_block *room) {
   return ADJ_OK;
 }
 
-/* cuBLAS is column-major: our matrix of rows by columns is its matrix of columns by rows, and our packed points are
- * its columns. The factors -1 and 0 cause no rounding. */
+/* cuBLAS is column-major: the row-major matrix here is a matrix of columns by rows to cuBLAS, and packed points are its
+ * columns. The factors -1 and 0 cause no rounding. */
 adj_status adji_cublas_multiply(adji_gpu *gpu, const adji_products *job) {
   adji_cublas *c = gpu->cublas;
   int m = static_cast<int>(job->columns), n = static_cast<int>(job->rows), k = static_cast<int>(job->width);

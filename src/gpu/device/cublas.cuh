@@ -23,7 +23,7 @@ typedef struct adji_products {
 enum { ADJI_CUBLAS_LEAST_ROOM = 16 << 10, ADJI_CUBLAS_ROOM = 32 << 20 };
 adj_status adji_cublas_begin(adji_gpu *gpu, const adji_block *room);
 
-/* On the compute stream. */
+/* Runs on the compute stream. */
 adj_status adji_cublas_multiply(adji_gpu *gpu, const adji_products *job);
 
 #endif

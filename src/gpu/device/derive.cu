@@ -78,7 +78,8 @@ static __global__ void derive_units(adji_gpu_rows rows, T *to, unsigned long lon
     to[i * rows.dim + j] = static_cast<T>(adji_unit_at(row[j * rows.column_stride], exponent, length));
 }
 
-/* The largest coordinate of a row, in all lanes. The lanes of a warp share the row; the order does not matter. */
+/* The largest absolute coordinate of a row, in all lanes. The lanes of a warp share the row; the order does not
+ * matter. */
 template <class T>
 static __device__ T find_largest(const adji_gpu_rows &rows, uint64_t i, uint32_t lane, unsigned long long *answers) {
   const T *row = static_cast<const T *>(rows.data) + i * rows.row_stride;
@@ -111,7 +112,7 @@ static __global__ void derive_units_across(adji_gpu_rows rows, T *to, unsigned l
   uint64_t first = (static_cast<uint64_t>(blockIdx.x) * WARPS + warp) * ADJI_WARP;
   if (first >= rows.count) return;
   uint32_t row_count = rows.count - first < ADJI_WARP ? static_cast<uint32_t>(rows.count - first) : ADJI_WARP;
-  const T *row = static_cast<const T *>(rows.data) + first * rows.row_stride; /* of lane 0 */
+  const T *row = static_cast<const T *>(rows.data) + first * rows.row_stride; /* the row of lane 0 */
 
   /* 1. */
   T own_largest = 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What every .cu file starts from: the open device, checked calls, memory with a limit.
+ * The base of every .cu file: the open device, checked calls, memory with a limit.
  */
 #ifndef ADJI_GPU_DEVICE_DEVICE_CUH
 #define ADJI_GPU_DEVICE_DEVICE_CUH
@@ -76,7 +76,7 @@ typedef struct adji_totals {
   uint64_t pairs, candidates, broken, longest, slots;
 } adji_totals;
 
-/* Whether a test wants this call to fail. */
+/* Fails the call if a test wants that. */
 static inline cudaError_t adji_cuda_turn(adji_gpu *gpu) {
   return adji_gpu_turn_fails(gpu, false) ? cudaErrorUnknown : cudaSuccess;
 }
@@ -92,7 +92,7 @@ adj_status adji_cuda_fail(adji_gpu *gpu, cudaError_t error, const char *call);
     if (adji_error_ != cudaSuccess) return adji_cuda_fail(gpu, adji_error_, #call); \
   } while (0)
 
-/* After a kernel launch; name is the kernel's. */
+/* Checks a kernel launch; name is the kernel's name. */
 #define ADJI_LAUNCHED(gpu, name)                                                             \
   do {                                                                                       \
     cudaError_t adji_error_ = adji_cuda_turn(gpu);                                           \
@@ -140,7 +140,7 @@ static inline unsigned long long *adji_answer_at(adji_gpu *gpu, int which) {
 }
 
 #ifdef __CUDACC__
-/* Sums a number over the warp and adds it to one of the answer's places. One place alone would serialise all warps. */
+/* Sums a number over the warp and adds it to one of the answer's places. A single place would serialise all warps. */
 static __device__ __forceinline__ void adji_answer_add(unsigned long long *answer, unsigned long long value,
                                                        uint32_t lane) {
 #pragma unroll

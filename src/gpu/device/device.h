@@ -81,8 +81,8 @@ typedef struct adji_gpu_csr {
 /* Frees in the order of the stream. */
 ADJI_OP void adji_gpu_csr_free(adji_gpu_csr *csr, void *stream);
 
-/* The context's first device. It is opened on the first call and stays open as long as the context.
- * ADJ_E_UNSUPPORTED: there is none, and the message says why. */
+/* The context's first device. It is opened on the first call and stays open as long as the context. ADJ_E_UNSUPPORTED:
+ * there is no device; the message says why. */
 adj_status adji_gpu_of(adj_ctx *ctx, adji_gpu **out);
 
 /* The i-th device that a context may use; the number of these devices. A context may name a device twice. */
@@ -132,7 +132,7 @@ typedef enum adji_mark {
 ADJI_OP adj_status adji_gpu_mark(adji_gpu *gpu, adji_mark mark);
 ADJI_OP double adji_gpu_between(adji_gpu *gpu, adji_mark from, adji_mark to); /* 0 when a mark is missing */
 
-ADJI_OP uint64_t adji_gpu_last_candidates(const adji_gpu *gpu); /* of the last count */
+ADJI_OP uint64_t adji_gpu_last_candidates(const adji_gpu *gpu); /* candidates of the last count */
 
 /* after: later work of the device waits for the work that is on `stream` so far. before: the reverse. */
 ADJI_OP adj_status adji_gpu_after(adji_gpu *gpu, void *stream);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Points to a device and arrays back, through the lanes' pinned buffers.
+ * Copies points to a device and arrays back, through the lanes' pinned buffers.
  */
 #include <string.h>
 
@@ -35,7 +35,7 @@ typedef struct upload {
   const adj_dataset *set; /* NULL: `host` is copied instead, in rows of one byte */
   const char *host;
   char *device;
-  uint64_t count, row, each; /* rows, bytes of a row, rows of a piece */
+  uint64_t count, row, each; /* number of rows, bytes per row, rows per piece */
 } upload;
 
 /* Copies rows with any strides into packed ones. */

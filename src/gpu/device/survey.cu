@@ -135,7 +135,7 @@ typedef struct survey {
 } survey;
 
 template <class T>
-static adj_status look(survey *s) {
+static adj_status run_survey(survey *s) {
   const adji_gpu_rows *points = s->points;
   cudaStream_t stream = s->gpu->compute;
   uint64_t bounds = 2 * static_cast<uint64_t>(points->dim) + 1;
@@ -158,7 +158,7 @@ static adj_status look(survey *s) {
   return ADJ_OK;
 }
 
-static adj_status take(const survey *s, double *low, double *high, void *rows) {
+static adj_status copy_out(const survey *s, double *low, double *high, void *rows) {
   uint32_t dim = s->points->dim;
   uint64_t bad = s->host[2 * static_cast<uint64_t>(dim)];
   if (bad != UINT64_MAX) return adji_gpu_refuse_value(bad, dim);
@@ -182,8 +182,8 @@ adj_status adji_gpu_survey(adji_gpu *gpu, const adji_gpu_rows *points, double *l
   if (!status) status = adji_block_get(gpu, gpu->compute, bytes, "sample", &s.found);
   if (status) return status;
   s.host = static_cast<uint64_t *>(adji_staging_at(gpu, 0));
-  status = points->type == ADJ_F64 ? look<double>(&s) : look<float>(&s);
-  if (!status) status = take(&s, low, high, rows);
+  status = points->type == ADJ_F64 ? run_survey<double>(&s) : run_survey<float>(&s);
+  if (!status) status = copy_out(&s, low, high, rows);
   adji_block_free(gpu, gpu->compute, &s.found);
   return status;
 }

@@ -84,7 +84,7 @@ static __global__ void count_images(adji_gpu_grid grid, adji_gpu_rows rows, uint
   counts[i] = copies;
 }
 
-/* firsts: where the items of each row begin. */
+/* firsts: where the items of each row begin (a point and its images are items). */
 template <class T, class KEY>
 static __global__ void number_images(adji_gpu_grid grid, adji_gpu_rows rows, const uint64_t *firsts, KEY *numbers,
                                      uint32_t *ids) {

@@ -39,7 +39,8 @@ static uint32_t reach_of_row(const adji_grid *grid, uint32_t row, double limit) 
   return cells < last->reach ? static_cast<uint32_t>(cells) : last->reach;
 }
 
-/* All combinations of slabs within reach along every axis but the last, as offsets in rows of cells, ascending. */
+/* Lists all combinations of slabs within reach along every axis but the last, as offsets in rows of cells,
+ * ascending. */
 static void list_offsets(const adji_grid *grid, int64_t *offsets) {
   uint32_t count = 1;
   offsets[0] = 0;

@@ -104,7 +104,7 @@ __device__ __forceinline__ void extend(uint64_t *low, uint64_t *high, uint64_t l
   atomicMax(reinterpret_cast<unsigned long long *>(high), static_cast<unsigned long long>(most));
 }
 
-/* Step 3. Boxes as integers in the order of coordinates: for each run and dimension the least and the largest. */
+/* Step 3. Boxes have integers in the order of coordinates: for each run and dimension the least and the largest. */
 template <class T, class ORDER>
 __global__ void clear_boxes(uint64_t values, ORDER *boxes) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x;
@@ -239,7 +239,7 @@ adj_status select_long(adji_building *b, const items<KEY> &all, adji_block *mark
   return status;
 }
 
-/* Steps 3 to 5 of the points in *m. */
+/* Steps 3 to 5 for the points in *m. */
 template <class T>
 adj_status refine_runs(adji_building *b, uint64_t count, round_memory *m) {
   typedef decltype(in_order(T(0))) order;
@@ -267,7 +267,7 @@ adj_status refine_runs(adji_building *b, uint64_t count, round_memory *m) {
   return ADJ_OK;
 }
 
-/* A round: the points of long runs of `all` become those of *m. */
+/* One round: selects the points of long runs of `all` into *m and refines them. */
 template <class T, class KEY>
 adj_status refine_round(adji_building *b, const items<KEY> &all, adji_block *marks, adji_block *selected,
                         uint64_t *count, round_memory *m) {

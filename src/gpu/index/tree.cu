@@ -24,7 +24,8 @@ enum { THREADS = 256 };
  * FEW are not worth a sample. */
 enum { SAMPLE = 1024, FEW = 2 * SAMPLE };
 
-/* One row from each of SAMPLE equal parts, chosen by a hash; coordinates by dimension. One thread per row. */
+/* Copies one row from each of SAMPLE equal parts, chosen by a hash; coordinates are stored by dimension. One thread per
+ * row. */
 template <class T>
 static __global__ void sample_rows(adji_gpu_rows rows, double *to) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x, each = rows.count / SAMPLE;
@@ -60,7 +61,7 @@ enum { SPARE_BITS = 5, LEAST_SPARE_BITS = 10 };
 /* All dimensions have the same scale, so that leaves are about as long as wide. */
 static adji_gpu_curve choose_curve(const adji_gpu_rows *rows, const double *low, const double *high) {
   adji_gpu_curve curve = {};
-  double widest = 0, apart = 0; /* bits that separate points if all dimensions have as many as the widest */
+  double widest = 0, apart = 0; /* apart: the sum, over dimensions, of log2 of the extent over the widest one */
   for (uint32_t j = 0; j < rows->dim; j++)
     widest = fmax(widest, high[j] - low[j]);
   if (!(widest > 0) || !std::isfinite(widest)) widest = 0;
@@ -209,8 +210,8 @@ static __global__ void follow_host(const T *coords, const uint32_t *ids, uint64_
 }
 
 template <class T>
-static adj_status follow(adji_gpu *gpu, uint32_t dim, uint32_t *order, adji_block *coords, adji_block *ids,
-                         adji_gpu_tree *tree) {
+static adj_status reorder(adji_gpu *gpu, uint32_t dim, uint32_t *order, adji_block *coords, adji_block *ids,
+                          adji_gpu_tree *tree) {
   adji_gpu_index *points = &tree->points;
   follow_host<T><<<adji_blocks_for(points->count, THREADS), THREADS, 0, gpu->compute>>>(
       static_cast<const T *>(points->coords), points->ids, points->point_step, dim, points->count, order,
@@ -229,8 +230,8 @@ adj_status adji_gpu_tree_follow(adji_gpu *gpu, adj_type type, uint32_t dim, uint
       adji_block_get(gpu, gpu->compute, tree->points.coords_block.bytes, "points of the index", &coords);
   if (!status) status = adji_block_get(gpu, gpu->compute, tree->points.ids_block.bytes, "ids of the index", &ids);
   if (!status)
-    status = type == ADJ_F64 ? follow<double>(gpu, dim, order, &coords, &ids, tree)
-                             : follow<float>(gpu, dim, order, &coords, &ids, tree);
+    status = type == ADJ_F64 ? reorder<double>(gpu, dim, order, &coords, &ids, tree)
+                             : reorder<float>(gpu, dim, order, &coords, &ids, tree);
   adji_block_free(gpu, gpu->compute, &coords);
   adji_block_free(gpu, gpu->compute, &ids);
   return status;

@@ -129,7 +129,7 @@ __device__ __forceinline__ cut_plane<T> choose_plane(const cut_run<T> &run, cut_
   return best;
 }
 
-/* Step 3. Missing points have the highest number. */
+/* Step 3. Missing points get the highest number. */
 template <class T>
 __device__ __forceinline__ void cut_pieces(const cut_run<T> &run, cut_memory<T> *at, uint16_t (&order)[items_of<T>()],
                                            uint32_t piece) {

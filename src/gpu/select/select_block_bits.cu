@@ -316,7 +316,7 @@ adj_status select_some(adji_gpu *gpu, const adji_gpu_select *job, uint64_t out_k
   return status;
 }
 
-/* Rows at a time: a quarter of the memory for lists, and a grid that fits. */
+/* Selects from as many rows at a time as a quarter of the memory and the size of a grid allow. */
 template <class T>
 adj_status select_all(adji_gpu *gpu, const adji_gpu_select *job, uint64_t out_k) {
   uint64_t each = static_cast<uint64_t>(job->k) * sizeof(key_of<T>) * (job->k > ADJI_SELECT_MOST ? 2 : parts_of(job));

@@ -87,7 +87,7 @@ __device__ __forceinline__ uint32_t digit_of(const wide_key &key, uint32_t pass)
   return pass < HIGH ? digit_of(key.high, pass) : digit_of(key.low << 32, pass - HIGH);
 }
 
-/* One key of each of 1,024 equal parts of the input, at a place that a hash chooses. */
+/* Takes one key from each of 1,024 equal parts of the input, at a place that a hash chooses. */
 template <class T>
 __device__ __forceinline__ key_of<T> sample_of(const partition_input<T> &from, uint32_t i, uint32_t pass) {
   constexpr uint64_t SAMPLED = SAMPLE_EACH * BUCKET_THREADS;

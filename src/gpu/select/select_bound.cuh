@@ -145,7 +145,7 @@ __global__ void __launch_bounds__(GROUPS)
 template <class T>
 constexpr uint32_t LOG_PART_RUN = sizeof(T) == 8 ? 2 : 3;
 
-/* The least of a group's keys in shared memory, one from each of its readers, in the first GROUPS threads. */
+/* The least key of a group, from the keys of its readers in shared memory. Called by the first GROUPS threads. */
 template <class T>
 __device__ __forceinline__ key_of<T> least_of_readers(key_of<T> own, const key_of<T> *least, uint32_t readers) {
 #pragma unroll

@@ -31,7 +31,7 @@ __device__ __noinline__ void sort_block(const sorted_list<T> &entries, unsigned 
     sort_row_together<EACH, FINISH_WARPS, true>(entries, shared, 0, length);
 }
 
-/* The keys of a row, and those of a list. */
+/* Sources of keys: a row, and a list. */
 template <class T>
 struct row_source {
   const selection<T> &s;
@@ -216,7 +216,7 @@ __host__ __device__ constexpr uint32_t finish_bytes() {
   return gapped<key_traits<T>::EACH>(BLOCK_KEYS<T>) * sizeof(key_of<T>);
 }
 
-/* Buckets in the memory of a sort. */
+/* The layout of buckets in the memory of a sort. */
 __host__ __device__ constexpr bucket_layout all_buckets() {
   return bucket_layout{MOST_BUCKETS, ADJI_SELECT_MOST + BUCKET_MOST};
 }

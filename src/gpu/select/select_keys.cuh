@@ -152,7 +152,7 @@ struct scratch {
 struct row_list {
   const uint32_t *rows;         /* NULL: all */
   const uint32_t *front, *back; /* how many rows from the front and from the back; NULL: none */
-  uint32_t all;                 /* all rows, and entries of the array */
+  uint32_t all;                 /* the number of all rows, and of entries of the array */
 
   __device__ uint32_t count() const {
     return rows ? (front ? *front : 0) + (back ? *back : 0) : all;

@@ -60,7 +60,8 @@ adj_status sort_one_by_one(work<T> *w, uint32_t each, adji_pairs<order_of<T>> *a
   return ADJ_OK;
 }
 
-/* Streams that begin after the compute stream, and that it waits for (thesis, 5.5.1: sorts of several rows in turns).
+/* Streams that begin after the work so far on the compute stream, which then waits for them (thesis, 5.5.1: rows are
+ * sorted in several streams in turn).
  */
 enum { MOST_STREAMS = 16, DEFAULT_STREAMS = 8 };
 

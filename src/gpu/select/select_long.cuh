@@ -167,7 +167,7 @@ adj_status select_many(work<T> *w) {
 
 /* ---- Without a bound ------------------------------------------------------------------------- */
 
-/* Few rows are cut into parts, each much longer than what remains of it. */
+/* The number of parts of each row: few rows are cut into parts, each much longer than the list of keys it leaves. */
 template <class T>
 uint32_t parts_of_rows(const work<T> *w) {
   uint64_t blocks = static_cast<uint64_t>(w->gpu->multiprocessors) * 2, parts = blocks / w->s.rows;
@@ -198,8 +198,8 @@ adj_status select_without_bound(work<T> *w, bool in_chunks) {
 
 /* ---- All rows -------------------------------------------------------------------------------- */
 
-/* Rows done at a time. What is found of them takes at most a quarter of the available memory, and at most 1 GiB.
- * Batches have equal sizes, since a small one takes nearly as long. */
+/* The number of rows done at a time. The keys found in them take at most a quarter of the available memory, and at most
+ * 1 GiB. Batches have equal sizes, since a small one takes nearly as long. */
 uint64_t rows_at_once(adji_gpu *gpu, const adji_select_plan &plan, uint64_t rows, size_t key_size) {
   uint64_t bytes = adji_gpu_available(gpu) / 4, most = UINT64_C(1) << 30;
   uint64_t fit = (bytes < most ? bytes : most) / (uint64_t(plan.capacity) * key_size + 64);

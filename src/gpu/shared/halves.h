@@ -31,7 +31,7 @@
  *     x^y^ - u - v >= 2 gamma (|x^|^2 + |y^|^2 + p^2) >= 2 gamma S,
  *
  * so d >= gamma * S > 0: a pair whose d has its sign set does not belong. Nothing underflows: reach is at least 2^-5,
- * by the choice of the scale. u is kept at or above -ADJI_HALVES_PASS, where every pair already has a positive d.
+ * by the choice of the scale. u is kept above -ADJI_HALVES_PASS, where every pair already has a positive d.
  */
 #ifndef ADJI_GPU_SHARED_HALVES_H
 #define ADJI_GPU_SHARED_HALVES_H

@@ -110,7 +110,7 @@ __device__ __forceinline__ T tile_step(T s, T x, T c, const adji_gpu_measure<T> 
   return adji_gpu_step<STEP>(s, x, c, measure, j);
 }
 
-/* The steps of one dimension. */
+/* Makes the steps of one dimension. */
 template <int STEP, class T, class S>
 __device__ __forceinline__ void add_dimension(const adji_gpu_measure<T> &measure, const register_tile<T, S> &tile,
                                               uint32_t k, uint32_t dimension, T (&sums)[S::EACH][S::EACH]) {
@@ -128,8 +128,8 @@ __device__ __forceinline__ void add_dimension(const adji_gpu_measure<T> &measure
                                    measure, dimension);
 }
 
-/* The sums of a tile. source.fill(from, to) starts to copy the coordinates of DEPTH dimensions from `from` on, in
- * groups of cp.async. All threads of the block call it; the buffers may still be read by others when it returns. */
+/* Computes the sums of a tile. source.fill(from, to) starts to copy the coordinates of DEPTH dimensions from `from` on,
+ * in groups of cp.async. All threads of the block call it; the buffers may still be read by others when it returns. */
 template <int STEP, class T, class S, class SOURCE>
 __device__ __forceinline__ void sum_tile(const adji_gpu_measure<T> &measure, uint32_t dim, SOURCE *source,
                                          register_tile<T, S> (&tiles)[2], T (&sums)[S::EACH][S::EACH]) {

@@ -49,7 +49,7 @@ struct row_results {
   KEY first[2][WARPS_EACH], last[2][WARPS_EACH];
 };
 
-/* From an id to its bucket: the same for all threads of a row. */
+/* Maps an id to its bucket; the same for all threads of a row. */
 struct bucket_map {
   uint32_t low, scale;
   __device__ uint32_t operator()(uint32_t id) const {
@@ -151,7 +151,7 @@ __device__ __forceinline__ void put_own(const KEY (&v)[EACH], KEY *own) {
   }
 }
 
-/* The key of the next lane, and of the one before. */
+/* The key of the next lane, and that of the previous one. */
 template <class KEY>
 __device__ __forceinline__ KEY from_next(KEY key) {
   return __shfl_down_sync(ALL_LANES, key, 1);

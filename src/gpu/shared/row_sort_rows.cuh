@@ -98,7 +98,7 @@ __global__ void __launch_bounds__(WARPS_EACH *ADJI_WARP, 16 / WARPS_EACH)
 
 /* ---- Buckets, or a network ----------------------------------------------------------------------------------- */
 
-/* The smallest power of two that is not below EACH; and the largest that is not above. */
+/* The smallest power of two that is not below `each`, and the largest that is not above it. */
 constexpr int power_above(int each) {
   int power = 1;
   while (power < each)

@@ -70,7 +70,7 @@ __device__ __forceinline__ uint32_t key_column(const wide_key &key) {
   return static_cast<uint32_t>(key.low);
 }
 
-/* After every key: no column has this number. */
+/* A key after all others: no column has this number. */
 template <class T>
 __device__ __forceinline__ key_of<T> last_key() {
   return make_key(NOT_A_NUMBER<T>, 0xffffffffu);
