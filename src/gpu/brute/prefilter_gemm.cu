@@ -39,7 +39,8 @@ struct copying {
   const T *centre;
   const adji_tensor_frame *frame;
   T *values;
-  /* For candidates: halves. For queries: about, and the row of the first query. One of the two pointers is NULL. */
+  /* For candidates: halves. For queries: query_info, and the row of the first query. One of the two pointers is
+   * NULL. */
   T *halves;
   adji_tensor_query *query_info;
   uint64_t first_row;

@@ -103,6 +103,7 @@ static __device__ T find_largest(const adji_gpu_rows &rows, uint64_t i, uint32_t
  *   1. The largest coordinates, row by row: lanes share a row.
  *   2. The sums: squares of coordinates go through shared memory, from which each lane adds up its row in order.
  *   3. The quotients, row by row: lanes share a row, and write coalesced.
+ *
  * Warps do not wait for each other. Bound by memory: points are read three times, two of those times from the caches if
  * the 32 rows of all warps fit there, and written once. */
 template <class T>
