@@ -12,7 +12,7 @@ void adji_engine_init(adji_engine *e, const adji_join *join, const adji_worker *
   *e = (adji_engine){.join = *join, .workers = {*first}, .worker_count = 1};
 }
 
-/* The cores last: devices may use their index. */
+/* The cores are destroyed last, since devices may use their index. */
 void adji_engine_clear(adji_engine *e) {
   while (e->worker_count > 0) {
     e->worker_count--;
@@ -84,7 +84,7 @@ typedef struct summing {
   _Atomic uint64_t total;
 } summing;
 
-static void sum_some(void *user, uint64_t begin, uint64_t end) {
+static void sum_range(void *user, uint64_t begin, uint64_t end) {
   summing *s = user;
   uint64_t sum = 0;
   for (uint64_t i = begin; i < end; i++)
@@ -92,7 +92,7 @@ static void sum_some(void *user, uint64_t begin, uint64_t end) {
   atomic_fetch_add(&s->total, sum);
 }
 
-/* Each pair once, for both its points: the degrees are what tells. */
+/* Evaluates each pair once, for both of its points. The total is the sum of the degrees. */
 static adj_status count_single(adji_engine *e, adji_run *run, uint32_t *degrees, uint64_t *total) {
   adji_memory *memory = &e->join.ctx->memory;
   uint64_t rows = e->join.left->count;
@@ -103,7 +103,7 @@ static adj_status count_single(adji_engine *e, adji_run *run, uint32_t *degrees,
   pass.degrees = degrees ? degrees : adji_alloc(memory, rows, sizeof *degrees, "neighbour counts");
   status = pass.degrees ? run_pass(e, run, &pass, NULL) : ADJ_E_MEMORY;
   summing s = {pass.degrees, 0};
-  if (!status) status = adji_each_row(e->join.ctx, rows, sum_some, &s);
+  if (!status) status = adji_each_row(e->join.ctx, rows, sum_range, &s);
   if (!degrees) adji_free(memory, pass.degrees);
   *total = atomic_load(&s.total);
   return status ? status : adji_run_check_pairs(run, *total);
@@ -116,7 +116,7 @@ adj_status adji_engine_count(adji_engine *e, adji_run *run, uint32_t *degrees, u
   adj_status status = open_pass(e, ADJI_PASS_COUNT, &pass);
   if (status) return status;
   pass.degrees = degrees;
-  pass.halves = !degrees && !run->control.max_pairs; /* a limit is for what was found so far, of all pairs */
+  pass.halves = !degrees && !run->control.max_pairs; /* a limit is checked against all pairs found so far */
   pass.fills = run->fills;
   status = run_pass(e, run, &pass, &tally);
   *total = tally.pairs;
@@ -133,7 +133,8 @@ adj_status adji_engine_offsets(adji_engine *e, adji_run *run, uint64_t *offsets)
 
 /* ---- Filling ---------------------------------------------------------------------------------------- */
 
-/* What devices beside cores must know of a window before it is filled: the entries of each batch, the longest row. */
+/* What devices beside cores must know about a window before it is filled: the number of entries of each batch, and the
+ * length of the longest row. */
 typedef struct measuring {
   const adji_pass *pass;
   uint64_t *pairs;

@@ -12,9 +12,10 @@ typedef struct adji_join {
   adj_ctx *ctx;
   const adj_dataset *left, *right; /* the same for a self-join */
   bool self_join;
-  uint32_t k;   /* kNN: neighbours a row; 0 in a range join               */
+  uint32_t k;   /* kNN: neighbours per row; 0 in a range join */
   double limit; /* no pair with a larger sum belongs; kNN: often infinite */
-  /* The limits of the left rows, where they differ; limit is then the largest of them. NULL: all have the same. */
+  /* One limit per left row, where they differ; `limit` is then the largest of them. NULL: all rows have the same
+   * limit. */
   const double *limits;
   adji_row_style style;
 } adji_join;
@@ -23,12 +24,12 @@ static inline double adji_join_limit(const adji_join *join, uint64_t row) {
   return join->limits ? join->limits[row] : join->limit;
 }
 
-/* Something of the right set that several joins may use at the same time, such as a tree. Nobody changes it. The worker
- * that has it gives it back when it is destroyed, and also when it cannot be created. */
+/* A read-only structure of the right set, such as a tree, that several joins may use at the same time. The worker that
+ * borrows it gives it back when the worker is destroyed, and also when the worker cannot be created. */
 typedef struct adji_lent {
   const void *what;
   void *owner;
-  void (*give_back)(void *owner, const void *what); /* NULL: nobody waits for it */
+  void (*give_back)(void *owner, const void *what); /* NULL: it need not be given back */
 } adji_lent;
 
 static inline void adji_give_back(const adji_lent *lent) {

@@ -58,7 +58,7 @@ static int higher_first(const void *left, const void *right) {
   return a->batch.begin < b->batch.begin ? -1 : a->batch.begin > b->batch.begin;
 }
 
-/* Octaves around the mean: batches that are all alike have one rank. */
+/* Ranks are octaves relative to the mean logarithm, so that batches of about equal weight share one rank. */
 static void rank_by_octaves(ranked *all, uint64_t count, const double *weights) {
   double sum = 0;
   for (uint64_t i = 0; i < count; i++) {
@@ -104,7 +104,8 @@ bool adji_queue_take_heavy(adji_queue *queue, adji_batch *out) {
 
 /* ---- Several at once -------------------------------------------------------------------------------- */
 
-/* Cuts batches with at most so much work off an end of *from, which is not empty. */
+/* Cuts batches off one end of *from, which is not empty: at least one, and further ones while their total is at most
+ * `work`. */
 static adji_batch_run cut_off(adji_queue *queue, adji_batch_run *from, bool heavy, double work) {
   adji_batch_run cut = heavy ? (adji_batch_run){from->begin, from->begin} : (adji_batch_run){from->end, from->end};
   double sum = 0;

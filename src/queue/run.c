@@ -57,8 +57,8 @@ adj_status adji_run_report(adji_run *run, const char *phase, double fraction, ui
   uint64_t now = adji_now_ns();
   int stop = 0;
   double whole = run->progress_from + (run->progress_to - run->progress_from) * fraction;
-  if (whole > 1) whole = 1; /* parts that were summed in another order than their total */
-  /* A lane that was overtaken on its way here has old figures. */
+  if (whole > 1) whole = 1; /* rounding: the parts are summed in another order than the total */
+  /* Another lane may have reported newer figures before this one got the lock. */
   bool due = whole >= run->last_fraction && now - run->last_report_ns >= run->control.interval_ms * UINT64_C(1000000);
   if (always || due) {
     run->last_report_ns = now;

@@ -22,7 +22,7 @@ static adj_status begin_worker(adji_run *run, const adji_worker *worker, adji_pa
   return ADJ_OK;
 }
 
-/* Devices first: what the cores do may depend on whether any device takes part. */
+/* Devices begin first: what the cores do may depend on whether any device takes part. */
 static adj_status begin_workers(adji_run *run, const adji_worker *workers, uint32_t count, adji_pass *pass,
                                 adji_active *out) {
   uint32_t devices_from = !workers[0].is_device;
@@ -89,7 +89,7 @@ double adji_drain_work_of(const adji_drain *d, adji_batch_run batches) {
 
 /* ---- Statistics of shared passes -------------------------------------------------------------------- */
 
-/* Where the figures of a worker of this pass go: passes need not have the same devices. */
+/* The index, among the run's workers, of a worker of this pass. Passes need not have the same devices. */
 static uint32_t place_of(adji_run *run, const adji_worker_stats *worker) {
   uint32_t at = worker->who ? adji_run_worker(run, worker->who) : 0;
   if (!run->worker_count) { /* the cores are the first */
@@ -123,7 +123,7 @@ static void report_workers(const adji_drain *d) {
   run->shared_s += adji_drain_now(d);
 }
 
-/* What earlier passes of the run showed of the same workers. */
+/* Passes on the rates that the same workers had in earlier passes of the run. */
 static void expect_rates(adji_drain *d) {
   const adji_run *run = d->run;
   double rates[1 + ADJI_MOST_DEVICES] = {run->rates[0]};
@@ -157,8 +157,8 @@ static void *device_main(void *argument) {
   return NULL;
 }
 
-/* A device has its first batches before the cores begin, however long its thread takes to start. Without cores, one
- * that has none waits for those of a device that fails. The lock is held. */
+/* Starts a device's thread. The device gets its first batches before the cores begin, however long its thread takes to
+ * start. Without cores, a device that gets no batches waits for those of a device that fails. The lock is held. */
 static bool start_device(adji_drain *d, uint32_t number, pthread_t *thread) {
   adji_feed *feed = &d->feeds[number];
   bool some = adji_feed_open(feed, d, number);
@@ -175,7 +175,7 @@ static bool start_device(adji_drain *d, uint32_t number, pthread_t *thread) {
   return false;
 }
 
-/* Where no cores compute, queries remain if every device has failed. */
+/* Fails if queries remain. This happens where no cores compute and every device has failed. */
 static adj_status check_done(adji_drain *d) {
   double remaining, next;
   if (adji_active_computes(d->active) || !adji_queue_look(d->queue, true, &remaining, &next)) return ADJ_OK;
@@ -192,7 +192,7 @@ static adj_status drain_shared(adji_drain *d) {
   pthread_mutex_unlock(&d->lock);
   bool idle = d->active->workers[0]->idle;
   adj_status status = idle ? ADJ_OK : adji_lanes_drain(d);
-  if (status) { /* of a lane, or no lane was begun: devices must not go on */
+  if (status) { /* a lane failed, or none could start: devices must not go on */
     pthread_mutex_lock(&d->lock);
     adji_drain_give_up(d, status);
     pthread_mutex_unlock(&d->lock);

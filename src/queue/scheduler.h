@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * The scheduler: workers drain the queue. Cores alone, a device alone, and cores with devices are the same scheduler
- * with different workers. A device that is alone works in the caller's thread. Beside the cores, which work in the
- * caller's thread and its team, every device has a thread of its own.
+ * The scheduler: workers drain the queue. Cores alone, a device alone, and cores with devices use the same scheduler
+ * with different workers. A device that is alone works in the caller's thread. Otherwise every device has a thread of
+ * its own, and the cores work in the caller's thread and its team.
  */
 #ifndef ADJI_SCHEDULER_H
 #define ADJI_SCHEDULER_H
 
 #include "queue/worker.h"
 
-/* Begins a pass with these workers. A device that refuses beside others is left out with a warning; a worker that is
- * the only one, and the cores, must not fail. On failure none is active. Sets pass->alone. */
+/* Begins a pass with these workers. A device that fails to begin is left out with a warning if there are other workers.
+ * A failure of the only worker, or of the cores, fails the call; then no worker is active. Sets pass->alone. */
 adj_status adji_pass_begin(adji_run *run, const adji_worker *workers, uint32_t count, adji_pass *pass,
                            adji_active *out);
 
@@ -22,32 +22,34 @@ adj_status adji_pass_run(adji_run *run, const adji_pass *pass, const adji_active
 /* Ends the pass for the active workers, run or not. */
 void adji_pass_end(adji_run *run, const adji_active *active);
 
-/* ---- What a draining device takes batches from and reports to, from the thread that drains ---------- */
+/* ---- A device's feed: called by the thread that drains ---------- */
 
-/* Batches from the heavy end of the queue; false: there are none for this device. It may ask again before it is done
- * with those it has: how much it gets depends on how soon it will be. */
+/* Takes batches from the heavy end of the queue; false: there are none for this device. The device may ask again before
+ * it has finished the batches it holds. How much it gets depends on how soon it is expected to finish them. */
 bool adji_feed_take(adji_feed *feed, const adji_batch **batches, uint64_t *count);
 
-/* The device has computed the oldest batches it had not; their rows are not in place yet. */
+/* Reports that the device has computed the oldest batches among those not yet computed. Their rows are not in place
+ * yet. */
 void adji_feed_found(adji_feed *feed);
 
-/* The rows of the oldest batches are in place. From now on nobody else does them. */
+/* Reports that the rows of the oldest batches are in place. From now on no other worker gets these batches. */
 adj_status adji_feed_done(adji_feed *feed, const adji_tally *tally);
 
-/* Queries of the oldest batches, before these are done, that the device could not answer: others do them. */
+/* Returns queries of the oldest batches that the device could not answer, before these batches are reported as done.
+ * Other workers answer them. */
 adj_status adji_feed_return(adji_feed *feed, const adji_batch *batches, uint64_t count);
 
-/* The device may be able to answer now what it returned before: it gets some of these queries, as the cores do, when
- * nothing else is in the queue. */
+/* Reports that the device may now be able to answer queries that it returned before. It gets some of them, as the cores
+ * do, when nothing else is in the queue. */
 void adji_feed_again(adji_feed *feed);
 
 /* Runs tasks 0 .. count - 1 on the host, each once: in the device's thread, and in lanes that are between two batches.
- * While there are batches, no more than enough() lanes join in. lane < threads + devices of the pass: for buffers a
- * lane. Returns when all tasks are over, with the first failure; ADJ_CANCELLED when the pass was given up. */
+ * While there are batches, no more than enough() lanes join in. lane < threads + devices of the pass; it selects a
+ * lane's buffers. Returns when all tasks are over, with the first failure; ADJ_CANCELLED when the pass was given up. */
 adj_status adji_feed_parallel(adji_feed *feed, uint64_t count, adji_task_fn fn, uint64_t (*enough)(const void *user),
                               void *user);
 
-/* The thread begins to wait for the device, or has done so. */
+/* Reports that the thread begins to wait for the device (asleep), or has stopped waiting. */
 void adji_feed_sleep(adji_feed *feed, bool asleep);
 
 #endif

@@ -64,7 +64,7 @@ void adji_feed_sleep(adji_feed *feed, bool asleep) {
   pthread_mutex_lock(&d->lock);
   if (asleep) feed->fell_asleep = adji_drain_now(d);
   if (!asleep) feed->slept_s += adji_drain_now(d) - feed->fell_asleep;
-  if (!asleep) pthread_cond_broadcast(&d->changed); /* a lane that gave way to it may take work again */
+  if (!asleep) pthread_cond_broadcast(&d->changed); /* a lane that gave way to this thread may take work again */
   pthread_mutex_unlock(&d->lock);
 }
 
@@ -74,30 +74,30 @@ static bool is_empty(adji_batch_run run) {
   return run.begin == run.end;
 }
 
-/* Whether the device may try these. */
+/* Whether the device may try these queries. */
 static bool may_try(const adji_feed *feed, const adji_returned *returned) {
   return returned->device != feed->device || returned->epoch < feed->epoch;
 }
 
-/* How many returned queries a device takes: one of its batches, or half of what waits. */
+/* The most returned queries a device takes: as many as in one of its batches, or half of those that wait. */
 static double most_again(const adji_feed *feed) {
   const adji_drain *d = feed->drain;
   if (d->share.options.fixed) return adji_share_for_device(&d->share, feed->device, adji_drain_now(d), 0, 0);
   return (double)(d->returned_count - d->returned_taken) / 2;
 }
 
-/* Returned queries for a device; false: nothing. The lock is held. */
+/* Takes returned queries for a device; false: none. The lock is held. */
 static bool take_again(adji_feed *feed) {
   adji_drain *d = feed->drain;
-  uint64_t many = d->returned_count - d->returned_taken, taken = 0, queries = 0;
+  uint64_t waiting = d->returned_count - d->returned_taken, taken = 0, queries = 0;
   double most = most_again(feed);
-  if (!feed->epoch || feed->again_count || !many) return false;
-  if (many > feed->again_room) {
-    if (!adji_grow(&d->run->ctx->memory, (void **)&feed->again, many, sizeof *feed->again, 0, "work queue"))
-      return false; /* the cores do them */
-    feed->again_room = many;
+  if (!feed->epoch || feed->again_count || !waiting) return false;
+  if (waiting > feed->again_room) {
+    if (!adji_grow(&d->run->ctx->memory, (void **)&feed->again, waiting, sizeof *feed->again, 0, "work queue"))
+      return false; /* the cores answer them */
+    feed->again_room = waiting;
   }
-  while (taken < many && (!taken || (double)queries < most)) {
+  while (taken < waiting && (!taken || (double)queries < most)) {
     const adji_returned *next = &d->returned[d->returned_taken + taken];
     if (!may_try(feed, next)) break;
     feed->again[taken++] = next->batch;
@@ -113,7 +113,7 @@ static bool take_again(adji_feed *feed) {
   return true;
 }
 
-/* More for a device; false: nothing. The lock is held. */
+/* Takes more work for a device; false: none. The lock is held. */
 static bool take_more(adji_feed *feed) {
   adji_drain *d = feed->drain;
   double remaining, next;
@@ -127,8 +127,8 @@ static bool take_more(adji_feed *feed) {
   return true;
 }
 
-/* Without cores, a device that has nothing to do stays until the others are done: one that fails returns its batches.
- * The lock is held. */
+/* Whether a device with nothing to do should wait. Without cores it stays until the others are done, since a device
+ * that fails returns its batches. The lock is held. */
 static bool may_get_more(const adji_feed *feed) {
   const adji_drain *d = feed->drain;
   bool others = false;
@@ -158,7 +158,7 @@ void adji_feed_found(adji_feed *feed) {
   adji_drain *d = feed->drain;
   pthread_mutex_lock(&d->lock);
   adji_share_did(&d->share, feed->device, adji_drain_now(d), adji_drain_work_of(d, feed->held[feed->found++]));
-  pthread_cond_broadcast(&d->changed); /* rates have changed, and with them what lanes should do */
+  pthread_cond_broadcast(&d->changed); /* rates have changed, so lanes may decide otherwise */
   pthread_mutex_unlock(&d->lock);
 }
 
@@ -198,13 +198,13 @@ adj_status adji_feed_done(adji_feed *feed, const adji_tally *tally) {
   memmove(feed->held, feed->held + 1, feed->held_count * sizeof *feed->held);
   for (uint64_t i = batches.begin; d->active->done_by && i < batches.end; i++)
     d->active->done_by[i] = (uint8_t)(1 + feed->device);
-  if (!feed->held_count) pthread_cond_broadcast(&d->changed); /* devices may wait for what becomes of this one */
+  if (!feed->held_count) pthread_cond_broadcast(&d->changed); /* others may wait until this device is done or fails */
   if (status) adji_drain_give_up(d, status);
   pthread_mutex_unlock(&d->lock);
   return status;
 }
 
-/* Room for so many more returned batches; the lock is held. */
+/* Makes room for `count` more returned batches. The lock is held. */
 static adj_status reserve_returned(adji_drain *d, uint64_t count) {
   uint64_t room = 2 * (d->returned_count + count), keep = d->returned_count * sizeof *d->returned;
   if (d->returned_count + count <= d->returned_room) return ADJ_OK;
@@ -214,7 +214,7 @@ static adj_status reserve_returned(adji_drain *d, uint64_t count) {
   return ADJ_OK;
 }
 
-/* Appends to what waits for others; the lock is held. */
+/* Appends queries for other workers to answer. The lock is held. */
 static adj_status add_returned(adji_feed *feed, const adji_batch *batches, uint64_t count) {
   adji_drain *d = feed->drain;
   adj_status status = reserve_returned(d, count);
@@ -231,7 +231,7 @@ adj_status adji_feed_return(adji_feed *feed, const adji_batch *batches, uint64_t
   for (uint64_t i = 0; i < count && !status; i++) {
     uint64_t queries = batches[i].end - batches[i].begin;
     stats->failed += queries;
-    stats->queries -= queries; /* adji_feed_done will count them with their batches */
+    stats->queries -= queries; /* adji_feed_done will add them again with their batches */
   }
   pthread_cond_broadcast(&d->changed);
   pthread_mutex_unlock(&d->lock);
@@ -252,7 +252,7 @@ bool adji_feed_open(adji_feed *feed, adji_drain *d, uint32_t device) {
   return take_more(feed);
 }
 
-/* Others do what it could not, unless the caller cancelled the run. The lock is held. */
+/* Leaves the device's unfinished work to other workers, unless the caller cancelled the run. The lock is held. */
 static void device_failed(adji_feed *feed, adj_status status) {
   adji_drain *d = feed->drain;
   adji_worker_stats *stats = &d->workers[1 + feed->device];
@@ -268,12 +268,12 @@ static void device_failed(adji_feed *feed, adj_status status) {
   d->last_end[1 + feed->device] = adji_drain_now(d);
   d->device_failed = status;
   snprintf(d->device_message, sizeof d->device_message, "%s", adj_last_error());
-  if (d->failed) return; /* which is why */
+  if (d->failed) return; /* the device stopped because the pass had failed */
   if (status == ADJ_CANCELLED || adji_check_cancel(d->run->ctx)) {
     adji_drain_give_up(d, ADJ_CANCELLED);
     return;
   }
-  if (queries && d->running == 1 && !adji_active_computes(d->active)) return; /* there are no others */
+  if (queries && d->running == 1 && !adji_active_computes(d->active)) return; /* no other worker is left */
   adji_log(d->run->ctx, ADJ_LOG_WARN, "%s failed, and its %llu queries go back to the queue: %s", stats->name,
            (unsigned long long)queries, adj_last_error());
 }

@@ -2,25 +2,27 @@
  *
  * The cores' side of a pass.
  *
- * Alone, every lane takes batches from the heavy end until none is left, so that the lanes finish together.
+ * Without devices, every lane takes batches from the heavy end until none remains, so that the lanes finish together.
  *
- * Beside devices, lanes take from the light end (HEGJoin 4.1). A lane does the first of these that it can: a task of a
- * device's loop that has too few lanes; a batch; a batch of queries that a device returned; any task of a device's
- * loop; nothing, until something changes. Putting a device's row into place takes a lane a fraction of the time that
- * finding it would. Lanes stay until the devices are done, since a device that fails returns its batches.
+ * Beside devices, lanes take from the light end (HEGJoin 4.1). A lane does the first of these that is possible: run a
+ * task of a device's loop that has too few lanes; process a batch; process queries that a device returned; run a task
+ * of any device's loop; wait until something changes. Loops come first because copying a device's row to its place
+ * takes a lane a fraction of the time of finding that row. Lanes stay until the devices are done, since a device that
+ * fails returns its batches.
  *
- * Where there is a lane for each core, some lanes give way to the threads of devices that are mostly awake. With one
- * thread more than cores, one thread is always off its core for milliseconds. If that is a device's thread, or a lane
- * with a task of its loop, the device waits as well.
+ * Where every core has a lane, some lanes give way to those device threads that are mostly awake. With one thread more
+ * than there are cores, the system always keeps one thread off the cores for milliseconds. If that is a device's
+ * thread, or a lane with a task of its loop, the device waits as well.
  */
 #include <math.h>
 
 #include "queue/scheduler_private.h"
 
-/* Returned batches that a lane takes at once, by rates and by fixed sizes. */
+/* Returned batches that a lane takes at once: with shares by rates, and with fixed sizes. */
 enum { RETURNED_AT_ONCE = 16, RETURNED_FIXED = 256 };
 
-/* One lane in so many gives way to devices, at most, and only to threads that sleep for less of the time than this. */
+/* At most one lane in GIVE_WAY gives way to devices, and only to threads that sleep for less than this part of the
+ * time. */
 enum { GIVE_WAY = 4 };
 static const double MOSTLY_AWAKE = 0.2;
 
@@ -59,23 +61,23 @@ static adj_status drain_alone(void *user, uint64_t task, uint32_t lane) {
 
 /* ---- Beside devices --------------------------------------------------------------------------------- */
 
-/* Nothing is known before the thread has slept. */
+/* False until the thread has slept once: nothing is known before. */
 static bool mostly_awake(const adji_drain *d, const adji_feed *feed) {
   return feed->slept_s > 0 && feed->slept_s < MOSTLY_AWAKE * adji_drain_now(d) && !d->share.device[feed->device].gone;
 }
 
 static bool gives_way(const adji_drain *d, uint32_t lane) {
-  uint32_t count = d->share.lanes, away = 0;
+  uint32_t count = d->share.lanes, yields = 0;
   if (!count) return false; /* lanes that only place rows sleep while there are none */
   for (uint32_t i = 0; i < d->share.devices; i++)
-    away += mostly_awake(d, &d->feeds[i]);
-  if (away > count / GIVE_WAY) away = count / GIVE_WAY;
-  return d->full && lane + away >= count;
+    yields += mostly_awake(d, &d->feeds[i]);
+  if (yields > count / GIVE_WAY) yields = count / GIVE_WAY;
+  return d->full && lane + yields >= count;
 }
 
-static adj_status process_batches(adji_drain *d, adji_batch_run mine, uint32_t lane, uint64_t *queries) {
+static adj_status process_batches(adji_drain *d, adji_batch_run claimed, uint32_t lane, uint64_t *queries) {
   adj_status status = ADJ_OK;
-  for (uint64_t i = mine.begin; i < mine.end && !status; i++) {
+  for (uint64_t i = claimed.begin; i < claimed.end && !status; i++) {
     const adji_batch *batch = &d->queue->batches[i];
     adji_tally tally = {0};
     status = process_batch(d, batch, lane, &tally);
@@ -85,42 +87,42 @@ static adj_status process_batches(adji_drain *d, adji_batch_run mine, uint32_t l
   return status;
 }
 
-/* Takes and does batches, if it should. The lock is held, but not while it works. */
+/* Takes and processes batches, if this lane should. The lock is held, but not while it works. */
 static bool do_batches(adji_drain *d, uint32_t lane) {
   double remaining, next, begin = adji_drain_now(d);
-  adji_batch_run mine;
+  adji_batch_run claimed;
   if (!adji_queue_look(d->queue, false, &remaining, &next)) return false;
   double work = adji_share_for_lane(&d->share, begin, remaining, next);
   if (work < 0 && d->running) return false;
   if (!d->share.options.fixed) work = ADJI_ONE_BATCH;
-  if (!adji_queue_take_some(d->queue, false, work, &mine)) return false;
+  if (!adji_queue_take_some(d->queue, false, work, &claimed)) return false;
   pthread_mutex_unlock(&d->lock);
   uint64_t queries = 0;
-  adj_status status = process_batches(d, mine, lane, &queries);
+  adj_status status = process_batches(d, claimed, lane, &queries);
   pthread_mutex_lock(&d->lock);
-  double end = adji_drain_now(d), did = adji_drain_work_of(d, mine);
+  double end = adji_drain_now(d), did = adji_drain_work_of(d, claimed);
   adji_share_lane_did(&d->share, did, end - begin);
   d->work[0] += did;
   d->lanes_s += end - begin;
   d->workers[0].queries += queries;
-  d->workers[0].batches += mine.end - mine.begin;
+  d->workers[0].batches += claimed.end - claimed.begin;
   d->workers[0].busy_s += (end - begin) / d->share.lanes;
   d->last_end[0] = fmax(d->last_end[0], end);
   if (status) adji_drain_give_up(d, status);
   return true;
 }
 
-/* Does some returned batches, if there are any. The lock is held, but not while it works. */
+/* Processes some returned batches, if there are any. The lock is held, but not while it works. */
 static bool do_returned(adji_drain *d, uint32_t lane) {
   const adji_worker *cores = d->active->workers[0];
-  adji_batch mine[RETURNED_FIXED];
+  adji_batch claimed[RETURNED_FIXED];
   uint64_t waiting = d->returned_count - d->returned_taken, many = 0, queries = 0;
   bool fixed = d->share.options.fixed;
   double most = fixed ? adji_share_for_lane(&d->share, adji_drain_now(d), 0, 0) : (double)d->pass->queries;
   if (!waiting) return false;
   while (many < waiting && many < (fixed ? RETURNED_FIXED : RETURNED_AT_ONCE) && (!many || (double)queries < most)) {
-    mine[many] = d->returned[d->returned_taken + many].batch;
-    queries += mine[many].end - mine[many].begin;
+    claimed[many] = d->returned[d->returned_taken + many].batch;
+    queries += claimed[many].end - claimed[many].begin;
     many++;
   }
   d->returned_taken += many;
@@ -129,7 +131,7 @@ static bool do_returned(adji_drain *d, uint32_t lane) {
   adji_tally tally = {0};
   adj_status status = adji_check_cancel(d->run->ctx);
   for (uint64_t i = 0; i < many && !status; i++)
-    status = cores->process(cores->state, &mine[i], lane, &tally);
+    status = cores->process(cores->state, &claimed[i], lane, &tally);
   adji_trace(d->run->ctx, "again", lane, begin, queries);
   if (!status) status = adji_drain_account(d, 0, 0, &tally);
   double took = (double)(adji_now_ns() - begin) * 1e-9;
@@ -149,10 +151,10 @@ static adj_status drain_beside_devices(void *user, uint64_t task, uint32_t lane)
   double idle = 0, begin = adji_drain_now(d);
   pthread_mutex_lock(&d->lock);
   while (!d->failed) {
-    bool away = gives_way(d, lane);
-    adji_feed *feed = away ? NULL : adji_feed_needs_help(d, true);
-    if (!feed && !away && !devices_only && (do_batches(d, lane) || do_returned(d, lane))) continue;
-    if (!feed && !away) feed = adji_feed_needs_help(d, false);
+    bool yields = gives_way(d, lane);
+    adji_feed *feed = yields ? NULL : adji_feed_needs_help(d, true);
+    if (!feed && !yields && !devices_only && (do_batches(d, lane) || do_returned(d, lane))) continue;
+    if (!feed && !yields) feed = adji_feed_needs_help(d, false);
     if (feed) {
       adji_feed_help(feed, lane);
     } else {

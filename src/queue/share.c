@@ -11,7 +11,7 @@
  * rates, and for rates that drop: queries at the light end of a queue may take a device three times as long. */
 static const double FIRST = 1.0 / 256, PART = 0.5;
 
-/* How much larger than everything before a batch may be, and the weight of the past in the rate. */
+/* GROWTH: how many times as large as all work before it a batch may be. MEMORY: the weight of the past in the rate. */
 static const double GROWTH = 4, MEMORY = 0.3;
 
 /* The weight of expected rates, as seconds of observation: small, since passes differ. */
@@ -58,7 +58,8 @@ static double rate(const adji_pace *pace) {
   return pace->seconds > 0 ? pace->work / pace->seconds : 0;
 }
 
-/* Before a lane has finished a batch: an upper bound, as if all of them finished now. */
+/* The rate of all lanes. Before a lane has finished a batch it is an upper bound: it assumes that all of them finish
+ * now. */
 static double rate_of_cores(const adji_share *share, double now, double next) {
   double each = share->cpu.seconds > 0 ? rate(&share->cpu) : now > 0 ? next / now : 0;
   return each * share->lanes;
@@ -70,7 +71,7 @@ static double halved_at_the_end(const adji_share *share, double fraction, double
   return (remaining < ENDING * share->total ? fraction / 2 : fraction) * share->total;
 }
 
-/* The next large batch of a device; 0: they are over. */
+/* The work of a device's next large batch; 0: there are no more large batches. */
 static double large_batch(const adji_share *share, const adji_pace *device, double remaining) {
   double free = remaining / share->total - share->options.reserved;
   double size = device->large < free ? device->large : free;
@@ -84,7 +85,7 @@ static double fixed_for_device(const adji_share *share, uint32_t d, double remai
 
 /* ---- Rates ------------------------------------------------------------------------------------------ */
 
-/* Of all devices that still work. One without a known rate counts as if it were d. */
+/* The rate of all devices that still work. A device without a known rate counts with the rate of device d. */
 static double rate_of_devices(const adji_share *share, uint32_t d) {
   double sum = 0;
   for (uint32_t i = 0; i < share->devices; i++)
@@ -92,7 +93,7 @@ static double rate_of_devices(const adji_share *share, uint32_t d) {
   return sum;
 }
 
-/* What a device still has to do of what it holds. */
+/* The part of the work a device holds that it has not done yet. */
 static double pending(const adji_pace *device, double now) {
   double remaining = device->holds - rate(device) * (now - device->since);
   return remaining > 0 ? remaining : 0;
@@ -100,24 +101,24 @@ static double pending(const adji_pace *device, double now) {
 
 static double rated_for_device(const adji_share *share, uint32_t d, double now, double remaining, double next) {
   const adji_pace *device = &share->device[d];
-  double mine = rate(device), devices = rate_of_devices(share, d);
-  double others = devices - mine + rate_of_cores(share, now, next);
-  if (!(mine > 0)) return device->taken ? NOTHING : remaining * FIRST;
-  double has = pending(device, now), least = mine * LEAST_S;
-  if (share->cpu.seconds > 0 && next * others + has * others > remaining * mine)
-    return NOTHING; /* the others finish everything by then */
-  double fair = (remaining + has) * mine / (mine + others), part = fair * PART - has, most = GROWTH * device->all;
+  double own = rate(device), devices = rate_of_devices(share, d);
+  double others = devices - own + rate_of_cores(share, now, next);
+  if (!(own > 0)) return device->taken ? NOTHING : remaining * FIRST;
+  double held = pending(device, now), least = own * LEAST_S;
+  if (share->cpu.seconds > 0 && next * others + held * others > remaining * own)
+    return NOTHING; /* the others finish everything before this device would */
+  double fair = (remaining + held) * own / (own + others), part = fair * PART - held, most = GROWTH * device->all;
   if (part > least) return part < most ? part : most;
-  /* Devices finish before a lane does one more batch: take all of it, or its part. */
-  if (share->cpu.seconds > 0 && (remaining + has) * rate(&share->cpu) < share->lane_batch * devices) {
-    double its = fmax(remaining * mine / devices, least);
-    return its < most ? its : most;
+  /* Devices finish before a lane does one more batch, so they divide all remaining work among themselves. */
+  if (share->cpu.seconds > 0 && (remaining + held) * rate(&share->cpu) < share->lane_batch * devices) {
+    double portion = fmax(remaining * own / devices, least);
+    return portion < most ? portion : most;
   }
   if (device->taken) return NOTHING;
   return fair < least ? fair : least;
 }
 
-/* Whether devices would finish everything before a lane finishes its next batch. */
+/* Whether devices would finish everything before a lane finished its next batch. */
 static bool too_late(const adji_share *share, double now, double remaining, double next) {
   double rates = 0, work = remaining;
   for (uint32_t d = 0; d < share->devices; d++) {

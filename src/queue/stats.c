@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * What workers report of a run: see stats.h.
+ * What workers report about a run: see stats.h.
  */
 #include "queue/stats.h"
 
 /* to += sign * more */
 static void accumulate(adji_device_stats *to, const adji_device_stats *more, int sign) {
-  uint64_t s = (uint64_t)(int64_t)sign; /* unsigned arithmetic wraps to what is meant */
+  uint64_t s = (uint64_t)(int64_t)sign; /* unsigned arithmetic wraps, so this subtracts for -1 */
   to->kernel_s += sign * more->kernel_s;
   to->up_s += sign * more->up_s;
   to->down_s += sign * more->down_s;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * kNN by brute force on a device: the choices, and the sizes of tiles. The engine reaches it through knn.h, as it does
- * trees. No CUDA here, so that tests of host code can use it.
+ * kNN by brute force on a device: the choices, and the sizes of tiles. The engine reaches brute force through knn.h, as
+ * it does trees. This file has no CUDA, so that tests of host code can use it.
  */
 #ifndef ADJI_GPU_BRUTE_BRUTE_H
 #define ADJI_GPU_BRUTE_BRUTE_H
@@ -17,7 +17,7 @@ extern "C" {
 
 typedef enum adji_brute_method {
   ADJI_METHOD_AUTO,
-  ADJI_METHOD_MATRIX, /* sums to a matrix in memory, the k smallest of its rows: any metric, type, dimension and k */
+  ADJI_METHOD_MATRIX, /* all sums in a matrix, then the k smallest of each row: any metric, type, dimension and k */
   ADJI_METHOD_TENSOR, /* prefilter: products in half precision on tensor cores */
   ADJI_METHOD_GEMM    /* prefilter: products by cuBLAS, selection from a matrix of them */
 } adji_brute_method;
@@ -26,15 +26,15 @@ typedef enum adji_brute_method {
 typedef enum adji_brute_distance {
   ADJI_DISTANCE_AUTO,
   ADJI_DISTANCE_NAIVE,    /* a thread per pair */
-  ADJI_DISTANCE_TILED,    /* the same, coordinates in shared memory */
+  ADJI_DISTANCE_TILED,    /* a thread per pair, coordinates in shared memory */
   ADJI_DISTANCE_REGISTER, /* 64 pairs per thread in registers (f64: 16): the default */
   ADJI_DISTANCE_FUSED     /* no matrix: one kernel that also selects, for few dimensions and small k */
 } adji_brute_distance;
 
 enum { ADJI_FUSED_MOST_DIM = 32, ADJI_FUSED_MOST_K = 64 };
 
-/* Whether points are put in tree order, so that the prefilter of tensor cores skips tiles that are too far away: if
- * enough of them are, always, or never. */
+/* Whether points are put in tree order, so that the tensor-core prefilter can skip tiles that are too far away. AUTO:
+ * if enough tiles can be skipped. */
 typedef enum adji_brute_skip { ADJI_SKIP_AUTO, ADJI_SKIP_ON, ADJI_SKIP_OFF } adji_brute_skip;
 
 typedef struct adji_brute_choice {
@@ -70,8 +70,8 @@ static inline uint64_t adji_equal_chunks(uint64_t count, uint64_t most, uint64_t
 }
 
 /* Chooses a tile. It has whole rows if enough of them fit into `values` to keep a block of threads busy, or if k is so
- * large a part of a row that lists of column ranges would be no smaller. Otherwise it has some queries with a range of
- * columns, and no more queries than there is room for their lists too. values: capacity, at least ADJI_TILE_COLUMNS. */
+ * large a part of a row that lists of column ranges would be no smaller. Otherwise it has some queries and a range of
+ * columns, with at most as many queries as there is room for lists. values: capacity, at least ADJI_TILE_COLUMNS. */
 enum { ADJI_LARGE_PART = 64 };
 static inline adji_brute_tile adji_brute_tile_of(uint64_t queries, uint64_t right, uint64_t k, uint64_t values) {
   uint64_t least = queries < ADJI_TILE_ROWS ? queries : ADJI_TILE_ROWS;
@@ -91,8 +91,8 @@ static inline adji_brute_tile adji_brute_tile_of(uint64_t queries, uint64_t righ
   return tile;
 }
 
-/* The values of a matrix, given the bytes available: up to 4 GiB or a quarter of them, but at least ADJI_LEAST_VALUES.
- * And half as many, for when there was no memory; false: it was already the least. */
+/* The number of values of a matrix, given the available bytes: up to 4 GiB or a quarter of these bytes, but at least
+ * ADJI_LEAST_VALUES. adji_brute_fewer_values halves it after a failed allocation; false: it was already the least. */
 enum { ADJI_LEAST_VALUES = 1 << 12 };
 static inline uint64_t adji_brute_values(uint64_t bytes, uint64_t size) {
   uint64_t most = UINT64_C(4) << 30, values = (bytes / 4 < most ? bytes / 4 : most) / size;

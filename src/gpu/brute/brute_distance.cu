@@ -7,7 +7,7 @@
 
 namespace {
 
-/* FEW_QUERIES: up to so many are few. */
+/* FEW_QUERIES: the most queries that the kernel for few queries takes together. */
 enum { SIDE = 32, NAIVE_THREADS = 256, FEW_QUERIES = 16, POINTS = 128, BUFFERS = 3, MOST_GROUPS = 65535 };
 
 /* ---- Plain kernels --------------------------------------------------------------------------- */
@@ -55,8 +55,8 @@ __global__ void __launch_bounds__(SIDE *SIDE) tiled_sums(distances<T> d, uint32_
 
 /* ---- Few queries -----------------------------------------------------------------------------
  *
- * Each point is read once for up to 16 queries. Also for any number of queries, one by one, if a step takes so long
- * that reads do not matter (powers).
+ * Each point is read once for up to 16 queries. The kernel also takes any number of queries, one by one, if a step
+ * takes so long that reads do not matter (powers).
  *
  *     values[i][j] = step over the dimensions, in order, of query i and right point j
  *
@@ -64,8 +64,8 @@ __global__ void __launch_bounds__(SIDE *SIDE) tiled_sums(distances<T> d, uint32_
  *
  * 1. Coordinates, 64 bytes per point at a time, and those of the queries go to shared memory through three buffers
  *    (cp.async): two are in flight while one is used. One barrier per buffer.
- * 2. A thread loads a coordinate of its point and makes a step with that of each query, which all lanes load together.
- *    Points lie DEPTH + 1 values apart, so lanes are in different banks.
+ * 2. A thread loads a coordinate of its point and makes a step with the same coordinate of each query, which is
+ *    broadcast to all lanes. Points lie DEPTH + 1 values apart, so lanes use different banks.
  * 3. Sums go to the matrix, a row per query.
  *
  * Limited by memory up to about four queries, by instruction issue beyond.
@@ -110,7 +110,7 @@ __device__ void sum_group(const distances<T> &d, uint32_t first_query, uint32_t 
   uint32_t buffer = 0;
   for (uint32_t from = 0; from < d.dim; from += DEPTH, buffer = buffer + 1 < BUFFERS ? buffer + 1 : 0) {
     wait_for_groups<BUFFERS - 2>();
-    __syncthreads(); /* the tile is complete, and the one before was read */
+    __syncthreads(); /* this tile is complete, and the previous one is no longer read */
     fill_tile(d, first_query, first_point, from + (BUFFERS - 1) * DEPTH, &tiles[buffer ? buffer - 1 : BUFFERS - 1]);
     const few_tile<T, QUERIES> &tile = tiles[buffer];
     uint32_t depth = d.dim - from < DEPTH ? d.dim - from : DEPTH;
@@ -130,7 +130,8 @@ __device__ void sum_group(const distances<T> &d, uint32_t first_query, uint32_t 
   }
 }
 
-/* blockIdx.x: the points. blockIdx.y: the group of queries, and those a multiple of the grid after it. */
+/* blockIdx.x selects the points. blockIdx.y is the first group of queries; the block's next groups are gridDim.y
+ * apart. */
 template <class T, int STEP, int QUERIES>
 __global__ void __launch_bounds__(POINTS) sums_of_few(distances<T> d) {
   __shared__ __align__(16) few_tile<T, QUERIES> tiles[BUFFERS];
@@ -189,8 +190,8 @@ adj_status launch_step(adji_gpu *gpu, const adji_distance_job *job) {
 
 }  // namespace
 
-/* With few queries each point is read once and memory is the limit, unless tiles in registers are asked for. Powers are
- * limited by their own arithmetic. */
+/* With few queries the kernel that reads each point once is used, since memory is the limit, unless tiles in registers
+ * are requested. Powers are limited by their own arithmetic. */
 adj_status adji_brute_distances(adji_gpu *gpu, const adji_distance_job *job) {
   if (!job->rows || !job->columns) return ADJ_OK;
   bool f64 = job->type == ADJ_F64, powers = adji_plain_step(job->measure->step) == ADJI_STEP_LP;

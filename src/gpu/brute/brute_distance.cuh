@@ -8,9 +8,9 @@
 #include "gpu/brute/brute.cuh"
 #include "gpu/shared/register_tile.cuh"
 
-/* The sum of query i and point j goes to values[i * stride + j]; NaN if the pair does not belong, which is a point
- * with itself or a sum above the limit. Entries up to the next multiple of ADJI_TILE_COLUMNS may be written. All
- * pointers are device memory, except measure. */
+/* The sum of query i and point j goes to values[i * stride + j]; NaN if the pair does not belong: a point with itself,
+ * or a sum above the limit. Entries up to the next multiple of ADJI_TILE_COLUMNS may be written. All pointers are
+ * device memory, except measure. */
 typedef struct adji_distance_shape {
   uint32_t dim, rows, columns;
   /* Query i is row first_row + i of its set, or numbers[i] if numbers is not NULL. Point j is row first_point + j. */
@@ -24,17 +24,17 @@ typedef struct adji_distance_job : adji_distance_shape {
   adj_type type;
   const adji_measure *measure;
   const void *box;              /* the measure's, on the device */
-  const void *queries, *points; /* as many as rows and columns, packed */
+  const void *queries, *points; /* `rows` queries and `columns` points, packed */
   double limit;
   void *values;
 } adji_distance_job;
 adj_status adji_brute_distances(adji_gpu *gpu, const adji_distance_job *job);
 
-/* Tiles in registers, one file each. There is none for powers. */
+/* Tiles in registers, one file per type. There is no such kernel for powers. */
 adj_status adji_distance_register_f32(adji_gpu *gpu, const adji_distance_job *job);
 adj_status adji_distance_register_f64(adji_gpu *gpu, const adji_distance_job *job);
 
-/* The job with types. */
+/* The job as typed pointers and values, for kernels. */
 template <class T>
 struct distances : adji_distance_shape {
   const T *queries, *points;
@@ -48,7 +48,7 @@ struct distances : adji_distance_shape {
   __device__ __forceinline__ const T *point(uint32_t j) const {
     return points + static_cast<uint64_t>(j) * dim;
   }
-  /* The column of query i itself; past the last one if there is none. */
+  /* The column of query i itself; UINT32_MAX if there is none. */
   __device__ __forceinline__ uint32_t own(uint32_t i) const {
     uint64_t row = numbers ? __ldg(numbers + i) : first_row + i, column = row - first_point;
     return drop_self && column < columns ? static_cast<uint32_t>(column) : UINT32_MAX;

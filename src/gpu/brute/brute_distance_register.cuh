@@ -6,11 +6,10 @@
  *     values[i][j] = step over the dimensions, in order, of query i and right point j
  *
  * Points, queries and values are in device memory. A block has 4 x 2 warps and a tile of 128 x 128 sums (f64: 64 x 64),
- * or 1 x 4 warps and 32 x 256 (16 x 128) for few queries. Coordinates are copied 64 bytes per point at a time. What
- * does not belong becomes NaN; rows of the matrix are written 16 bytes per lane.
+ * or 1 x 4 warps and 32 x 256 (16 x 128) for few queries. Coordinates are copied 64 bytes per point at a time. Pairs
+ * that do not belong become NaN. Rows of the matrix are written 16 bytes per lane.
  *
- * Points past the last have no coordinates in shared memory and no place in the matrix: what is computed for them is
- * not written.
+ * Points past the last have no coordinates in shared memory and no place in the matrix: their sums are not written.
  */
 #ifndef ADJI_GPU_BRUTE_BRUTE_DISTANCE_REGISTER_CUH
 #define ADJI_GPU_BRUTE_BRUTE_DISTANCE_REGISTER_CUH
@@ -19,8 +18,8 @@
 
 namespace {
 
-/* Copies dimension k of every STEP-th point of a tile. `at`: the thread's first one; `remaining`: how many points
- * there are from that one on. */
+/* Copies dimension k of every STEP-th point of a tile. at: the thread's first point; remaining: the number of points
+ * from that one on. */
 template <int COUNT, int STEP, class T>
 __device__ __forceinline__ void copy_points(const T *at, uint64_t pitch, uint32_t remaining, T *to) {
 #pragma unroll
@@ -28,11 +27,11 @@ __device__ __forceinline__ void copy_points(const T *at, uint64_t pitch, uint32_
     if (i < remaining) copy_async(to + i, at);
 }
 
-/* What a thread copies, and from where: dimension k of each DEPTH of them. */
+/* What a thread copies, and from where: of every DEPTH dimensions the k-th. */
 template <class T, class S>
 struct tile_source {
   enum { STEP = S::THREADS / S::DEPTH };
-  const T *query, *point; /* the thread's first ones */
+  const T *query, *point; /* the thread's first query and point */
   uint32_t queries, points;
   uint64_t pitch;
   uint32_t k, begin, dim;
@@ -47,7 +46,7 @@ struct tile_source {
     points = first_column + begin < d.columns ? d.columns - (first_column + begin) : 0;
     pitch = static_cast<uint64_t>(STEP) * d.dim;
   }
-  /* Copies the coordinates from dimension `from` on, which is DEPTH after the previous ones. */
+  /* Copies the coordinates from dimension `from` on; `from` is DEPTH higher in each call. */
   __device__ __forceinline__ void fill(uint32_t from, register_tile<T, S> *tile) {
     if (from + k < dim) {
       copy_points<S::ROWS, STEP>(query, pitch, queries, &tile->queries[k][begin]);
@@ -74,7 +73,7 @@ __device__ __forceinline__ void store_sums(const distances<T> &d, uint32_t first
 #pragma unroll
       for (int j = 0; j < S::VECTOR; j++)
         out.at[j] = d.kept(adji_gpu_finish<STEP>(sums[i][half * S::VECTOR + j]), own, column + j);
-      /* Up to the next multiple of ADJI_TILE_COLUMNS at most. */
+      /* This writes up to the next multiple of ADJI_TILE_COLUMNS at most. */
       if (row < d.rows && column < d.columns) *reinterpret_cast<vector_of<T> *>(to + column) = out;
     }
   }

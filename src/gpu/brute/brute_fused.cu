@@ -11,10 +11,10 @@
  *
  * 1. The next 64 points go to shared memory.
  * 2. A thread sums 2 x 2 pairs, in the order of the dimensions.
- * 3. What is below the k-th smallest of its query so far goes to the buffer of the query, by atomicAdd.
+ * 3. A sum below the k-th smallest of its query so far goes to the buffer of that query, by atomicAdd.
  * 4. When a buffer is full, all buffers are sorted and merged with their lists (block_sort.cuh), by shuffles.
  *
- * Two barriers a window, and one for each try to insert. Limited by loads from shared memory.
+ * Two barriers per window, and one for each attempt to insert. Limited by loads from shared memory.
  */
 #include "gpu/brute/brute_distance.cuh"
 #include "gpu/brute/brute_fused.cuh"
@@ -27,9 +27,9 @@ enum {
   THREADS = 256,
   QUERIES = 16,
   WINDOW = 64, /* points */
-  SIDE = 2,    /* of the pairs of a thread: queries, and points */
+  SIDE = 2,    /* queries of a thread's pairs, and points of them */
   LANES = 16,  /* threads that share a list */
-  EACH = 4,    /* keys of a list that a thread has */
+  EACH = 4,    /* keys per thread of a list */
   KEYS = LANES * EACH
 };
 static_assert(QUERIES * LANES == THREADS && static_cast<int>(KEYS) == static_cast<int>(ADJI_FUSED_MOST_K),
@@ -55,7 +55,7 @@ struct fused_memory {
   uint32_t counts[QUERIES];
 };
 
-/* Copies up to `most` rows of coordinates. */
+/* Copies rows of coordinates to shared memory. */
 template <class T>
 __device__ __forceinline__ void load_rows(const T *from, uint32_t rows, uint32_t dim,
                                           T (*to)[ADJI_FUSED_MOST_DIM + 1]) {
@@ -90,7 +90,7 @@ __device__ __forceinline__ void sum_pairs(const fused_memory<T> *m, const distan
   }
 }
 
-/* Step 4. All threads call it; what they put into buffers before is complete after its first barrier. */
+/* Step 4. All threads call it. Keys that they inserted before are visible after its first barrier. */
 template <class T>
 __device__ __forceinline__ void merge_buffers(fused_memory<T> *m, uint32_t k, key_of<T> (&best)[EACH]) {
   uint32_t list = threadIdx.x / LANES, first = threadIdx.x % LANES * EACH;
@@ -175,7 +175,7 @@ __global__ void __launch_bounds__(THREADS) nearest_fused(fused_job<T> job) {
   load_rows(d.query(first_query), queries, d.dim, m->queries);
   for (uint64_t first = 0; first < d.columns; first += WINDOW) {
     uint32_t begin = static_cast<uint32_t>(first), points = min(static_cast<uint32_t>(WINDOW), d.columns - begin);
-    __syncthreads(); /* the window before was used */
+    __syncthreads(); /* the previous window is no longer read */
     load_rows(d.point(begin), points, d.dim, m->points);
     __syncthreads();
     T sums[SIDE * SIDE];
@@ -229,7 +229,7 @@ adj_status search(adji_gpu *gpu, const adji_brute_job *job, uint64_t first, uint
 }  // namespace
 
 adj_status adji_brute_fused(adji_gpu *gpu, const adji_brute_job *job) {
-  const uint64_t most = UINT64_C(1) << 30; /* rows a launch */
+  const uint64_t most = UINT64_C(1) << 30; /* rows per launch */
   adj_status status = ADJ_OK;
   for (uint64_t first = 0; first < job->queries && !status; first += most) {
     uint64_t rows = job->queries - first < most ? job->queries - first : most;

@@ -7,8 +7,8 @@
 
 #include "gpu/brute/brute.cuh"
 
-/* Queries that are no list of numbers, within ADJI_FUSED_MOST_DIM and ADJI_FUSED_MOST_K; L2, L1 and Linf without a
- * periodic box. Runs in the order of the compute stream. */
+/* For queries without a list of numbers, up to ADJI_FUSED_MOST_DIM dimensions and ADJI_FUSED_MOST_K neighbours; L2, L1
+ * and Linf without a periodic box. Runs in the order of the compute stream. */
 adj_status adji_brute_fused(adji_gpu *gpu, const adji_brute_job *job);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * kNN by brute force on a device: its points, and the rows of the result. brute_join_method.cu has the choice of a
- * method for them. knn.cu calls it.
+ * kNN by brute force on a device: points, and rows of the result. brute_join_method.cu chooses a method for the rows.
+ * knn.cu calls this file.
  *
  * Points that are already on the device and packed are used in place. Other points are copied there, all of them if
- * there is memory. A right set that is too large goes through two buffers: one is filled while the other is compared
- * with, and the lists of the best so far are merged with those of each chunk. A left set that is too large is copied
- * with the rows that are requested.
+ * there is memory. A right set that is too large goes through two buffers: one is filled while the points in the other
+ * are compared. The lists of the best neighbours so far are merged with those of each chunk. A left set that is too
+ * large is copied with the rows that are requested.
  */
 #include <cstdlib>
 
@@ -69,12 +69,12 @@ static adj_status fetch_rows(adji_gpu_brute *b, const adji_brute_side *s, uint64
   adj_dataset some = *s->set;
   some.data += first * some.row_stride;
   some.count = count;
-  adj_status status = adji_upload(b->gpu, &some, to, b->work); /* has arrived when it returns */
-  if (status) adji_gpu_quiesce(b->gpu);                        /* or is abandoned */
+  adj_status status = adji_upload(b->gpu, &some, to, b->work); /* the points have arrived when it returns */
+  if (status) adji_gpu_quiesce(b->gpu);                        /* on failure, wait for unfinished copies */
   return status;
 }
 
-/* Memory comes from the compute stream, but copies are on another stream, hence the wait. */
+/* Gets memory and waits: the compute stream allocates it, but copies run on another stream. */
 static adj_status get_points(adji_gpu_brute *b, uint64_t bytes, adji_block *out) {
   adj_status status = adji_block_get(b->gpu, b->gpu->compute, bytes, "points", out);
   if (!status) ADJI_CUDA(b->gpu, cudaStreamSynchronize(b->gpu->compute));
@@ -97,7 +97,7 @@ static adj_status fetch_all(adji_gpu_brute *b, adji_brute_side *s) {
   return status || !s->count ? status : fetch_rows(b, s, 0, s->count, s->points[0].at);
 }
 
-/* Where row `first` is, among those on the device. */
+/* The address of row `first` on the device. */
 static const void *points_of(const adji_brute_side *s, uint32_t buffer, uint64_t first) {
   const char *all = is_packed(s)             ? static_cast<const char *>(s->rows.data)
                     : adji_brute_is_whole(s) ? static_cast<const char *>(s->points[0].at)
@@ -105,14 +105,14 @@ static const void *points_of(const adji_brute_side *s, uint32_t buffer, uint64_t
   return all ? all + first * s->row_bytes : s->points[buffer].at;
 }
 
-/* Whether the queries are the right points in device memory. */
+/* Whether the queries are the right points that are in device memory. */
 static bool is_shared(const adji_gpu_brute *b) {
   return b->join.self_join && (adji_brute_is_whole(&b->right) || is_packed(&b->right));
 }
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-/* Two buffers for chunks of the right set: as large as requested, or as there is memory for. */
+/* Gets two buffers for chunks of the right set: as large as requested, or smaller if there is too little memory. */
 static adj_status get_buffers(adji_gpu_brute *b) {
   adji_brute_side *s = &b->right;
   if (is_packed(s)) return ADJ_OK;
@@ -202,10 +202,11 @@ uint64_t adji_gpu_brute_chunk(const adji_gpu_brute *b) {
   return adji_brute_is_whole(&b->right) ? 0 : b->right.at_once;
 }
 
-/* Rows that stay on the device are found in one step. Others take up to half of the remaining memory, since a small
- * matrix is slow. They should also not take longer than the time between two checks for adj_cancel, unless every step
- * needs another copy of all points to the device, or tiles can be skipped: neighbouring queries share what they scan,
- * and some of the rows have fewer neighbours among each other. Batches check too. */
+/* Rows that stay on the device are found in one step. Other rows take up to half of the remaining memory, since a small
+ * matrix is slow. A step should also not take longer than the time between two checks for adj_cancel, with two
+ * exceptions: if every step copies all right points to the device again, and if tiles can be skipped. In the second
+ * case neighbouring queries share the tiles they scan, and a part of the rows has fewer neighbouring queries; batches
+ * check for adj_cancel too. */
 uint64_t adji_gpu_brute_most_rows(const adji_gpu_brute *b) {
   uint64_t most = b->left.at_once, pairs = b->right.count * b->join.right->dim + 1;
   if (b->left.given) return most;
@@ -257,7 +258,7 @@ static adj_status search_chunk(adji_gpu_brute *b, adji_brute_job *job, uint64_t 
   return status;
 }
 
-/* Chunk by chunk. The best so far are in the table itself or in other memory. */
+/* Searches chunk by chunk. The best neighbours so far are in the table itself or in other memory. */
 static adj_status search_chunks(adji_gpu_brute *b, adji_brute_job *job, adji_brute_running *lists) {
   adji_brute_lists table = {job->ids, job->distances};
   adj_status status = adji_brute_running_get(b->gpu, lists, &table, true);

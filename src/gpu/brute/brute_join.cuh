@@ -34,8 +34,8 @@ uint64_t adji_gpu_brute_chunk(const adji_gpu_brute *brute);
 /* The most rows of the result to request at a time. */
 uint64_t adji_gpu_brute_most_rows(const adji_gpu_brute *brute);
 
-/* Finds rows first_row .. first_row + rows - 1, k entries each, as distances. Returns before they are there, unless
- * the right set goes through the device in chunks. */
+/* Finds rows first_row .. first_row + rows - 1, k entries each, as distances. Returns before the rows are complete,
+ * unless the right set goes through the device in chunks. */
 adj_status adji_gpu_brute_search(adji_gpu_brute *brute, uint64_t first_row, uint64_t rows, uint32_t *ids,
                                  void *distances);
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * kNN by brute force on a device: the choice of a method for the rows of the result. With a prefilter rows are found in
- * batches, and queries that it cannot certify go to the matrix method.
+ * kNN by brute force on a device: the choice of a method for the rows of the result. A prefilter finds rows in batches.
+ * Queries that it cannot certify go to the matrix method.
  *
  * In up to 32 dimensions points and queries may be put in tree order, so that tiles of points that are too far away are
- * skipped (prefilter_tensor_tiles.cuh). Whether that pays is seen from the first batch.
+ * skipped (prefilter_tensor_tiles.cuh). The first batch shows whether that pays.
  */
 #include "gpu/brute/brute_join_private.cuh"
 #include "gpu/brute/brute_matrix.cuh"
 #include "gpu/brute/prefilter_gemm.cuh"
 
-/* Of the queries of a batch. */
+/* Bytes for the queries of a batch. */
 enum { BATCH_BYTES = 512 << 20 };
 
 static bool has_prefilter(const adji_gpu_brute *b, const adji_brute_job *job) {
@@ -22,15 +22,16 @@ static bool has_prefilter(const adji_gpu_brute *b, const adji_brute_job *job) {
   return adji_tensor_pays(job->queries, job->right_count, job->k);
 }
 
-/* Keeps the rows of queries that failed. */
-static adj_status keep_hard(adji_gpu_brute *b, const adji_tensor_outcome *found) {
-  ADJI_CUDA(b->gpu, cudaMemcpyAsync(adji_at<uint32_t>(b->hard) + b->hard_count, found->numbers, found->failed * 4,
-                                    cudaMemcpyDeviceToDevice, b->gpu->compute));
-  b->hard_count += found->failed;
+/* Keeps the rows of queries that failed, to search them later. */
+static adj_status postpone(adji_gpu_brute *b, const adji_tensor_outcome *found) {
+  ADJI_CUDA(b->gpu, cudaMemcpyAsync(adji_at<uint32_t>(b->postponed) + b->postponed_count, found->numbers,
+                                    found->failed * 4, cudaMemcpyDeviceToDevice, b->gpu->compute));
+  b->postponed_count += found->failed;
   return ADJ_OK;
 }
 
-/* Searches one batch. Queries it fails go to the matrix method, or with points in tree order they are kept. */
+/* Searches one batch. Queries that the prefilter fails go to the matrix method; with points in tree order they may be
+ * kept for later. */
 static adj_status search_batch(adji_gpu_brute *b, const adji_brute_job *job) {
   adji_tensor_outcome found;
   adj_status status = b->choice.method == ADJI_METHOD_GEMM
@@ -40,15 +41,15 @@ static adj_status search_batch(adji_gpu_brute *b, const adji_brute_job *job) {
   adji_prefilter_stats *work = &b->work->prefilter;
   work->queries += job->queries;
   work->sums += found.sums;
-  work->again += found.again + (b->hard.at ? found.failed : 0);
-  work->failed += b->hard.at ? 0 : found.failed;
+  work->again += found.again + (b->postponed.at ? found.failed : 0);
+  work->failed += b->postponed.at ? 0 : found.failed;
   if (adji_tensor_in_order(&b->points)) {
     uint64_t warps = (job->queries + ADJI_WARP - 1) / ADJI_WARP;
     work->tiles += warps * ((job->right_count + ADJI_TENSOR_TILE - 1) / ADJI_TENSOR_TILE);
     work->tiles_scanned += found.tiles;
   }
   if (!found.failed) return ADJ_OK;
-  if (b->hard.at) return keep_hard(b, &found);
+  if (b->postponed.at) return postpone(b, &found);
   adji_brute_job rest = *job;
   rest.numbers = found.numbers;
   rest.queries = found.failed;
@@ -57,14 +58,14 @@ static adj_status search_batch(adji_gpu_brute *b, const adji_brute_job *job) {
 
 /* ---- Tree order ------------------------------------------------------------------------------ */
 
-/* Points in tree order take about 2 ns each, and a query with brute force 0.25 ns a point. So a join of fewer queries
- * could lose more than some per cent where nothing can be skipped. */
+/* Putting points in tree order takes about 2 ns per point, and a query by brute force 0.25 ns per point. So a join of
+ * fewer pairs could lose more than a few per cent where nothing can be skipped. */
 static const uint64_t FEWEST_SKIP_PAIRS = UINT64_C(1) << 38;
 
-/* The part of all tiles that a batch may scan. If it scans more, the others do without lists of tiles. */
+/* The part of all tiles that a batch may scan. If it scans more, later batches do without lists of tiles. */
 static const double MOST_SCANNED = 0.8;
 
-/* Whether the queries, all or some of the left set, are worth a try. */
+/* Whether tree order is worth a try for these queries, all or a part of the left set. */
 bool adji_brute_may_skip(const adji_gpu_brute *b, uint64_t queries) {
   const adji_brute_choice *choice = &b->choice;
   adji_brute_job job = {};
@@ -79,7 +80,7 @@ bool adji_brute_may_skip(const adji_gpu_brute *b, uint64_t queries) {
          (queries >= ADJI_TENSOR_FEWEST_SKIP && queries >= FEWEST_SKIP_PAIRS / b->right.count);
 }
 
-/* Whether batches scan so many tiles that the others had better do without lists of them. */
+/* Whether batches scan so many tiles that later ones are faster without lists of tiles. */
 static bool too_many_tiles(const adji_gpu_brute *b) {
   const adji_prefilter_stats *work = &b->work->prefilter;
   return b->choice.skip == ADJI_SKIP_AUTO && (double)work->tiles_scanned > MOST_SCANNED * (double)work->tiles;
@@ -87,7 +88,7 @@ static bool too_many_tiles(const adji_gpu_brute *b) {
 
 /* ---- Batches --------------------------------------------------------------------------------- */
 
-/* The queries of a batch: `most` from number `done` on. Listed ones keep the rows of the job. */
+/* A job for one batch: up to `most` queries from number `done` on. Listed queries keep the rows of the job. */
 static adji_brute_job batch_of(const adji_brute_job *job, uint64_t done, uint64_t most) {
   adji_brute_job some = *job;
   some.queries = job->queries - done < most ? job->queries - done : most;
@@ -108,9 +109,9 @@ static uint64_t batch_size(const adji_gpu_brute *b, const adji_brute_job *job) {
   return most > ADJI_TENSOR_ROWS ? most : ADJI_TENSOR_ROWS;
 }
 
-/* Queries of the first batch where the prefilter was not asked for. Where many points are nearer to each other than
- * halves can tell, most of them pass, and the matrix method is quicker: 100,000 x 10 points in clusters took an H200 39
- * ms through tensor cores, and 28 without. */
+/* The number of queries in the first batch, a probe, where the prefilter was not requested. Where many points are
+ * closer together than half precision can tell apart, most of them pass, and the matrix method is faster: 100,000 x 10
+ * points in clusters took an H200 39 ms with tensor cores, and 28 ms without. */
 static constexpr uint64_t PROBED = ADJI_TENSOR_PROBED;
 
 static bool is_probed(const adji_gpu_brute *b, const adji_brute_job *job) {
@@ -118,7 +119,7 @@ static bool is_probed(const adji_gpu_brute *b, const adji_brute_job *job) {
          adji_tensor_is_probed(job->queries);
 }
 
-/* Whether the prefilter is quicker for the queries behind a probe, which took so long. */
+/* Whether the prefilter is faster for the queries after a probe. seconds: the time of the probe. */
 static bool probe_pays(const adji_gpu_brute *b, const adji_brute_job *probe, double seconds) {
   const adji_costs *costs = &b->join.ctx->costs;
   double pairs = static_cast<double>(probe->queries) * static_cast<double>(probe->right_count);
@@ -127,8 +128,8 @@ static bool probe_pays(const adji_gpu_brute *b, const adji_brute_job *probe, dou
   return seconds < 1.2 * pairs * pair_ns * 1e-9;
 }
 
-/* Searches queries from number *done on, until all are done or, with lists of tiles, too many tiles were scanned. A
- * probe that does not pay ends it too. */
+/* Searches queries from number *done on, batch by batch. Ends early if, with lists of tiles, too many tiles were
+ * scanned, or if a probe does not pay. */
 static adj_status search_batches(adji_gpu_brute *b, const adji_brute_job *job, uint64_t *done) {
   uint64_t most = batch_size(b, job), unit = ADJI_TENSOR_ROWS, start = adji_now_ns();
   bool ordered = adji_tensor_in_order(&b->points), probe = !*done && is_probed(b, job);
@@ -164,49 +165,49 @@ static void free_copies(adji_gpu_brute *b) {
   b->copied = false;
 }
 
-/* Searches the first `count` queries that were kept by canonical sums, batch by batch in tree order. Those that fail
- * again are kept then. */
+/* Searches the first `count` kept queries by canonical sums, batch by batch in tree order. Afterwards only queries that
+ * failed again are kept. */
 static adj_status search_exactly(adji_gpu_brute *b, const adji_brute_job *all, uint64_t count) {
   adji_brute_job job = *all;
   adji_block rows = {};
-  job.numbers = adji_at<uint32_t>(b->hard);
+  job.numbers = adji_at<uint32_t>(b->postponed);
   job.queries = count;
   uint64_t most = BATCH_BYTES / adji_tensor_query_bytes(&job, true) / ADJI_TENSOR_ROWS * ADJI_TENSOR_ROWS;
   most = most > ADJI_TENSOR_ROWS ? most : ADJI_TENSOR_ROWS;
   adj_status status = adji_block_get(b->gpu, b->gpu->compute, count * 4, "order of queries", &rows);
   if (!status) status = adji_tensor_order_queries(b->gpu, &b->points, &job, adji_at<uint32_t>(rows));
   job.numbers = adji_at<uint32_t>(rows);
-  b->hard_count = 0;
+  b->postponed_count = 0;
   for (uint64_t done = 0; done < count && !status; done += most) {
     adji_brute_job some = batch_of(&job, done, most);
     adji_tensor_outcome found = {};
     status = adji_check_cancel(b->join.ctx);
     if (!status) status = adji_tile_exact(b->gpu, &b->points, &some, &b->batch, &found);
-    if (!status) status = keep_hard(b, &found);
+    if (!status) status = postpone(b, &found);
   }
   adji_block_free(b->gpu, b->gpu->compute, &rows);
   return status;
 }
 
-/* Searches the queries that were kept: by canonical sums where few tiles are within reach, with longer lists, and the
- * rest by the matrix method. */
-static adj_status search_hard(adji_gpu_brute *b, const adji_brute_job *all) {
-  if (!b->hard_count) return ADJ_OK;
-  adj_status status = search_exactly(b, all, b->hard_count);
+/* Searches the kept queries in three steps: by canonical sums where few tiles are within reach; with longer lists; the
+ * remaining ones by the matrix method. */
+static adj_status search_postponed(adji_gpu_brute *b, const adji_brute_job *all) {
+  if (!b->postponed_count) return ADJ_OK;
+  adj_status status = search_exactly(b, all, b->postponed_count);
   adji_brute_job job = *all;
-  adji_tensor_outcome found = {b->hard_count, 0, 0, 0, adji_at<uint32_t>(b->hard)};
+  adji_tensor_outcome found = {b->postponed_count, 0, 0, 0, adji_at<uint32_t>(b->postponed)};
   if (!status && found.failed)
-    status = adji_tensor_search_failed(b->gpu, &b->points, &job, adji_at<uint32_t>(b->hard), &found);
+    status = adji_tensor_search_failed(b->gpu, &b->points, &job, adji_at<uint32_t>(b->postponed), &found);
   b->work->prefilter.sums += found.sums;
   b->work->prefilter.failed += found.failed;
   if (status || !found.failed) return status;
-  job.numbers = adji_at<uint32_t>(b->hard);
+  job.numbers = adji_at<uint32_t>(b->postponed);
   job.queries = found.failed;
   return adji_brute_matrix(b->gpu, &job, &b->choice);
 }
 
-/* With points and queries in tree order; rows: of the queries. If too few tiles can be skipped, it ends early, and the
- * remaining queries of the job are searched in the usual way. */
+/* Searches with points and queries in tree order. rows: receives the rows of the queries. If too few tiles can be
+ * skipped, it ends early, and the remaining queries of the job are searched in the usual way. */
 static adj_status search_skipping(adji_gpu_brute *b, adji_brute_job *job, adji_block *rows, uint64_t *done) {
   adj_status status = copy_points(b, job, true);
   if (!status)
@@ -215,12 +216,12 @@ static adj_status search_skipping(adji_gpu_brute *b, adji_brute_job *job, adji_b
   b->copied = !status;
   if (status) return status;
   job->numbers = adji_at<uint32_t>(*rows);
-  b->hard_count = 0;
+  b->postponed_count = 0;
   if (adji_tile_exact_can(b->gpu, job))
-    status = adji_block_get(b->gpu, b->gpu->compute, job->queries * sizeof(uint32_t), "failed queries", &b->hard);
+    status = adji_block_get(b->gpu, b->gpu->compute, job->queries * sizeof(uint32_t), "failed queries", &b->postponed);
   if (!status) status = search_batches(b, job, done);
-  if (!status) status = search_hard(b, job);
-  adji_block_free(b->gpu, b->gpu->compute, &b->hard);
+  if (!status) status = search_postponed(b, job);
+  adji_block_free(b->gpu, b->gpu->compute, &b->postponed);
   if (status || b->skip_fails) free_copies(b);
   return status;
 }
@@ -254,7 +255,8 @@ static adj_status search_through_prefilter(adji_gpu_brute *b, const adji_brute_j
   return status;
 }
 
-/* The matrix method takes every job: also if there is no memory for a prefilter that was not asked for. */
+/* The matrix method can do every job. It also replaces a prefilter that was not requested and does not fit into
+ * memory. */
 adj_status adji_brute_run(adji_gpu_brute *b, const adji_brute_job *job) {
   if (b->choice.method == ADJI_METHOD_TENSOR && !b->gpu->tensor.holds) return adji_gpu_refuse_tensor(b->gpu);
   if (!has_prefilter(b, job)) return adji_brute_matrix(b->gpu, job, &b->choice);

@@ -8,8 +8,8 @@
  * A pair that does not belong is a NaN in the matrix, which selection orders after every number. Infinite sums are
  * neighbours like others.
  *
- * Memory: the matrix, up to 4 GiB or a quarter of what is available; what selection takes; with several ranges 3 lists
- * of k entries for the queries of a matrix. If any of this does not fit, the matrix is made smaller.
+ * Memory: the matrix, up to 4 GiB or a quarter of the available memory; the memory of selection; with several ranges 3
+ * lists of k entries for each query of a matrix. If any of this does not fit, the matrix is made smaller.
  */
 #include "gpu/brute/brute_matrix.cuh"
 
@@ -49,7 +49,7 @@ __global__ void finish(adji_brute_finish job, lists<T> from, lists<T> to) {
   }
 }
 
-/* How many of k entries come before (s, id); equal ones count if `equal`. Only padding is equal. */
+/* The number of the k entries before (s, id), counting equal ones if `equal`. Only padding can be equal. */
 template <class T>
 __device__ uint32_t rank_in(const uint32_t *ids, const T *sums, uint32_t k, T s, uint32_t id, bool equal) {
   uint32_t low = 0, high = k;
@@ -180,7 +180,7 @@ namespace {
 
 /* The tile of queries being searched. */
 struct tile_work : adji_brute_work {
-  adji_block queries; /* those of numbers, packed */
+  adji_block queries; /* the queries listed in numbers, packed */
 };
 
 /* to[i] = row numbers[i], of `words` words of 4 bytes. One thread per word; all arrays in device memory. */
@@ -230,13 +230,13 @@ adj_status fill_matrix(tile_work *w, const void *queries, uint64_t first, uint64
   return adji_brute_distances(w->gpu, &d);
 }
 
-/* The rows of the result at which a tile begins. */
+/* Where the rows of a tile begin in the result. */
 adji_brute_lists rows_of(const tile_work *w) {
   uint64_t at = w->job->numbers ? 0 : w->first * w->job->k;
   return adji_brute_lists{w->job->ids + at, static_cast<char *>(w->job->distances) + at * adji_type_size(w->job->type)};
 }
 
-/* Writes the best lists to the rows of the result; rows of numbers are scattered. */
+/* Writes the best lists to the rows of the result. Listed queries have scattered rows. */
 adj_status deliver(tile_work *w, uint64_t first_id) {
   const adji_brute_job *job = w->job;
   adji_brute_finish f = {w->lists};
@@ -249,8 +249,8 @@ adj_status deliver(tile_work *w, uint64_t first_id) {
   return adji_brute_finish_lists(w->gpu, &f);
 }
 
-/* All right points at once, or ranges of them. In the first case selection writes to the result itself, if its rows are
- * contiguous. */
+/* Searches all right points at once, or range by range. In the first case selection writes directly to the result, if
+ * its rows are contiguous. */
 adj_status search_columns(tile_work *w, const void *queries) {
   const adji_brute_job *job = w->job;
   adji_brute_lists rows = rows_of(w);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Values of queries with right points in a matrix, tile by tile, and lists of the best neighbours so far, in device
- * memory: k entries per row, nearest first; ADJ_NO_ID and infinity after the last. And the matrix method, whose values
- * are the distances.
+ * A matrix of values of queries with right points, tile by tile, and lists of the best neighbours so far, in device
+ * memory: k entries per row, nearest first; ADJ_NO_ID and infinity after the last. Also the matrix method, whose values
+ * are the canonical sums.
  */
 #ifndef ADJI_GPU_BRUTE_BRUTE_MATRIX_CUH
 #define ADJI_GPU_BRUTE_BRUTE_MATRIX_CUH
@@ -14,15 +14,15 @@ typedef struct adji_brute_lists {
   void *sums;
 } adji_brute_lists;
 
-/* Lists of so many rows. */
+/* The shape of lists: k entries for each row. */
 typedef struct adji_brute_shape {
   adj_type type;
   uint64_t rows;
   uint32_t k;
 } adji_brute_shape;
 
-/* Turns what a selection found in rows of a matrix into lists: columns become ids, starting at first; NaN, which no
- * neighbour has, becomes padding. In place if to equals from and numbers is NULL. */
+/* Turns the selected columns of each row of a matrix into lists. Columns become ids, starting at `first`; NaN, which no
+ * neighbour has, becomes padding. Works in place if `to` equals `from` and numbers is NULL. */
 typedef struct adji_brute_finish : adji_brute_shape {
   uint32_t first;
   bool root;               /* report distances instead of squares */
@@ -32,10 +32,10 @@ typedef struct adji_brute_finish : adji_brute_shape {
 } adji_brute_finish;
 adj_status adji_brute_finish_lists(adji_gpu *gpu, const adji_brute_finish *job);
 
-/* The running best of one column range of the right set after the other. */
+/* The best neighbours so far, while the column ranges of the right set are searched one after the other. */
 typedef struct adji_brute_running : adji_brute_shape {
-  bool started;               /* there is a best */
-  adji_block ids[3], sums[3]; /* the best so far, those of a column range, both merged */
+  bool started;               /* `best` has entries */
+  adji_block ids[3], sums[3]; /* the best so far, the lists of a column range, both merged */
   adji_brute_lists best, more, both;
 } adji_brute_running;
 /* best: memory for the best so far; NULL: it is allocated. several: there is more than one column range. On failure
@@ -46,27 +46,27 @@ void adji_brute_running_free(adji_gpu *gpu, adji_brute_running *s);
 static inline adji_brute_lists adji_brute_running_next(const adji_brute_running *s) {
   return s->started ? s->more : s->best;
 }
-/* Adds the lists of that range; and the same if they are a selection, whose columns begin with id `first`. */
+/* Adds the lists of that range; add_columns does the same for a selection, whose column 0 has id `first`. */
 adj_status adji_brute_running_add(adji_gpu *gpu, adji_brute_running *s);
 adj_status adji_brute_running_add_columns(adji_gpu *gpu, adji_brute_running *s, uint64_t first);
 
-/* A tile: values of some queries with right points in a matrix, of which the k smallest of each row are listed. */
+/* A tile: a matrix with the values of some queries with right points. The k smallest of each row are listed. */
 typedef struct adji_brute_work {
   adji_gpu *gpu;
   const adji_brute_job *job;
   const adji_brute_choice *choice;
   uint32_t k;
   adji_brute_tile tile;
-  uint64_t first; /* tile.rows queries from this one of the job on */
+  uint64_t first; /* the tile has the job's queries from number `first` on */
   adji_block matrix;
   adji_brute_running lists;
 } adji_brute_work;
 /* Lists the k smallest of each row of the matrix, which has this many columns. */
 adj_status adji_brute_select(const adji_brute_work *w, uint64_t columns, const adji_brute_lists &to);
 
-/* Searches all queries of a job, tile by tile. all: what the tiles have in common. The matrix is made smaller if there
- * is no memory for it, or for what search() needs. */
-enum { ADJI_MOST_TILE_ROWS = 1 << 20 }; /* grids and cuBLAS count in int */
+/* Searches all queries of a job, tile by tile. all: the fields that are the same for all tiles. The matrix is made
+ * smaller if there is no memory for it, or for the needs of search(). */
+enum { ADJI_MOST_TILE_ROWS = 1 << 20 }; /* grids and cuBLAS use int */
 template <class W>
 static adj_status adji_brute_search_tiles(const W &all, adj_status (*search)(W *)) {
   const adji_brute_job *job = all.job;

@@ -8,9 +8,9 @@
  * 3. A query with a complete list is certified or fails.
  * 4. After the last tile the canonical sums of the certified lists are computed.
  *
- * Memory, beside the copies: the matrix, up to 4 GiB or a quarter of what is available; what selection takes; one list
- * per query of a matrix, 3 with several column ranges; up to 32 MiB for cuBLAS. If any of this does not fit, the matrix
- * is made smaller.
+ * Memory, without the copies: the matrix, up to 4 GiB or a quarter of the available memory; the memory of selection;
+ * one list per query of a matrix, 3 with several column ranges; up to 32 MiB for cuBLAS. If any of this does not fit,
+ * the matrix is made smaller.
  */
 #include "gpu/brute/prefilter_gemm.cuh"
 
@@ -39,21 +39,23 @@ struct copying {
   const T *centre;
   const adji_tensor_frame *frame;
   T *values;
-  /* For candidates: halves. For queries: about, and the row of the first. One of the two is NULL. */
+  /* For candidates: halves. For queries: query_info, and the row of the first query. One of the two pointers is
+   * NULL. */
   T *halves;
-  adji_tensor_query *about;
+  adji_tensor_query *query_info;
   uint64_t first_row;
 };
 
-/* Writes what the norm of row i says: h for a candidate, the whole description for a query. */
+/* Writes what follows from the norm of row i: h for a candidate, the whole description for a query. */
 template <class T>
 __device__ __forceinline__ void describe_row(const copying<T> &c, uint64_t i, double norm_sq) {
   bool stray = adji_gemm_is_stray(norm_sq);
   if (c.halves)
     c.halves[i] = stray ? T(-INFINITY) : static_cast<T>(norm_sq / 2);
   else
-    c.about[i] = adji_tensor_query{stray ? static_cast<double>(INFINITY) : norm_sq,
-                                   adji_gemm_error(norm_sq, sizeof(T) == 8), static_cast<uint32_t>(c.first_row + i)};
+    c.query_info[i] =
+        adji_tensor_query{stray ? static_cast<double>(INFINITY) : norm_sq, adji_gemm_error(norm_sq, sizeof(T) == 8),
+                          static_cast<uint32_t>(c.first_row + i)};
 }
 
 /* x^ = (x - c) * scale, and the sum of its squares in f64. Input and output in device memory. A row is copied by
@@ -106,7 +108,7 @@ adj_status copy_queries(adji_gpu *gpu, const adji_tensor_batch *to) {
   c.rows = static_cast<const T *>(job->left) + (job->first_row - job->left_first) * job->dim;
   c.count = job->queries;
   c.values = adji_at<T>(to->values);
-  c.about = adji_at<adji_tensor_query>(to->about);
+  c.query_info = adji_at<adji_tensor_query>(to->query_info);
   c.first_row = job->first_row;
   return launch(gpu, c, to->points);
 }
@@ -143,10 +145,10 @@ __device__ __forceinline__ T value_of(T product, T half, bool self) {
   return self ? T(NAN) : half == T(-INFINITY) ? half : product + half;
 }
 
-/* value = h - x^y^, of which the smallest are wanted, in place; NaN for a point with itself, minus infinity for strays.
- * The matrix, in device memory, holds -x^y^. A thread owns 16 bytes of columns, whose h it
- * keeps in registers, and every gridDim.y-th row; a block has 256 threads side by side. Limited by memory: each value
- * is read and written once. */
+/* value = h - x^y^, in place; NaN for a point with itself, minus infinity for strays. Selection then takes the smallest
+ * values. The matrix, in device memory, holds -x^y^. A thread owns 16 bytes of columns, whose h it keeps in registers,
+ * and every gridDim.y-th row; a block has 256 threads side by side. Limited by memory: each value is read and written
+ * once. */
 template <class T>
 __global__ void add_norms(const __grid_constant__ values_of<T> job) {
   enum { COUNT = part<T>::COUNT };
@@ -159,13 +161,13 @@ __global__ void add_norms(const __grid_constant__ values_of<T> job) {
 #pragma unroll 4
   for (uint64_t row = blockIdx.y; row < job.rows; row += gridDim.y) {
     T *to = job.values + row * job.stride + first;
-    uint64_t own = job.first_row + row - job.first_point; /* wraps to a huge number if that point is not here */
+    uint64_t own = job.first_row + row - job.first_point; /* wraps to a huge number if that point is not in the range */
     if (first + COUNT <= job.columns) {
-      part<T> mine = *reinterpret_cast<const part<T> *>(to);
+      part<T> vector = *reinterpret_cast<const part<T> *>(to);
 #pragma unroll
       for (uint32_t c = 0; c < COUNT; c++)
-        mine.at[c] = value_of(mine.at[c], halves[c], job.drop_self && first + c == own);
-      *reinterpret_cast<part<T> *>(to) = mine;
+        vector.at[c] = value_of(vector.at[c], halves[c], job.drop_self && first + c == own);
+      *reinterpret_cast<part<T> *>(to) = vector;
     } else {
 #pragma unroll
       for (uint32_t c = 0; c < COUNT; c++)
@@ -193,8 +195,8 @@ adj_status launch_norms(tile_work *w, uint64_t first, uint64_t columns) {
 
 /* ---- The certificate ------------------------------------------------------------------------- */
 
-/* Of queries first .. first + rows - 1 of a batch: the view's arrays begin with the first. Its capacity is the length
- * of a list. */
+/* For queries first .. first + rows - 1 of a batch. The view's arrays begin with query `first`; its capacity is the
+ * length of a list. */
 template <class T>
 struct certifying : adji_tensor_view {
   uint64_t rows;
@@ -203,7 +205,7 @@ struct certifying : adji_tensor_view {
   const T *values;
 };
 
-/* How many of the ascending values are not above the limit. */
+/* The number of the ascending values that are not above the limit. */
 template <class T>
 __device__ __forceinline__ uint32_t count_up_to(const T *values, uint32_t count, double limit) {
   uint32_t low = 0, high = count;
@@ -216,25 +218,26 @@ __device__ __forceinline__ uint32_t count_up_to(const T *values, uint32_t count,
   return low;
 }
 
-/* The largest value, -w', of what may belong, from `count` values. */
+/* The largest value, -w', that a point may have and belong, from `count` values. */
 template <class T>
-__device__ __forceinline__ double largest_of(const certifying<T> &job, const adji_tensor_query &about, const T *values,
-                                             uint32_t count) {
-  double scale = job.frame->scale, error = static_cast<double>(about.error), reach = INFINITY;
+__device__ __forceinline__ double largest_of(const certifying<T> &job, const adji_tensor_query &query_info,
+                                             const T *values, uint32_t count) {
+  double scale = job.frame->scale, error = static_cast<double>(query_info.error), reach = INFINITY;
   uint32_t strays = count_up_to(values, count, -INFINITY);
   if (job.limit < INFINITY) reach = adji_tensor_reach_of(&job.rules, scale, job.limit);
   if (count - strays >= job.k) {
     double w = -static_cast<double>(__ldg(values + strays + job.k - 1));
-    double nearer = adji_tensor_reach(&job.rules, scale, adji_tensor_farthest(&job.rules, about.norm_sq, w), error);
+    double nearer =
+        adji_tensor_reach(&job.rules, scale, adji_tensor_farthest(&job.rules, query_info.norm_sq, w), error);
     if (nearer < reach) reach = nearer;
   }
-  return reach < INFINITY ? -adji_tensor_smallest(&job.rules, about.norm_sq, reach, error) : INFINITY;
+  return reach < INFINITY ? -adji_tensor_smallest(&job.rules, query_info.norm_sq, reach, error) : INFINITY;
 }
 
 /* Certifies lists; prefilter_gemm.h has the proof. One warp per query; lists and output in device memory.
  * 1. Compute the bound.
  * 2. Count the listed pairs within it.
- * 3. If all of the list is within it, the query fails, unless no pair is missing.
+ * 3. If the whole list is within it, the query fails, unless every pair is listed.
  * 4. Otherwise these pairs go to adji_tensor_refine.
  *
  * Small beside the rest. */
@@ -243,16 +246,16 @@ __global__ void certify(const __grid_constant__ certifying<T> job) {
   uint64_t query = (static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x) / ADJI_WARP;
   uint32_t lane = threadIdx.x % ADJI_WARP;
   if (query >= job.rows) return;
-  const adji_tensor_query about = job.about[query];
+  const adji_tensor_query query_info = job.query_info[query];
   const T *values = job.values + query * job.capacity;
   const uint32_t *positions = job.positions + query * job.capacity;
   uint32_t count = count_up_to(values, job.capacity, DBL_MAX);
-  uint32_t within = count_up_to(values, count, largest_of(job, about, values, count));
-  bool proved = about.norm_sq < INFINITY && (job.all || within < job.capacity);
+  uint32_t within = count_up_to(values, count, largest_of(job, query_info, values, count));
+  bool proved = query_info.norm_sq < INFINITY && (job.all || within < job.capacity);
   if (lane == 0) {
     job.bounds[query] = proved ? 0 : INFINITY;
     job.counts[query] = within;
-    if (!proved) adji_tensor_fail(job, about.row);
+    if (!proved) adji_tensor_fail(job, query_info.row);
   }
   for (uint32_t i = lane; i < within && proved; i += ADJI_WARP)
     job.passed[query * job.capacity + i] = uint2{0, positions[i]};
@@ -261,7 +264,7 @@ __global__ void certify(const __grid_constant__ certifying<T> job) {
 template <class T>
 adj_status launch_certify(tile_work *w) {
   certifying<T> c = {adji_tensor_view_of(w->batch)};
-  c.about += w->first;
+  c.query_info += w->first;
   c.bounds += w->first;
   c.counts += w->first;
   c.passed += w->first * c.capacity;
@@ -304,7 +307,7 @@ adj_status search_tile(tile_work *w) {
   return status ? status : launch_certify<T>(w);
 }
 
-/* The lists of all queries, with memory for cuBLAS. */
+/* Gets memory for cuBLAS and finds the lists of all queries. */
 adj_status list_all(const tile_work &all) {
   adji_gpu *gpu = all.gpu;
   uint64_t bytes = adji_gpu_available(gpu) / 16, least = ADJI_CUBLAS_LEAST_ROOM, most = ADJI_CUBLAS_ROOM;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Brute-force kNN for L2 through matrix products in the type of the points, as most programs do it: products by cuBLAS,
- * norms added by a kernel after it, selection from the matrix (papers/004, section 3.3.1). Here this is only a
- * prefilter (prefilter_gemm.h): a few more than k pairs are listed, their canonical sums decide, and a query for which
- * the list proves nothing fails. It shares with the tensor-core prefilter all that comes after the list, and the
- * structs of both sides: copies have the type of the points, starts are h, and the points keep their order.
+ * Brute-force kNN for L2 through matrix products in the type of the points, as most programs do it: cuBLAS computes the
+ * products, a second kernel adds the norms, and selection reads the matrix (papers/004, section 3.3.1). Here this is
+ * only a prefilter (prefilter_gemm.h): a few more than k pairs are listed, their canonical sums decide, and a query for
+ * which the list proves nothing fails. Everything after the list is shared with the tensor-core prefilter, as are the
+ * structs of points and queries. Here copies have the type of the points, starts are h, and the points keep their
+ * order.
  */
 #ifndef ADJI_GPU_BRUTE_PREFILTER_GEMM_CUH
 #define ADJI_GPU_BRUTE_PREFILTER_GEMM_CUH

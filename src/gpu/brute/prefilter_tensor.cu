@@ -9,10 +9,11 @@ namespace {
 
 enum { FEWEST = 1024, LONGEST = 16384, MOST_REFINED = 8192, AGAIN_AT_ONCE = 2048 };
 
-/* The part of a list that a round is expected to fill, and how many more pairs pass than in exact arithmetic. */
+/* FILL: the part of a list that a round is expected to fill. LOOSE: how many times as many pairs pass as in exact
+ * arithmetic. */
 const double FILL = 0.6, LOOSE = 1.5, MOST_FACTOR = 4, MOST_TILE_FACTOR = 8;
 
-/* Lists the values of all queries with positions first .. end - 1: all values of the first scan, later those that are
+/* Lists the values of all queries with positions first .. end - 1: all values in the first scan, later those that are
  * not below the bounds. */
 adj_status scan(adji_gpu *gpu, const adji_tensor_batch *b, uint64_t first, uint64_t end) {
   adji_tensor_scan_job s = {adji_tensor_view_of(b)};
@@ -34,7 +35,7 @@ adj_status scan_rounds(adji_gpu *gpu, const adji_tensor_batch *b) {
   for (uint64_t begin = rounds.first; begin < count && !status;) {
     uint64_t end =
         static_cast<uint64_t>(static_cast<double>(begin) * rounds.factor) / ADJI_TENSOR_TILE * ADJI_TENSOR_TILE;
-    /* A slightly longer round is better than another short one. */
+    /* Make this round slightly longer rather than add a short one. */
     if (end + end / 4 > count) end = count;
     status = scan(gpu, b, begin, end);
     if (!status) status = adji_tensor_tighten(gpu, b, 0);
@@ -45,7 +46,8 @@ adj_status scan_rounds(adji_gpu *gpu, const adji_tensor_batch *b) {
 
 /* ---- In tree order --------------------------------------------------------------------------- */
 
-/* Scans what prefilter_tensor_lists.cu has scheduled. all: the first tiles, of which all values are listed. */
+/* Scans the tiles that prefilter_tensor_lists.cu has scheduled. all: these are the first tiles, and all their values
+ * are listed. */
 adj_status scan_tiles(adji_gpu *gpu, const adji_tensor_batch *b, bool all) {
   adji_tensor_scan_job s = {adji_tensor_view_of(b)};
   s.left = adji_at<uint4>(b->values);
@@ -61,9 +63,9 @@ adj_status scan_tiles(adji_gpu *gpu, const adji_tensor_batch *b, bool all) {
   return adji_tensor_scan_tiles(gpu, s);
 }
 
-/* The same rounds as scan_rounds, over tiles: first those nearest to each block of queries, then those of its list,
- * nearest first. The points of a round are farther away than those before it. So no more of them pass than of a sample
- * of all points, and fewer as a rule. */
+/* The same rounds as scan_rounds, over tiles: first the tiles nearest to each block of queries, then those of its list,
+ * nearest first. The points of a round are expected to be farther away than those of earlier rounds. So no more of them
+ * pass than of a sample of all points, and usually fewer. */
 adj_status scan_tile_rounds(adji_gpu *gpu, adji_tensor_batch *b) {
   uint64_t tiles = adji_blocks_for(b->points->count, ADJI_TENSOR_TILE);
   double factor = 1 + (FILL * b->rounds.capacity / b->job->k - 1) / LOOSE;
@@ -102,8 +104,7 @@ adj_status search(adji_gpu *gpu, adji_tensor_batch *b, adji_tensor_outcome *out)
   return status ? status : adji_tensor_fetch(gpu, b, out);
 }
 
-/* Searches again for some failed queries, which are those of the batch. Queries that fail again go to `to`, after those
- * that are already there. */
+/* Searches again for the queries of the batch, which failed before. Queries that fail again are appended to `to`. */
 adj_status search_again(adji_gpu *gpu, adji_tensor_batch *b, uint32_t *to, adji_tensor_outcome *out) {
   uint64_t before = out->failed;
   adj_status status = search(gpu, b, out);
@@ -140,7 +141,7 @@ adji_tensor_view adji_tensor_view_of(const adji_tensor_batch *batch) {
   adji_tensor_view view = {};
   view.rules = points->rules;
   view.frame = adji_at<adji_tensor_frame>(points->frame);
-  view.about = adji_at<adji_tensor_query>(batch->about);
+  view.query_info = adji_at<adji_tensor_query>(batch->query_info);
   view.point_count = points->count;
   view.point_stride = points->stride;
   view.order = adji_at<uint32_t>(points->order);
@@ -164,7 +165,7 @@ adj_status adji_tensor_batch_get(adji_gpu *gpu, adji_tensor_batch *b) {
     adji_block *block;
     uint64_t bytes;
   } const wanted[] = {{&b->values, rows * b->points->row_bytes},
-                      {&b->about, rows * sizeof(adji_tensor_query)},
+                      {&b->query_info, rows * sizeof(adji_tensor_query)},
                       {&b->bounds, rows * sizeof(float)},
                       {&b->counts, rows * sizeof(uint32_t)},
                       {&b->passed, queries * b->rounds.capacity * sizeof(uint2)},
@@ -202,7 +203,7 @@ uint64_t adji_tensor_query_bytes(const adji_brute_job *job, bool ordered) {
          adji_tensor_rounds_of(job->right_count, job->k, false).capacity * sizeof(uint2);
 }
 
-/* Writing the failures in place never overtakes the reading. */
+/* Failures are written in place; writing never overtakes reading. */
 adj_status adji_tensor_search_failed(adji_gpu *gpu, const adji_tensor_points *points, const adji_brute_job *job,
                                      uint32_t *numbers, adji_tensor_outcome *out) {
   adji_brute_job some = *job;
@@ -215,7 +216,7 @@ adj_status adji_tensor_search_failed(adji_gpu *gpu, const adji_tensor_points *po
     some.numbers = numbers + done;
     some.queries = failed - done < AGAIN_AT_ONCE ? failed - done : AGAIN_AT_ONCE;
     status = search_again(gpu, &longer, numbers, &reported);
-    if (status == ADJ_E_DEVICE_MEMORY && !done) break; /* they go to the matrix method */
+    if (status == ADJ_E_DEVICE_MEMORY && !done) break; /* the queries go to the matrix method */
   }
   adji_tensor_batch_clear(gpu, &longer);
   if (status == ADJ_E_DEVICE_MEMORY && !reported.failed) return ADJ_OK;
@@ -231,13 +232,14 @@ adj_status adji_tensor_search(adji_gpu *gpu, const adji_tensor_points *points, c
   batch->job = job;
   batch->rounds = adji_tensor_rounds_of(points->count, job->k, false);
   adj_status status = search(gpu, batch, out);
-  bool exact = adji_tensor_in_order(points) && adji_tile_exact_can(gpu, job); /* of all failed queries together */
+  bool exact = adji_tensor_in_order(points) && adji_tile_exact_can(gpu, job); /* searches all failed queries together */
   if (!status && out->failed && !exact)
     status = adji_tensor_search_failed(gpu, points, job, adji_at<uint32_t>(batch->failed) + ADJI_TENSOR_HEAD, out);
   return status;
 }
 
 void adji_tensor_batch_clear(adji_gpu *gpu, adji_tensor_batch *batch) {
-  adji_blocks_free(gpu, {&batch->values, &batch->about, &batch->bounds, &batch->counts, &batch->passed, &batch->failed,
-                         &batch->reaches, &batch->kept, &batch->lists, &batch->list_counts, &batch->items});
+  adji_blocks_free(gpu,
+                   {&batch->values, &batch->query_info, &batch->bounds, &batch->counts, &batch->passed, &batch->failed,
+                    &batch->reaches, &batch->kept, &batch->lists, &batch->list_counts, &batch->items});
 }

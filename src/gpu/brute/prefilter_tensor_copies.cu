@@ -13,14 +13,14 @@ namespace {
 constexpr uint32_t ALL_LANES = 0xffffffffu;
 enum { THREADS = 256, AT_ONCE = 8, SAMPLE = 256, BINS = 1024, MOST_STRAYS = 64 };
 
-/* Where the largest coordinate of the sample is scaled to: leaves room for far larger ones, and for much smaller
+/* The largest coordinate of the sample is scaled to about this value. That leaves room for much larger and much smaller
  * ones. */
 #define AIM 0x1p10
 
 /* ---- The frame ------------------------------------------------------------------------------- */
 
-/* centre[j] = median of dimension j in a sample: a few points far away do not move it. One block per dimension: a
- * bitonic network sorts 256 values in shared memory, one per thread. rows, centre and frame are in device memory;
+/* centre[j] = median of dimension j in a sample, so that a few distant points do not move it. One block per dimension:
+ * a bitonic network sorts 256 values in shared memory, one per thread. rows, centre and frame are in device memory;
  * frame->spread is the largest distance from the centre, by atomicMax. */
 template <class T>
 __global__ void find_centre(const T *rows, uint64_t count, uint32_t dim, T *centre, adji_tensor_frame *frame) {
@@ -50,13 +50,13 @@ __global__ void choose_scale(adji_tensor_frame *frame) {
 
 /* ---- Copies ---------------------------------------------------------------------------------- */
 
-/* What is copied: entry i is row numbers[i], or (first + i * stride) modulo `of`; nothing past the last. */
+/* What is copied: entry i is row numbers[i], or row (first + i * stride) modulo `of`; entries from `count` on are 0. */
 template <class T>
 struct copying {
   const T *rows;
   const uint32_t *numbers;
   uint64_t first, stride, of;
-  uint64_t base; /* the first row at rows */
+  uint64_t base; /* the number of the first row at `rows` */
   uint64_t count, capacity;
   uint32_t dim, width, lanes; /* lanes: per row, a power of two */
   bool fours;                 /* four coordinates can be read at once */
@@ -92,9 +92,9 @@ __device__ __forceinline__ void load_values(const T *from, bool fours, uint32_t 
     to[k] = first + k < dim ? from[first + k] : 0;
 }
 
-/* Eight halves of a row, and their contribution to the sums of squares. In the type of the points z is off by half
- * an ulp, z - x^ is exact, and the squares of halves are exact; eight of them are added up before their sum becomes
- * f64. */
+/* Copies eight coordinates of a row as halves and adds their part to the sums of squares. In the type of the points z
+ * is off by half an ulp, z - x^ is exact, and the squares of halves are exact; eight squares are added up before their
+ * sum becomes f64. */
 template <class T>
 __device__ __forceinline__ uint4 copy_eight(const copying<T> &c, uint64_t row, uint32_t first,
                                             adji_tensor_scaling<T> scale, T *rest_sq, double *norm_sq) {
@@ -117,7 +117,7 @@ __device__ __forceinline__ uint4 copy_eight(const copying<T> &c, uint64_t row, u
   return packed;
 }
 
-/* Copies a row by `lanes` lanes, each of which takes eight halves at a time. Every lane returns the row's sums. */
+/* Copies a row with `lanes` lanes, each of which takes eight halves at a time. Every lane returns the row's sums. */
 template <class T>
 __device__ __forceinline__ void copy_row(const copying<T> &c, uint64_t i, uint32_t lane, T *rest_sq, double *norm_sq) {
   uint64_t row = i < c.count ? row_of(c, i) : 0;
@@ -135,7 +135,7 @@ __device__ __forceinline__ void copy_row(const copying<T> &c, uint64_t i, uint32
   }
 }
 
-/* A bin for each eighth of a binade, ascending. */
+/* Bins ascend with the error; there are eight bins per binade. */
 __device__ __forceinline__ uint32_t bin_of(float error) {
   uint32_t eighths = __float_as_uint(error) >> 20;
   uint32_t low = (127 - 80) << 3;
@@ -145,13 +145,13 @@ __device__ __forceinline__ float end_of_bin(uint32_t bin) {
   return bin + 1 >= BINS ? INFINITY : __uint_as_float((bin + 1 + ((127 - 80) << 3)) << 20);
 }
 
-/* Copies the candidates. starts: -v or, past the last one, a value that never passes. bins: the histogram of errors,
- * per block in shared memory first. All arrays in device memory; `lanes` lanes per row. */
+/* Copies the candidates. starts: -v or, past the last candidate, a value that never passes. bins: the histogram of
+ * errors; each block first makes its own in shared memory. All arrays in device memory; `lanes` lanes per row. */
 template <class T>
 __global__ void copy_points(const copying<T> c, float *starts, float *errors, uint32_t *bins) {
-  __shared__ uint32_t mine[BINS];
+  __shared__ uint32_t block_bins[BINS];
   for (uint32_t b = threadIdx.x; b < BINS; b += THREADS)
-    mine[b] = 0;
+    block_bins[b] = 0;
   __syncthreads();
   uint64_t thread = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x, i = thread / c.lanes;
   T rest_sq;
@@ -161,11 +161,11 @@ __global__ void copy_points(const copying<T> c, float *starts, float *errors, ui
     float error = i < c.count ? adji_tensor_error(static_cast<double>(rest_sq), norm_sq) : 0;
     starts[i] = i < c.count ? static_cast<float>(-norm_sq / 2) : -ADJI_HALVES_ABSENT;
     errors[i] = error;
-    if (i < c.count) atomicAdd(&mine[bin_of(error)], 1);
+    if (i < c.count) atomicAdd(&block_bins[bin_of(error)], 1);
   }
   __syncthreads();
   for (uint32_t b = threadIdx.x; b < BINS; b += THREADS)
-    if (mine[b]) atomicAdd(bins + b, mine[b]);
+    if (block_bins[b]) atomicAdd(bins + b, block_bins[b]);
 }
 
 /* Chooses `most` such that at most MOST_STRAYS errors are larger. One warp; each lane sums its part of the bins. */
@@ -195,19 +195,19 @@ __global__ void mark_strays(const adji_tensor_frame *frame, const float *errors,
 
 /* Copies the queries and describes them. `lanes` lanes per row; all arrays in device memory. */
 template <class T>
-__global__ void copy_queries(const copying<T> c, adji_tensor_query *about) {
+__global__ void copy_queries(const copying<T> c, adji_tensor_query *query_info) {
   uint64_t thread = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x, i = thread / c.lanes;
   T rest_sq;
   double norm_sq;
   copy_row(c, i, static_cast<uint32_t>(thread % c.lanes), &rest_sq, &norm_sq);
   if (thread % c.lanes || i >= c.count) return;
-  about[i] = adji_tensor_query{norm_sq, adji_tensor_error(static_cast<double>(rest_sq), norm_sq),
-                               static_cast<uint32_t>(row_of(c, i))};
+  query_info[i] = adji_tensor_query{norm_sq, adji_tensor_error(static_cast<double>(rest_sq), norm_sq),
+                                    static_cast<uint32_t>(row_of(c, i))};
 }
 
 /* ---- Launches -------------------------------------------------------------------------------- */
 
-/* What copies of either side have in common. */
+/* What the copies of points and of queries have in common. */
 template <class T>
 copying<T> copying_of(const adji_tensor_points *points, const void *rows) {
   copying<T> c = {};
@@ -267,7 +267,7 @@ adj_status copy_batch(adji_gpu *gpu, const adji_tensor_batch *to) {
   c.capacity = to->row_capacity;
   c.values = adji_at<uint4>(to->values);
   copy_queries<T><<<adji_blocks_for(c.capacity * c.lanes, THREADS), THREADS, 0, gpu->compute>>>(
-      c, adji_at<adji_tensor_query>(to->about));
+      c, adji_at<adji_tensor_query>(to->query_info));
   ADJI_LAUNCHED(gpu, "copy_queries");
   return ADJ_OK;
 }
@@ -281,8 +281,8 @@ uint64_t divisor_of(uint64_t a, uint64_t b) {
   return a;
 }
 
-/* A step through all points that visits distant parts of them one after the other: from the golden section of their
- * number on, the first that shares no divisor with it. */
+/* A stride through all points that visits distant parts of them one after the other: the first number from the golden
+ * section of their count on that has no common divisor with the count. */
 uint64_t stride_of(uint64_t count) {
   uint64_t stride = static_cast<uint64_t>(static_cast<double>(count) * 0.6180339887498949);
   while (stride < 2 || divisor_of(count, stride) != 1)
@@ -307,7 +307,7 @@ adj_status make_points(adji_gpu *gpu, const adji_brute_job *job, adji_tensor_poi
   return copy_in_order(gpu, job, to, bins);
 }
 
-/* Copies that are in the order of the points become copies in tree order. */
+/* Copies the points again, in tree order, which is found from the copies in the points' own order. */
 adj_status order_points(adji_gpu *gpu, const adji_brute_job *job, adji_tensor_points *to, adji_block *bins) {
   adji_order_job order = {to->values.at, to->count, to->rules.dim, to->rules.width};
   adji_block numbers = {};
@@ -318,9 +318,9 @@ adj_status order_points(adji_gpu *gpu, const adji_brute_job *job, adji_tensor_po
   return status ? status : adji_tile_boxes(gpu, to);
 }
 
-/* The rows of queries: numbers[order[i]], or first + order[i] if numbers is NULL, run after run of RUN_ROWS in steps of
- * `stride` runs. A batch of queries then is a sample of all of them, whose blocks have neighbours all the same. What is
- * behind the last whole run stays. One thread per row; all in device memory. */
+/* rows = numbers[order[i]], or first + order[i] if numbers is NULL, for runs of RUN_ROWS positions i that are visited
+ * in steps of `stride` runs. So a batch of queries is a sample of all queries, but each block still has neighbouring
+ * queries. Positions after the last whole run stay in place. One thread per row; all arrays in device memory. */
 enum { RUN_ROWS = 2048 };
 __global__ void spread_rows(const uint32_t *order, uint64_t count, uint64_t stride, const uint32_t *numbers,
                             uint32_t first, uint32_t *rows) {
@@ -330,12 +330,13 @@ __global__ void spread_rows(const uint32_t *order, uint64_t count, uint64_t stri
   rows[i] = numbers ? numbers[order[from]] : first + order[from];
 }
 
-/* The order of queries that are not the points. */
+/* Finds the tree order of queries that are not the right points. */
 adj_status order_rows(adji_gpu *gpu, const adji_tensor_points *points, const adji_brute_job *job, adji_block *order) {
   adji_tensor_batch all = {points, job, job->queries};
   const char *what = "half-precision queries";
   adj_status status = adji_block_get(gpu, gpu->compute, job->queries * points->row_bytes, what, &all.values);
-  if (!status) status = adji_block_get(gpu, gpu->compute, job->queries * sizeof(adji_tensor_query), what, &all.about);
+  if (!status)
+    status = adji_block_get(gpu, gpu->compute, job->queries * sizeof(adji_tensor_query), what, &all.query_info);
   if (!status) status = adji_block_get(gpu, gpu->compute, job->queries * sizeof(uint32_t), what, order);
   if (!status) status = adji_tensor_copy_queries(gpu, &all);
   adji_order_job orders = {all.values.at, job->queries, points->rules.dim, points->rules.width};
@@ -364,7 +365,7 @@ adj_status adji_tensor_copy_points(adji_gpu *gpu, const adji_brute_job *job, boo
   adj_status status = make_points(gpu, job, to, &bins);
   if (!status && ordered) status = order_points(gpu, job, to, &bins);
   adji_block_free(gpu, gpu->compute, &bins);
-  adji_block_free(gpu, gpu->compute, &to->errors); /* the frame and the starts hold all that is needed */
+  adji_block_free(gpu, gpu->compute, &to->errors); /* they are no longer needed: the frame and the starts remain */
   if (status) adji_tensor_points_clear(gpu, to);
   return status;
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
  * Queries that the prefilter cannot certify, among points in tree order: every point of the tiles within reach is
- * compared by its canonical sum. That is for clusters much smaller than their distance from the centre of all points:
- * half-precision copies do not tell their points apart, and more pairs pass than a list holds. Their tiles are few.
+ * compared by its canonical sum. This is for clusters much smaller than their distance from the centre of all points.
+ * Half-precision copies cannot tell the points of such a cluster apart, and more pairs pass than a list holds; but few
+ * tiles are within reach.
  *
- * Bounds need no products here. A neighbour has a canonical sum of at most that of the k-th best so far, which takes
- * the place of a radius in prefilter_tensor.h and gives p, and prefilter_tensor_tiles.cuh does the rest.
+ * Bounds need no products here. A neighbour's canonical sum is at most that of the k-th best so far. This takes the
+ * place of a radius in prefilter_tensor.h and gives p; the rest follows as in prefilter_tensor_tiles.cuh.
  */
 #include <cuda_fp16.h>
 
@@ -18,19 +19,19 @@ enum { THREADS = ADJI_TENSOR_ROWS, TILE = ADJI_TENSOR_TILE, AT_ONCE = 4, LONG_PA
 template <class T>
 struct exact_job : adji_tensor_view {
   const T *left, *right;
-  const __half *copies; /* of the queries */
+  const __half *copies; /* copies of the queries */
   const float *boxes;
   uint32_t box_dims, queries, tiles;
-  const uint32_t *entries, *counts; /* `tiles` for each block; NULL: `starts` of them */
-  uint32_t starts, most;            /* most: of tiles, in the last pass */
-  bool last;                        /* of two passes */
+  const uint32_t *entries, *counts; /* `tiles` entries for each block; NULL: `starts` of them */
+  uint32_t starts, most;            /* most: the most entries of a list in this pass */
+  bool last;                        /* the second of two passes */
   bool root, fours;                 /* fours: four coordinates can be read at once */
   uint64_t left_first, first_row;
   uint32_t *ids;
   T *sums;
 };
 
-/* Times the p^2 of the median query that a query may have. */
+/* A query may have at most this many times the p^2 of its block's median query. */
 constexpr float WIDE = 9;
 
 /* A block's shared memory: queries and points by dimension, copies of queries, lists, ids of points. */
@@ -52,7 +53,7 @@ struct exact_memory {
   }
 };
 
-/* What a thread knows of its query. */
+/* A thread's query. */
 template <class T>
 struct exact_query {
   uint32_t row, last_id; /* last: the k-th best so far */
@@ -154,12 +155,13 @@ __device__ __forceinline__ void load_tile(const exact_job<T> &job, const exact_m
   }
 }
 
-/* The thread's query and its list: an empty one, or that of the first pass. */
+/* Loads the thread's query and its list: an empty list, or that of the first pass. */
 template <class T>
 __device__ __forceinline__ exact_query<T> open_query(const exact_job<T> &job, const exact_memory<T> &at) {
   uint32_t query = blockIdx.x * THREADS + threadIdx.x;
   bool there = query < job.queries;
-  exact_query<T> q = {there ? job.about[query].row : ADJ_NO_ID, ADJ_NO_ID, INFINITY, there ? INFINITY : -1.0f, false};
+  exact_query<T> q = {there ? job.query_info[query].row : ADJ_NO_ID, ADJ_NO_ID, INFINITY, there ? INFINITY : -1.0f,
+                      false};
   for (uint32_t j = 0; j < job.rules.dim; j++)
     at.x[j * THREADS + threadIdx.x] = there ? job.left[(q.row - job.left_first) * job.rules.dim + j] : T(0);
   for (uint32_t j = 0; j < job.box_dims; j++)
@@ -178,7 +180,7 @@ __device__ __forceinline__ exact_query<T> open_query(const exact_job<T> &job, co
   return q;
 }
 
-/* p^2 of the query, from its k-th best. */
+/* Updates p^2 of the query from its k-th best sum. */
 template <class T>
 __device__ __forceinline__ void tighten(const exact_job<T> &job, exact_query<T> *q) {
   uint32_t query = blockIdx.x * THREADS + threadIdx.x;
@@ -186,15 +188,15 @@ __device__ __forceinline__ void tighten(const exact_job<T> &job, exact_query<T> 
   double limit = job.limit;
   if (q->last_id != ADJ_NO_ID && static_cast<double>(q->last_sum) < limit) limit = static_cast<double>(q->last_sum);
   if (!(limit < INFINITY)) return;
-  double error = static_cast<double>(job.about[query].error) + static_cast<double>(job.frame->most);
+  double error = static_cast<double>(job.query_info[query].error) + static_cast<double>(job.frame->most);
   q->reach = adji_tensor_reach_sq(adji_tensor_reach_of(&job.rules, job.frame->scale, limit), error);
 }
 
-/* Fails queries that reach much farther than most of the block: a few points between the clusters would make its list
- * long. Called by all threads, after the first pass. */
+/* Fails queries that reach much farther than most queries of the block: a few points between the clusters would make
+ * the block's list long. Called by all threads, after the first pass. */
 template <class T>
 __device__ __forceinline__ void drop_wide(const exact_job<T> &job, const exact_memory<T> &at, exact_query<T> *q) {
-  float *reaches = reinterpret_cast<float *>(at.points); /* its points are no longer needed */
+  float *reaches = reinterpret_cast<float *>(at.points); /* the tile's points are no longer needed */
   uint32_t query = blockIdx.x * THREADS + threadIdx.x, before = 0, all = 0;
   __syncthreads();
   reaches[threadIdx.x] = q->reach;
@@ -216,12 +218,12 @@ __device__ __forceinline__ void drop_wide(const exact_job<T> &job, const exact_m
 
 /* Searches the tiles of each block's list. A block owns 128 queries, a thread one of them, with its list in shared
  * memory; everything else is in device memory. For each tile of the list:
- * 1. Each thread tests whether it is still within its reach. If it is within nobody's, it is skipped.
- * 2. Its points go to shared memory.
- * 3. Each thread of a warp that needs the tile compares its query with all of them; the k best stay.
- * At the end rows are written, and reaches after the first pass. A list that is too long for one block fails its
- * queries. Limited by issue: 2.5 instructions for a dimension of
- * a pair. */
+ * 1. Each thread tests whether the tile is still within reach of its query. If no query needs it, the tile is skipped.
+ * 2. The points of the tile go to shared memory.
+ * 3. In each warp with a query that needs the tile, every thread compares its query with all points; the k best stay.
+ *
+ * At the end rows are written; reaches are written after the first pass. A list that is too long for one block fails
+ * its queries. Limited by issue: 2.5 instructions per dimension of a pair. */
 template <class T>
 __global__ void __launch_bounds__(THREADS) search_tiles(const __grid_constant__ exact_job<T> job) {
   extern __shared__ __align__(16) unsigned char memory[];
@@ -229,7 +231,7 @@ __global__ void __launch_bounds__(THREADS) search_tiles(const __grid_constant__ 
   const uint32_t *entries = job.entries + static_cast<uint64_t>(blockIdx.x) * job.tiles;
   uint32_t count = job.last ? job.counts[blockIdx.x] : job.starts, query = blockIdx.x * THREADS + threadIdx.x;
   if (count > job.most) {
-    if (query < job.queries && job.reaches[query] >= 0) adji_tensor_fail(job, job.about[query].row);
+    if (query < job.queries && job.reaches[query] >= 0) adji_tensor_fail(job, job.query_info[query].row);
     return;
   }
   exact_query<T> q = open_query(job, at);

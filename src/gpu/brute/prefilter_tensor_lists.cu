@@ -2,9 +2,10 @@
  *
  * Boxes of tiles, and lists of those that are within reach: see prefilter_tensor_tiles.cuh.
  *
- * In ten dimensions boxes of 128 queries are within reach of a third of all tiles of 10 million uniform points, the
- * queries themselves of 5 % and those of a warp of 3 %. So every query is tested against the boxes that pass the first
- * test: 4 instructions for a dimension, which is 1 to 2 % of what scanning the tile would take.
+ * For 10 million uniform points in ten dimensions, a third of all tiles are within reach of the box of a block's 128
+ * queries, 5 % are within reach of a query of the block, and 3 % of a query of a warp. So every query is tested against
+ * the boxes that pass the first test. That takes 4 instructions per dimension, 1 to 2 % of what scanning the tile would
+ * take.
  */
 #include "gpu/brute/prefilter_tensor_tiles.cuh"
 
@@ -16,7 +17,7 @@ constexpr uint32_t ALL_LANES = 0xffffffffu, NOT_LISTED = 0xffffffffu;
 enum {
   THREADS = ADJI_TENSOR_ROWS, /* one per query of a block */
   WARPS = THREADS / ADJI_WARP,
-  CLASSES = 256, /* of nearness */
+  CLASSES = 256, /* classes of nearness */
   MOST_STARTS = ADJI_TILE_NEAREST,
   SPLITS = 8
 };
@@ -27,22 +28,22 @@ struct listing : adji_tensor_view {
   const float *boxes;
   uint32_t queries, tiles, starts, nearest;
   uint32_t *sorted, *work;      /* `tiles` entries for each block of queries */
-  uint32_t *listed, *scheduled; /* how many there are */
-  uint32_t *start;              /* MOST_STARTS for each block */
+  uint32_t *listed, *scheduled; /* their numbers of entries */
+  uint32_t *start;              /* MOST_STARTS tiles for each block */
   uint32_t *items_made;
   adji_tile_item *items;
 };
 
 /* ---- Boxes ----------------------------------------------------------------------------------- */
 
-/* c and h from exact bounds: see prefilter_tensor_tiles.cuh. */
+/* c and h of a box from its exact bounds: see prefilter_tensor_tiles.cuh. */
 __device__ __forceinline__ float2 box_of(float low, float high) {
   float c = (low + high) / 2;
   return float2{c, adji_tensor_box_half(low, high, c)};
 }
 
-/* The box of a tile. A block owns a tile, a thread a point of it; a warp reduces its points dimension by dimension.
- * Limited by shuffles. */
+/* Finds the boxes of tiles. A block owns a tile, a thread owns one of its points; a warp reduces its points dimension
+ * by dimension. Limited by shuffles. */
 __global__ void __launch_bounds__(ADJI_TENSOR_TILE)
     find_boxes(const __half *values, const float *starts, uint64_t count, adji_tensor_rules rules, float *boxes) {
   enum { TILE_WARPS = ADJI_TENSOR_TILE / ADJI_WARP };
@@ -76,7 +77,7 @@ __global__ void __launch_bounds__(ADJI_TENSOR_TILE)
 
 /* ---- Queries --------------------------------------------------------------------------------- */
 
-/* A thread's query, and the box of all queries of the block that are searched. */
+/* Shared memory of a block: the box of all its queries that are searched, and what it is reduced from. */
 template <int DIMS>
 struct block_memory {
   float c[DIMS], h[DIMS];
@@ -100,7 +101,7 @@ __device__ __forceinline__ float load_query(const listing &job, float (&x)[DIMS]
   return query < job.queries ? job.reaches[query] : -1;
 }
 
-/* The box of the block's queries whose reach is not negative, and the largest reach. */
+/* Finds the box of the block's queries whose reach is not negative, and their largest reach. */
 template <int DIMS>
 __device__ __forceinline__ void find_block_box(const float (&x)[DIMS], float reach, block_memory<DIMS> *at) {
   uint32_t warp = threadIdx.x / ADJI_WARP, lane = threadIdx.x % ADJI_WARP;
@@ -149,7 +150,7 @@ __device__ __forceinline__ float near_sum(const listing &job, const float (&x)[D
   return sum;
 }
 
-/* The same between the block's box and a tile. */
+/* The sum of squared gaps between the block's box and a tile. */
 template <int DIMS>
 __device__ __forceinline__ float near_sum(const listing &job, const block_memory<DIMS> &at, uint32_t tile) {
   const float4 *box = reinterpret_cast<const float4 *>(job.boxes + static_cast<uint64_t>(tile) * 2 * DIMS);
@@ -179,9 +180,10 @@ __device__ __forceinline__ void make_items(const listing &job, uint32_t first, u
   }
 }
 
-/* The nearest tiles, of which the starts are the first: tiles of which a point is expected to be nearest to the centre
- * of the block's queries. One block per block of queries. A thread finds the best of every THREADS-th tile; then the
- * best of these are chosen one by one. A point that is uniform in a box is at c, and h^2 / 3 away from it, on average.
+/* Chooses the nearest tiles of each block of queries, in order: those whose points have the smallest expected squared
+ * distance from the centre of the block's queries. The first of them are the starts. One block per block of queries. A
+ * thread finds the best of every THREADS-th tile; then the best of these are chosen one by one. In each dimension a
+ * point that is uniform in a box has mean c and variance h^2 / 3.
  */
 template <int DIMS>
 __global__ void __launch_bounds__(THREADS) choose_starts(const listing job) {
@@ -190,7 +192,7 @@ __global__ void __launch_bounds__(THREADS) choose_starts(const listing job) {
   float x[DIMS];
   load_query(job, x);
   find_block_box(x, blockIdx.x * THREADS + threadIdx.x < job.queries ? 0.0f : -1.0f, &at);
-  unsigned long long mine = ~0ull;
+  unsigned long long own_best = ~0ull;
   for (uint32_t tile = threadIdx.x; tile < job.tiles; tile += THREADS) {
     const float *box = job.boxes + static_cast<uint64_t>(tile) * 2 * DIMS;
     float sum = 0;
@@ -200,12 +202,12 @@ __global__ void __launch_bounds__(THREADS) choose_starts(const listing job) {
       sum += t * t + h * h * (1.0f / 3);
     }
     unsigned long long key = static_cast<unsigned long long>(__float_as_uint(sum)) << 32 | tile;
-    mine = key < mine ? key : mine;
+    own_best = key < own_best ? key : own_best;
   }
   uint32_t *work = job.work + static_cast<uint64_t>(blockIdx.x) * job.tiles,
            *start = job.start + blockIdx.x * MOST_STARTS;
   for (uint32_t i = 0; i < job.nearest; i++) {
-    unsigned long long least = mine;
+    unsigned long long least = own_best;
 #pragma unroll
     for (uint32_t step = ADJI_WARP / 2; step; step /= 2) {
       unsigned long long other = __shfl_xor_sync(ALL_LANES, least, step);
@@ -216,7 +218,7 @@ __global__ void __launch_bounds__(THREADS) choose_starts(const listing job) {
     least = best[0];
     for (uint32_t w = 1; w < WARPS; w++)
       least = best[w] < least ? best[w] : least;
-    if (mine == least) mine = ~0ull;
+    if (own_best == least) own_best = ~0ull;
     uint32_t tile = static_cast<uint32_t>(least);
     if (threadIdx.x == 0) work[i] = tile | 0xfu << ADJI_TILE_BITS, start[i] = tile;
     __syncthreads();
@@ -232,7 +234,7 @@ struct test_memory {
   uint32_t tiles[THREADS], least[THREADS], count;
 };
 
-/* Appends an entry of each thread that has one to an array with a count, an atomic for each warp. */
+/* Appends the entries of those threads that have one to an array with a count; one atomic per warp. */
 __device__ __forceinline__ void append(bool has, uint32_t entry, uint32_t *to, uint32_t *count) {
   uint32_t some = __ballot_sync(ALL_LANES, has), lane = threadIdx.x % ADJI_WARP, place = 0;
   if (!some) return;
@@ -241,10 +243,10 @@ __device__ __forceinline__ void append(bool has, uint32_t entry, uint32_t *to, u
   if (has) to[place] = entry;
 }
 
-/* Lists the tiles that are within reach of a query, with a class of nearness above the tile. A block owns a block of
- * queries and every SPLITS-th group of THREADS tiles; a thread owns a query.
+/* Lists the tiles that are within reach of a query. An entry has a class of nearness in the bits above the tile. A
+ * block owns a block of queries and every SPLITS-th group of THREADS tiles; a thread owns a query.
  * 1. Each thread tests a tile against the box of all queries.
- * 2. Each warp tests its queries against those that passed; the smallest ratio of a sum to p^2 is the nearness.
+ * 2. Each warp tests its queries against the tiles that passed; the smallest ratio of a sum to p^2 is the nearness.
  * 3. The tiles that are within reach are appended to the list. */
 template <int DIMS>
 __global__ void __launch_bounds__(THREADS) list_tiles(const listing job) {
@@ -316,8 +318,8 @@ __global__ void __launch_bounds__(THREADS) sort_lists(const listing job) {
 
 /* ---- Rounds ---------------------------------------------------------------------------------- */
 
-/* Tests entries first .. end - 1 of each list again, since bounds are tighter now. Those that are within reach of a
- * query become work, with a bit for each warp whose queries they are for. A block owns a block of queries and every
+/* Tests entries first .. end - 1 of each list again, since bounds are tighter now. Tiles that are still within reach of
+ * a query become work, with a bit for each warp whose queries need them. A block owns a block of queries and every
  * gridDim.y-th group of THREADS entries. */
 template <int DIMS>
 __global__ void __launch_bounds__(THREADS) test_again(const listing job, uint32_t first, uint32_t end) {
@@ -346,7 +348,8 @@ __global__ void __launch_bounds__(THREADS) test_again(const listing job, uint32_
   }
 }
 
-/* Items of the work of each block. One block per block of queries. starts: of the nearest tiles behind the starts. */
+/* Divides the work of each block into items. One block per block of queries. starts: the work is the nearest tiles
+ * after the starts. */
 __global__ void __launch_bounds__(THREADS) schedule(const listing job, bool starts) {
   make_items(job, starts ? job.starts : 0, starts ? job.nearest : job.scheduled[blockIdx.x]);
 }

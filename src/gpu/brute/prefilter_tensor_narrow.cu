@@ -3,8 +3,8 @@
  * The scan of brute force for rows of up to 64 halves: a warp keeps the copies of 32 queries in registers. See
  * prefilter_tensor_scan.cuh.
  *
- * A block has four warps, which share the candidates and own different queries. Limits, on an H200: for 1,024 pairs 64
- * cycles of a scheduler to compare them, and 53 for the products of every 16 dimensions.
+ * A block has four warps, which share the candidates and own different queries. Limits, on an H200: for 1,024 pairs a
+ * scheduler takes 64 cycles to compare them, and 53 cycles for the products of every 16 dimensions.
  */
 #include "gpu/brute/prefilter_tensor_scan.cuh"
 #include "gpu/brute/prefilter_tensor_tiles.cuh"
@@ -13,7 +13,7 @@ namespace {
 
 enum { MT = 2, WARPS = ADJI_TENSOR_ROWS / (MT * 16), THREADS = WARPS * ADJI_WARP, RESIDENT = 4 };
 
-/* STEPS: instructions along a copy. */
+/* STEPS: instructions per copy. */
 template <int STEPS_>
 struct shape {
   static constexpr int STEPS = STEPS_, CHUNKS = STEPS * 2, PITCH = STEPS * 32 + 16;
@@ -21,8 +21,8 @@ struct shape {
   static constexpr int STAGE = POINTS * (PITCH + 4);
 };
 
-/* Step 1: loads the candidates of one stage, from position first on. A thread copies 16 bytes of every
- * THREADS / CHUNKS-th of them. */
+/* Step 1: loads the candidates of one stage, from position `first` on. A thread copies 16 bytes of every (THREADS /
+ * CHUNKS)-th candidate. */
 template <class S>
 __device__ __forceinline__ void load_stage(const adji_tensor_scan_job &job, uint32_t to, uint64_t first, bool there) {
   if (there) {
@@ -39,8 +39,8 @@ __device__ __forceinline__ void load_stage(const adji_tensor_scan_job &job, uint
   asm volatile("cp.async.commit_group;");
 }
 
-/* The lane's part of the copies of the warp's queries: of every 16 of them rows l / 4 and l / 4 + 8. row: the lane's
- * first one in the batch. */
+/* Loads the lane's part of the copies of the warp's queries: rows l / 4 and l / 4 + 8 of every 16. row: the lane's
+ * first row in the batch. */
 template <class S>
 __device__ __forceinline__ void load_queries(const adji_tensor_scan_job &job, uint64_t row,
                                              uint32_t (&a)[S::STEPS][MT][4], uint32_t lane) {
@@ -56,7 +56,8 @@ __device__ __forceinline__ void load_queries(const adji_tensor_scan_job &job, ui
       }
 }
 
-/* Step 2: the values with 64 candidates. b and v: where the lane's rows and starts of them begin. */
+/* Step 2: computes the values with 64 candidates. b and v: where the lane's rows of these candidates and their starts
+ * begin. */
 template <class S>
 __device__ __forceinline__ void multiply_all(const uint32_t (&a)[S::STEPS][MT][4], uint32_t b, uint32_t v,
                                              float (&d)[MT][8][4]) {
@@ -92,17 +93,18 @@ __global__ void __launch_bounds__(THREADS, RESIDENT) scan_narrow(const __grid_co
   for (uint32_t i = 0; i + 1 < DEPTH; i++)
     load_stage<S>(job, stages + i * S::STAGE, job.first + (begin + i) * static_cast<uint64_t>(S::POINTS),
                   begin + i < end);
-  prefilter<MT> mine;
-  open_prefilter(job, lists + warp, blockIdx.x * ADJI_TENSOR_ROWS, warp * MT * 16, lane, &mine);
+  prefilter<MT> filter;
+  open_prefilter(job, lists + warp, blockIdx.x * ADJI_TENSOR_ROWS, warp * MT * 16, lane, &filter);
   uint32_t a[S::STEPS][MT][4];
-  load_queries<S>(job, mine.first + mine.row, a, lane);
-  /* Of 16 candidates rows l % 8, of the second eight for l >= 16; the second half for odd l / 8. */
+  load_queries<S>(job, filter.first + filter.row, a, lane);
+  /* The lane loads row l % 8 of 16 candidates, of the second eight if l >= 16; the second half of a row if l / 8 is
+   * odd. */
   const uint32_t b_row = (lane % 8 + lane / 16 * 8) * S::PITCH + lane / 8 % 2 * 16;
   uint32_t now = 0, next = DEPTH - 1;
 #pragma unroll 1
   for (uint32_t stage = begin; stage < end; stage++) {
     asm volatile("cp.async.wait_group %0;" ::"n"(DEPTH - 2));
-    __syncthreads(); /* this stage has arrived, and nobody reads the one before any more */
+    __syncthreads(); /* this stage has arrived, and no thread reads the previous one any more */
     load_stage<S>(job, stages + next * S::STAGE, job.first + (stage + DEPTH - 1) * static_cast<uint64_t>(S::POINTS),
                   stage + DEPTH - 1 < end);
     const uint32_t at = stages + now * S::STAGE;
@@ -114,18 +116,18 @@ __global__ void __launch_bounds__(THREADS, RESIDENT) scan_narrow(const __grid_co
       float d[MT][8][4];
       multiply_all<S>(a, at + n * S::PITCH + b_row, at + S::POINTS * S::PITCH + n * 4 + lane % 4 * 8, d);
       if (job.all)
-        keep_all(job, mine, d, position + n, position + n);
+        keep_all(job, filter, d, position + n, position + n);
       else
-        list_passing(job, &mine, d, static_cast<uint32_t>(position) + n, lane);
+        list_passing(job, &filter, d, static_cast<uint32_t>(position) + n, lane);
     }
   }
   asm volatile("cp.async.wait_group 0;");
-  flush_pending(job, mine.list, mine.pending, mine.first, lane);
+  flush_pending(job, filter.list, filter.pending, filter.first, lane);
 }
 
 /* ---- In tree order --------------------------------------------------------------------------- */
 
-/* Scans the tiles of one item, PER stages each. A warp leaves out tiles that are not for its queries. */
+/* Scans the tiles of one item, PER stages each. A warp skips tiles that are not needed by its queries. */
 template <class S>
 __device__ __forceinline__ void scan_item(const adji_tensor_scan_job &job, const adji_tile_item &item,
                                           const uint32_t *entries, uint32_t stages, pending_pairs *list) {
@@ -137,16 +139,16 @@ __device__ __forceinline__ void scan_item(const adji_tensor_scan_job &job, const
 #pragma unroll
   for (uint32_t i = 0; i + 1 < DEPTH; i++)
     load_stage<S>(job, stages + i * S::STAGE, i < end ? first_of(i) : 0, i < end);
-  prefilter<MT> mine;
-  open_prefilter(job, list, item.block * ADJI_TENSOR_ROWS, warp * MT * 16, lane, &mine);
+  prefilter<MT> filter;
+  open_prefilter(job, list, item.block * ADJI_TENSOR_ROWS, warp * MT * 16, lane, &filter);
   uint32_t a[S::STEPS][MT][4];
-  load_queries<S>(job, mine.first + mine.row, a, lane);
+  load_queries<S>(job, filter.first + filter.row, a, lane);
   const uint32_t b_row = (lane % 8 + lane / 16 * 8) * S::PITCH + lane / 8 % 2 * 16;
   uint32_t now = 0, next = DEPTH - 1;
 #pragma unroll 1
   for (uint32_t stage = 0; stage < end; stage++) {
     asm volatile("cp.async.wait_group %0;" ::"n"(DEPTH - 2));
-    __syncthreads(); /* this stage has arrived, and nobody reads the one before any more */
+    __syncthreads(); /* this stage has arrived, and no thread reads the previous one any more */
     const uint32_t ahead = stage + DEPTH - 1;
     load_stage<S>(job, stages + next * S::STAGE, ahead < end ? first_of(ahead) : 0, ahead < end);
     const uint32_t at = stages + now * S::STAGE;
@@ -159,17 +161,17 @@ __device__ __forceinline__ void scan_item(const adji_tensor_scan_job &job, const
       float d[MT][8][4];
       multiply_all<S>(a, at + n * S::PITCH + b_row, at + S::POINTS * S::PITCH + n * 4 + lane % 4 * 8, d);
       if (job.all)
-        keep_all(job, mine, d, position + n,
+        keep_all(job, filter, d, position + n,
                  item.first * static_cast<uint64_t>(ADJI_TENSOR_TILE) + stage * S::POINTS + n + lane % 4 * 2);
       else
-        list_passing(job, &mine, d, static_cast<uint32_t>(position) + n, lane);
+        list_passing(job, &filter, d, static_cast<uint32_t>(position) + n, lane);
     }
   }
   asm volatile("cp.async.wait_group 0;");
-  flush_pending(job, mine.list, mine.pending, mine.first, lane);
+  flush_pending(job, filter.list, filter.pending, filter.first, lane);
 }
 
-/* Blocks take items until there are none. The work of an item is that of scan_narrow for a block and some tiles. */
+/* Blocks take items until there are none. An item is the work of scan_narrow for a block of queries and some tiles. */
 template <class S>
 __global__ void __launch_bounds__(THREADS, RESIDENT) scan_tiles(const __grid_constant__ adji_tensor_scan_job job) {
   __shared__ pending_pairs lists[WARPS];
@@ -179,7 +181,7 @@ __global__ void __launch_bounds__(THREADS, RESIDENT) scan_tiles(const __grid_con
   uint32_t scanned = 0;
 #pragma unroll 1
   for (;;) {
-    __syncthreads(); /* nobody reads the item before any more */
+    __syncthreads(); /* no thread reads the previous item any more */
     if (threadIdx.x == 0) taken = atomicAdd(job.item_counts + 1, 1);
     __syncthreads();
     if (taken >= made) break;

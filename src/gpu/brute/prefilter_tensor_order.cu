@@ -2,16 +2,16 @@
  *
  * The order of copies for tiles. Any order is valid; a good one has small tiles.
  *
- * First space is cut in two, repeatedly, level by level, until a node has at most a tile of points. A cut is where it
- * reduces the variance most, of all dimensions and of 31 places in each: in the middle of an even spread, between two
- * clusters, and beside a cluster that has a few points around it. A median would cut such a cluster in two and spread
- * those few over all its tiles, whose boxes would then be large.
+ * First, space is cut in two repeatedly, level by level, until a node has at most a tile of points. Each cut is the one
+ * that reduces the variance most, among all dimensions and 31 places in each. It lies in the middle of an even spread,
+ * between two clusters, or beside a cluster that has a few points around it. A median would cut such a cluster in two
+ * and spread these few points over all its tiles, whose boxes would then be large.
  *
- * Then runs of RUN positions, which no longer know of nodes, are cut at their medians down to 32 points: tiles, blocks
- * of queries and the queries of a warp are whole pieces of a run.
+ * Then runs of RUN positions, regardless of nodes, are cut at their medians down to 32 points. So tiles, blocks of
+ * queries and the queries of a warp are whole pieces of a run.
  *
- * With boxes of 256 points, 10 million uniform points in 10-D and k = 8, some query of a warp of 32 meets 3.1 % of the
- * tiles. With medians all the way it would be 2.6 %; but of clusters in 16-D 3.5 % in place of 1.2 % (simulated).
+ * With boxes of 256 points, 10 million uniform points in 10-D and k = 8, a warp of 32 queries needs 3.1 % of the tiles.
+ * With medians only it would need 2.6 %; but for clusters in 16-D 3.5 % instead of 1.2 % (simulated).
  *
  * Limits: 25 levels with a few launches each; 2 ms for a million points.
  */
@@ -33,16 +33,16 @@ struct node {
   uint32_t begin, count;
 };
 
-/* Where a node is cut: points with x[dim] < at go left. dim IN_HALF: all sampled points are equal, the first half of
- * the positions goes left. left, right: points that went there. */
+/* Where a node is cut: points with x[dim] < at go to the lower side. dim IN_HALF: all sampled points are equal, and the
+ * first half of the positions goes there. lower, upper: the number of points on each side. */
 struct node_cut {
   uint32_t dim;
   float at;
-  uint32_t left, right;
+  uint32_t lower, upper;
 };
 
-/* A level of the tree, in device memory. sides[i]: twice the node of position i in the level before, plus 1 if it went
- * right. live[s]: the node of this level for such a side, NO_NODE if it is small enough. */
+/* A level of the tree, in device memory. sides[i]: twice the node of position i in the previous level, plus 1 if its
+ * point went to the upper side. live[s]: the node of this level for side s, NO_NODE if that is small enough. */
 struct level {
   const __half *values;
   uint64_t count;
@@ -58,7 +58,7 @@ struct best_cut {
   uint32_t dim;
 };
 
-/* The least and largest value and the mean of a dimension's sample, by a warp. */
+/* Finds the least value, the largest value and the mean of a dimension's sample, with a warp. */
 __device__ __forceinline__ float3 sample_range(const __half *x, uint32_t count, uint32_t lane) {
   float low = INFINITY, high = -INFINITY, sum = 0;
   for (uint32_t i = lane; i < count; i += ADJI_WARP) {
@@ -76,8 +76,8 @@ __device__ __forceinline__ float3 sample_range(const __half *x, uint32_t count, 
   return float3{low, high, sum / static_cast<float>(count)};
 }
 
-/* The best cut along a dimension, by a warp: lane b considers the end of bin b. With c points and sum s of their
- * differences to the mean on one side, a cut reduces the sum of squares by s^2 (1 / c + 1 / (count - c)). */
+/* Finds the best cut along a dimension, with a warp: lane b considers the end of bin b. If one side has c points, and s
+ * is the sum of their differences from the mean, a cut reduces the sum of squares by s^2 (1 / c + 1 / (count - c)). */
 __device__ __forceinline__ best_cut cut_along(const __half *x, uint32_t count, uint32_t *bins, uint32_t lane) {
   float3 range = sample_range(x, count, lane);
   best_cut best = {0, 0, IN_HALF};
@@ -114,7 +114,8 @@ __device__ __forceinline__ best_cut cut_along(const __half *x, uint32_t count, u
 /* Chooses the cut of each node. A block owns a node; a warp takes every WARPS-th dimension.
  * 1. Up to SAMPLED points of the node go to shared memory, by dimension.
  * 2. Each warp finds the best cut along its dimensions.
- * 3. The best of all.
+ * 3. The best of these becomes the node's cut.
+ *
  * Limited by latency: about 10 us per block. */
 __global__ void __launch_bounds__(THREADS) choose_cuts(const level l) {
   extern __shared__ __half sample[];
@@ -147,8 +148,9 @@ __global__ void __launch_bounds__(THREADS) choose_cuts(const level l) {
   l.cuts[blockIdx.x] = node_cut{best.dim, best.at, 0, 0};
 }
 
-/* Moves the points of each node to its side: from the left end upwards, from the right end downwards. Threads that move
- * points of one node to one side share an atomic. One thread per position; limited by reads of single coordinates. */
+/* Moves the points of each node to their sides: the lower side grows from the begin of the node upwards, the upper side
+ * from its end downwards. Threads of a warp that move points of one node to the same side share an atomic. One thread
+ * per position; limited by reads of single coordinates. */
 __global__ void __launch_bounds__(THREADS) split_nodes(const level l, uint32_t *order, uint32_t *sides) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x, to = i;
   bool there = i < l.count;
@@ -158,27 +160,27 @@ __global__ void __launch_bounds__(THREADS) split_nodes(const level l, uint32_t *
     const node n = l.nodes[number];
     node_cut *cut = l.cuts + number;
     uint32_t dim = cut->dim;
-    bool right = dim == IN_HALF ? i - n.begin >= n.count / 2
+    bool upper = dim == IN_HALF ? i - n.begin >= n.count / 2
                                 : __half2float(l.values[static_cast<uint64_t>(id) * l.width + dim]) >= cut->at;
-    next = 2 * number + right;
+    next = 2 * number + upper;
     uint32_t same = __match_any_sync(some, next), lane = threadIdx.x % ADJI_WARP;
     uint32_t first = __ffs(static_cast<int>(same)) - 1, place = 0;
-    if (lane == first) place = atomicAdd(right ? &cut->right : &cut->left, __popc(same));
+    if (lane == first) place = atomicAdd(upper ? &cut->upper : &cut->lower, __popc(same));
     place = __shfl_sync(same, place, static_cast<int>(first)) + __popc(same & ((1u << lane) - 1));
-    to = right ? n.begin + n.count - 1 - place : n.begin + place;
+    to = upper ? n.begin + n.count - 1 - place : n.begin + place;
   }
   if (!there) return;
   order[to] = id;
   sides[to] = next;
 }
 
-/* The nodes of the next level. One thread per side; *count is how many there are. */
+/* Makes the nodes of the next level. One thread per side; *made counts the nodes. */
 __global__ void make_nodes(const level l, uint32_t count, node *nodes, uint32_t *live, uint32_t *made) {
   uint32_t side = blockIdx.x * THREADS + threadIdx.x;
   if (side >= 2 * count) return;
   const node n = l.nodes[side / 2];
   const node_cut cut = l.cuts[side / 2];
-  node child = side % 2 ? node{n.begin + cut.left, cut.right} : node{n.begin, cut.left};
+  node child = side % 2 ? node{n.begin + cut.lower, cut.upper} : node{n.begin, cut.lower};
   uint32_t number = NO_NODE;
   if (child.count > LEAF) {
     number = atomicAdd(made, 1);
@@ -187,7 +189,7 @@ __global__ void make_nodes(const level l, uint32_t count, node *nodes, uint32_t 
   live[side] = number;
 }
 
-/* A tree of one node. */
+/* Makes a tree of one node. */
 __global__ void make_root(uint64_t count, uint32_t *order, uint32_t *sides, node *nodes, uint32_t *live) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x;
   if (i >= count) return;
@@ -221,7 +223,8 @@ __device__ __forceinline__ float value_at(const run_view &run, uint32_t j, uint3
   return __half2float(run.at->x[j * (RUN + PAD) + i]);
 }
 
-/* Sums over the threads of a piece, `team` of them. Several warps combine in shared memory, dimension by dimension. */
+/* Adds up over the `team` threads of a piece. Several warps combine their sums in shared memory, separately for each
+ * dimension. */
 __device__ __forceinline__ void add_up(float *sum, float *squares, uint32_t team, run_memory *at, uint32_t j) {
   for (uint32_t step = 1; step < team && step < ADJI_WARP; step *= 2) {
     *sum += __shfl_xor_sync(ALL_LANES, *sum, step);
@@ -239,8 +242,8 @@ __device__ __forceinline__ void add_up(float *sum, float *squares, uint32_t team
   }
 }
 
-/* Sorts each piece along the dimension of its largest variance, by numbers of six bits between one standard deviation
- * below the mean and one above, where the median always is. Both halves are in place then. */
+/* Sorts each piece along the dimension of its largest variance. Keys have six bits and resolve the range from one
+ * standard deviation below the mean to one above, where the median always is. Then both halves are in place. */
 __device__ __forceinline__ void cut_pieces(const run_view &run, uint16_t (&order)[ITEMS], uint32_t piece) {
   constexpr uint32_t END = (1 << CUT_BITS) - 1;
   uint32_t place = threadIdx.x * ITEMS, begin = place / piece * piece, dim = 0;
@@ -277,7 +280,7 @@ __device__ __forceinline__ void cut_pieces(const run_view &run, uint16_t (&order
 }
 
 /* Cuts runs at their medians. A block owns a run: the coordinates stay in shared memory, and 16-bit numbers of its
- * points are sorted. Limited by issue, most of it sorting. */
+ * points are sorted. Limited by instruction issue, most of it for sorting. */
 __global__ void __launch_bounds__(THREADS) cut_runs(const level l, uint32_t *ids) {
   extern __shared__ uint4 shared[];
   run_memory *at = reinterpret_cast<run_memory *>(shared);
@@ -315,7 +318,7 @@ __global__ void __launch_bounds__(THREADS) cut_runs(const level l, uint32_t *ids
 
 /* ---- All of it ------------------------------------------------------------------------------- */
 
-/* Two of what a level reads and the next one is written to. */
+/* Memory for the levels. There are two arrays where one level is read and the next one is written. */
 struct building {
   adji_block order, sides[2], nodes[2], live, cuts, made;
 };
@@ -340,7 +343,7 @@ adj_status get_memory(adji_gpu *gpu, uint64_t count, building *b) {
   return ADJ_OK;
 }
 
-/* One level. *count: its nodes, and then those of the next one. */
+/* Makes one level. *count: in, the number of its nodes; out, that of the next level. */
 adj_status cut_level(adji_gpu *gpu, const level &l, uint32_t *order, uint32_t *sides, node *nodes, building *b,
                      uint32_t *count) {
   uint32_t bytes = (l.dim + 7) / 8 * 8 * (SAMPLED + PAD) * sizeof(__half), *made = adji_at<uint32_t>(b->made);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Brute force through tensor cores, after a scan: bounds from what passed and, at the end, canonical sums and rows.
+ * Brute force through tensor cores, after a scan: bounds from the pairs that passed and, at the end, canonical sums and
+ * rows.
  */
 #include "gpu/brute/prefilter_tensor.cuh"
 
@@ -15,7 +16,7 @@ struct tightening : adji_tensor_view {
   uint32_t dense;
 };
 
-/* A key that is smaller the larger the value. */
+/* A key that is the smaller, the larger the value is. */
 __device__ __forceinline__ uint32_t key_of(float w) {
   uint32_t bits = __float_as_uint(w);
   return bits >> 31 ? bits : ~bits & 0x7fffffffu;
@@ -24,38 +25,39 @@ __device__ __forceinline__ float value_of(uint32_t key) {
   return __uint_as_float(key >> 31 ? key : ~key & 0x7fffffffu);
 }
 
-/* Keys that no value of a candidate has: strays, and what is no candidate. */
+/* Keys that no value of a candidate has: for strays, and for entries that are no candidates. */
 enum : uint32_t { STRAY = 0, NONE = 0xffffffffu };
 
 struct block_digits {
   uint32_t counts[DIGITS];
-  uint32_t prefix, rank, many, kept;
+  uint32_t prefix, rank, candidates, kept;
 };
 
-/* Loads pairs into shared memory, with keys instead of values; returns how many are not strays. */
+/* Loads pairs into shared memory, with keys instead of values. Returns the number of candidates that are not strays. */
 __device__ __forceinline__ uint32_t load_pairs(const tightening &job, uint64_t query, uint32_t count, uint2 *pairs,
                                                block_digits *at) {
   const uint2 *from = job.passed + query * job.capacity;
-  uint32_t mine = 0, self = job.about[query].row;
+  uint32_t lane_count = 0, self = job.query_info[query].row;
   for (uint32_t i = threadIdx.x; i < count; i += blockDim.x) {
     uint2 pair = from[i];
     float w = __uint_as_float(pair.x);
     uint32_t key = w >= ADJI_TENSOR_STRAY ? STRAY : w > ADJI_TENSOR_LEAST ? key_of(w) : NONE;
-    /* Tiles in tree order are kept whole: positions past the last point have no number. They are NONE already. */
-    bool alone = job.dense && job.drop_self && pair.y < job.point_count;
-    if (alone && job.right_first + adji_tensor_point(job, pair.y) == self) key = NONE;
+    /* Whole tiles are kept in tree order, so some positions are past the last point and have no number. They are NONE
+     * already. */
+    bool check_self = job.dense && job.drop_self && pair.y < job.point_count;
+    if (check_self && job.right_first + adji_tensor_point(job, pair.y) == self) key = NONE;
     pairs[i] = uint2{key, pair.y};
-    mine += key != STRAY && key != NONE;
+    lane_count += key != STRAY && key != NONE;
   }
-  mine = __reduce_add_sync(ALL_LANES, mine);
-  if (threadIdx.x == 0) at->many = at->kept = 0;
+  lane_count = __reduce_add_sync(ALL_LANES, lane_count);
+  if (threadIdx.x == 0) at->candidates = at->kept = 0;
   __syncthreads();
-  if (threadIdx.x % ADJI_WARP == 0) atomicAdd(&at->many, mine);
+  if (threadIdx.x % ADJI_WARP == 0) atomicAdd(&at->candidates, lane_count);
   __syncthreads();
-  return at->many;
+  return at->candidates;
 }
 
-/* Finds, in the first warp, the digit of the rank-th smallest key among those with the prefix. */
+/* Finds the digit of the rank-th smallest key among those with the prefix. Only the first warp works. */
 __device__ __forceinline__ void choose_digit(block_digits *at, uint32_t shift) {
   if (threadIdx.x >= ADJI_WARP) return;
   uint32_t each = DIGITS / ADJI_WARP, lane = threadIdx.x, sum = 0;
@@ -77,7 +79,7 @@ __device__ __forceinline__ void choose_digit(block_digits *at, uint32_t shift) {
   at->rank = rank - before;
 }
 
-/* The rank-th smallest key, counted from 0, of those that are not strays; there must be more than rank. */
+/* The rank-th smallest key, counted from 0, among keys that are not STRAY. There must be more than `rank` of them. */
 __device__ __forceinline__ uint32_t find_key(const uint2 *pairs, uint32_t count, uint32_t rank, block_digits *at) {
   if (threadIdx.x == 0) at->prefix = 0, at->rank = rank;
   for (uint32_t shift = 32; shift > 0;) {
@@ -118,22 +120,22 @@ __global__ void tighten_bounds(const __grid_constant__ tightening job) {
     if (threadIdx.x == 0) {
       job.bounds[query] = INFINITY;
       if (job.reaches) job.reaches[query] = -1;
-      adji_tensor_fail(job, job.about[query].row);
+      adji_tensor_fail(job, job.query_info[query].row);
     }
     return;
   }
-  uint32_t many = load_pairs(job, query, count, pairs, &at);
-  const adji_tensor_query about = job.about[query];
+  uint32_t candidates = load_pairs(job, query, count, pairs, &at);
+  const adji_tensor_query query_info = job.query_info[query];
   const adji_tensor_frame frame = *job.frame;
-  double error = static_cast<double>(about.error) + static_cast<double>(frame.most), reach = INFINITY;
+  double error = static_cast<double>(query_info.error) + static_cast<double>(frame.most), reach = INFINITY;
   if (job.limit < INFINITY) reach = adji_tensor_reach_of(&job.rules, frame.scale, job.limit);
-  if (many >= job.k) {
+  if (candidates >= job.k) {
     float w = value_of(find_key(pairs, count, job.k - 1, &at));
-    double r = adji_tensor_farthest(&job.rules, about.norm_sq, static_cast<double>(w));
+    double r = adji_tensor_farthest(&job.rules, query_info.norm_sq, static_cast<double>(w));
     double nearer = adji_tensor_reach(&job.rules, frame.scale, r, error);
     if (nearer < reach) reach = nearer;
   }
-  if (reach < INFINITY) bound = adji_tensor_bound(&job.rules, about.norm_sq, reach, error);
+  if (reach < INFINITY) bound = adji_tensor_bound(&job.rules, query_info.norm_sq, reach, error);
   uint32_t last = key_of(bound);
   uint2 *to = job.passed + query * job.capacity;
   for (uint32_t i = threadIdx.x; i < count; i += blockDim.x) {
@@ -156,7 +158,7 @@ __global__ void tighten_bounds(const __grid_constant__ tightening job) {
 template <class T>
 struct refining : adji_tensor_view {
   const T *left, *right;
-  uint32_t most; /* pairs that fit shared memory */
+  uint32_t most; /* the most pairs that fit shared memory */
   uint64_t first_row, left_first;
   bool root, fours;
   uint32_t *ids;
@@ -222,13 +224,13 @@ __device__ __forceinline__ void sort_pairs(T *sums, uint32_t *ids, uint32_t size
  * 4. Write the first k.
  *
  * If one of these sums overflowed, nothing is proved and the query fails. Limited by reading the points of the pairs:
- * each thread reads its own, 16 bytes at a time, of lines that stay in the cache. */
+ * each thread reads its own point, 16 bytes at a time, from lines that stay in the cache. */
 template <class T>
 __global__ void refine_rows(const __grid_constant__ refining<T> job) {
   extern __shared__ __align__(16) unsigned char memory[];
   uint64_t query = blockIdx.x;
   if (job.bounds[query] == INFINITY) return;
-  uint32_t row = job.about[query].row, count = job.counts[query], size = 2;
+  uint32_t row = job.query_info[query].row, count = job.counts[query], size = 2;
   if (count > job.most) {
     if (threadIdx.x == 0) adji_tensor_fail(job, row);
     return;

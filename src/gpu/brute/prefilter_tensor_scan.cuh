@@ -2,12 +2,12 @@
  *
  * The scan of brute force through tensor cores: what its two kernels share.
  *
- * Computes: w(x, y) = x^y^ - v(y) for all queries of a batch and a range of candidates, products and sums by tensor
- * cores. Lists the pairs whose w is not below the bound of x, or keeps all of them. All input and output is in device
+ * Computes w(x, y) = x^y^ - v(y) for all queries of a batch and a range of candidates; tensor cores make the products
+ * and sums. Lists the pairs whose w is not below the bound of x, or keeps all pairs. All input and output is in device
  * memory.
  *
- * A block owns 128 queries and takes its candidates `points` at a time. A warp owns MT * 16 of the queries and takes 64
- * candidates at a time, whose values are in its registers. Steps:
+ * A block owns 128 queries and takes `points` candidates at a time. A warp owns MT * 16 of the queries and takes 64
+ * candidates at a time; their values are in its registers. Steps:
  *
  *   1. stage     copies of candidates (for wide rows slices of them, and of the queries) go to shared memory
  *                DEPTH - 1 stages ahead of their use (cp.async). A row is padded by 16 bytes, so that eight rows are
@@ -18,7 +18,7 @@
  *   4. list      and is flushed from there to the list of its query: one atomic each, 32 at a time.
  *
  * Grid: x: blocks of queries, y: ranges of candidates. Blocks that run at the same time share candidates, which
- * therefore come from the device's cache. A list that is full loses pairs, and its count shows it.
+ * therefore come from the device's cache. A full list loses pairs; its count then exceeds the capacity.
  */
 #ifndef ADJI_GPU_BRUTE_PREFILTER_TENSOR_SCAN_CUH
 #define ADJI_GPU_BRUTE_PREFILTER_TENSOR_SCAN_CUH
@@ -33,9 +33,9 @@ typedef struct adji_tensor_scan_job : adji_tensor_view {
   uint32_t queries;
   uint64_t first, end;           /* positions; first is a multiple of ADJI_TENSOR_TILE */
   bool all;                      /* list all values, not only those that are not below the bounds */
-  uint32_t block_stages, stages; /* per block, and in all, each of `points` candidates */
-  /* In tree order: entries of the work of blocks of queries, `tiles` for each; items of it; how many there are, and how
-   * many are taken. */
+  uint32_t block_stages, stages; /* per block, and in total; each has `points` candidates */
+  /* In tree order. entries: the work of blocks of queries, `tiles` entries for each. items: the items of this work.
+   * item_counts: how many items there are, and how many are taken. */
   const uint32_t *entries;
   uint32_t tiles;
   const adji_tile_item *items;
@@ -45,7 +45,7 @@ typedef struct adji_tensor_scan_job : adji_tensor_view {
 /* For rows of up to 64 halves, and for longer ones. */
 adj_status adji_tensor_scan_narrow(adji_gpu *gpu, adji_tensor_scan_job job);
 adj_status adji_tensor_scan_wide(adji_gpu *gpu, adji_tensor_scan_job job);
-/* For rows of up to 32 halves in tree order: the items of work. */
+/* For rows of up to 32 halves in tree order: scans the items of work. */
 adj_status adji_tensor_scan_tiles(adji_gpu *gpu, adji_tensor_scan_job job);
 
 namespace {
@@ -77,7 +77,7 @@ inline dim3 choose_grid(const adji_gpu *gpu, adji_tensor_scan_job *job, uint32_t
 
 /* ---- 2. Product ------------------------------------------------------------------------------ */
 
-/* The initial results of the lane's two columns, in both of its rows. */
+/* Loads the initial values of the lane's two columns, for both of its rows. */
 __device__ __forceinline__ void load_start(uint32_t from, float (&c)[4]) {
   asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(c[0]), "=f"(c[1]) : "r"(from));
   asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(c[2]), "=f"(c[3]) : "r"(from));
@@ -85,20 +85,20 @@ __device__ __forceinline__ void load_start(uint32_t from, float (&c)[4]) {
 
 /* ---- 3. and 4. Filter and list --------------------------------------------------------------- */
 
-/* Pending pairs of a warp on their way to the lists: values, positions, and the block's row. */
+/* Pending pairs of a warp, before they go to the lists: value, position, and row in the block. */
 struct pending_pairs {
   uint2 pair[PENDING];
   uint8_t row[PENDING];
 };
 
-/* What a warp needs to list pairs. */
+/* The state of a warp that lists pairs. */
 template <int MT>
 struct prefilter {
   pending_pairs *list;
   uint32_t pending;
   uint32_t first;    /* the block's first query */
-  uint32_t row;      /* the lane's first one in the block */
-  float2 bounds[MT]; /* of its rows l / 4 and l / 4 + 8 of every 16: infinite if absent */
+  uint32_t row;      /* the lane's first row in the block */
+  float2 bounds[MT]; /* of the lane's rows l / 4 and l / 4 + 8 of every 16; infinite if absent */
 };
 
 template <int MT>
@@ -123,14 +123,15 @@ __device__ __noinline__ void flush_pending(const adji_tensor_scan_job &job, cons
   for (uint32_t i = lane; i < pending; i += ADJI_WARP) {
     uint2 pair = list->pair[i];
     uint32_t query = first + list->row[i];
-    if (job.drop_self && job.right_first + adji_tensor_point(job, pair.y) == job.about[query].row) continue;
+    if (job.drop_self && job.right_first + adji_tensor_point(job, pair.y) == job.query_info[query].row) continue;
     uint32_t slot = atomicAdd(job.counts + query, 1);
     if (slot < job.capacity) job.passed[query * static_cast<uint64_t>(job.capacity) + slot] = pair;
   }
   __syncwarp();
 }
 
-/* The lane's result number `which`: registers cannot be indexed, so every bit of it halves what remains. */
+/* The lane's result number `which`. Registers cannot be indexed, so every bit of the number halves the remaining
+ * results. */
 __device__ __forceinline__ float pick(const float (&d)[8][4], uint32_t which) {
   float sixteen[16], eight[8], four[4];
 #pragma unroll
@@ -147,7 +148,7 @@ __device__ __forceinline__ float pick(const float (&d)[8][4], uint32_t which) {
 }
 
 /* Lists the results of 16 queries that are not below their bounds. row: the lane's first row in the block; position:
- * its first candidate. In one pass each lane lists one result; mostly only one lane has one. */
+ * its first candidate. In one pass each lane lists one result; usually only one lane has a result. */
 template <int MT>
 __device__ __forceinline__ void list_results(const adji_tensor_scan_job &job, prefilter<MT> *to, const float (&d)[8][4],
                                              float2 bound, uint32_t row, uint32_t position, uint32_t lane) {
@@ -172,7 +173,7 @@ __device__ __forceinline__ void list_results(const adji_tensor_scan_job &job, pr
   }
 }
 
-/* Filters all results of 64 candidates: most often all are below. */
+/* Filters all results of 64 candidates: usually all are below the bounds. */
 template <int MT>
 __device__ __forceinline__ void list_passing(const adji_tensor_scan_job &job, prefilter<MT> *to,
                                              const float (&d)[MT][8][4], uint32_t position, uint32_t lane) {

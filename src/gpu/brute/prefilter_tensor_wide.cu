@@ -3,9 +3,9 @@
  * The scan of brute force for rows of more than 64 halves: slice by slice. See prefilter_tensor_scan.cuh.
  *
  * A block has eight warps, two rows of four: 128 queries and 256 candidates at a time; a warp owns 64 x 64 of their
- * pairs. Slices of 64 halves of the candidates are staged, and of the queries if these do not stay in shared memory.
- * The operands of the next 16 dimensions are loaded while the current ones are multiplied, also from slice to slice.
- * Limits, on an H200: 6.4 cycles of a scheduler for an mma.sync; then shared memory, busy for 85 % of that time.
+ * pairs. Slices of 64 halves of the candidates are staged; those of the queries too, unless the queries stay in shared
+ * memory. The operands of the next 16 dimensions are loaded while the current ones are multiplied, also across slices.
+ * Limits, on an H200: a scheduler takes 6.4 cycles for an mma.sync; shared memory is busy for 85 % of that time.
  */
 #include "gpu/brute/prefilter_tensor_scan.cuh"
 
@@ -30,13 +30,13 @@ struct shape {
   static constexpr int STAGE_ROWS = POINTS + (HOLD ? 0 : ADJI_TENSOR_ROWS), STAGE = STAGE_ROWS * PITCH + POINTS * 4;
 };
 
-/* What a thread copies: 16 bytes of every 32nd row, slice after slice, and then of the next candidates. */
+/* What a thread copies: 16 bytes of every 32nd row, slice after slice, and then the same for the next candidates. */
 struct loader {
   const uint4 *left, *right;
   const float *starts;
-  uint32_t to;                  /* of the first stage */
-  uint32_t row_chunks, slices;  /* of a whole row */
-  uint32_t stage, slice, ahead; /* of the next one; how many are still to come */
+  uint32_t to;                  /* address for the first stage */
+  uint32_t row_chunks, slices;  /* 16-byte chunks, and slices, of a whole row */
+  uint32_t stage, slice, ahead; /* the next stage and slice; the number of slices still to copy */
 };
 
 template <bool HOLD>
@@ -84,7 +84,7 @@ __device__ __forceinline__ loader open_loader(const adji_tensor_scan_job &job, u
   return l;
 }
 
-/* Operands of 16 dimensions: 64 queries, 64 candidates. */
+/* The operands for 16 dimensions of 64 queries and 64 candidates. */
 struct operands {
   uint32_t a[MT][4], b[4][4];
 };
@@ -137,11 +137,11 @@ __global__ void __launch_bounds__(THREADS, 1) scan_wide(const __grid_constant__ 
 #pragma unroll
   for (int i = 0; i + 1 < DEPTH; i++)
     load_stage<HOLD>(&ahead);
-  prefilter<MT> mine;
-  open_prefilter(job, lists + warp, blockIdx.x * ADJI_TENSOR_ROWS, warp / WIDE * 64, lane, &mine);
+  prefilter<MT> filter;
+  open_prefilter(job, lists + warp, blockIdx.x * ADJI_TENSOR_ROWS, warp / WIDE * 64, lane, &filter);
   position += warp % WIDE * 64 + lane % 4 * 2;
-  /* Of 16 queries rows l % 16, the second half of the 16 dimensions for l >= 16; of 16 candidates rows l % 8, of the
-   * second eight for l >= 16, the second half for odd l / 8. */
+  /* Of 16 queries the lane loads row l % 16, and the second half of the 16 dimensions if l >= 16. Of 16 candidates it
+   * loads row l % 8, of the second eight if l >= 16, and the second half of the dimensions if l / 8 is odd. */
   const uint32_t a_row = (warp / WIDE * 64 + lane % 16) * held_pitch + lane / 16 * 16;
   const uint32_t b_row = (warp % WIDE * 64 + lane % 8 + lane / 16 * 8) * PITCH + lane / 8 % 2 * 16;
   const uint32_t v_at = shape<HOLD>::STAGE_ROWS * PITCH + warp % WIDE * 256 + lane % 4 * 8;
@@ -163,7 +163,7 @@ __global__ void __launch_bounds__(THREADS, 1) scan_wide(const __grid_constant__ 
         if (k + 1 < STEPS) {
           load_operands(a + (k + 1) * 32, held_pitch, at + b_row + (k + 1) * 32, &o[(k + 1) % 2]);
         } else {
-          /* The next slice has arrived, and nobody reads this one any more. */
+          /* Wait until the next slice has arrived and no thread reads this one any more. */
           asm volatile("cp.async.wait_group %0;" ::"n"(DEPTH - 2));
           __syncthreads();
           stage = stage + 1 == DEPTH ? 0 : stage + 1;
@@ -175,13 +175,13 @@ __global__ void __launch_bounds__(THREADS, 1) scan_wide(const __grid_constant__ 
       }
     }
     if (job.all)
-      keep_all(job, mine, d, position, position);
+      keep_all(job, filter, d, position, position);
     else
-      list_passing(job, &mine, d, static_cast<uint32_t>(position), lane);
+      list_passing(job, &filter, d, static_cast<uint32_t>(position), lane);
     position += POINTS;
   }
   asm volatile("cp.async.wait_group 0;");
-  flush_pending(job, mine.list, mine.pending, mine.first, lane);
+  flush_pending(job, filter.list, filter.pending, filter.first, lane);
 }
 
 template <bool HOLD>

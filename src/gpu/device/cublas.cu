@@ -2,11 +2,11 @@
  *
  * cuBLAS at run time: the library, its functions, a handle for a device.
  *
- * The bounds of gpu/brute/prefilter_gemm.h are for products in the arithmetic of the type. Environment variables make
- * cuBLAS compute with fewer bits instead, and it does not say whether they win over a handle's math mode. A pair that
- * such products drop is seen by nobody, so no check of the result would do. So both: handles are pedantic, which is
- * documented as "the prescribed precision and standardized arithmetic for all phases of calculations", and where a
- * variable asks for anything else, cuBLAS is not used.
+ * The bounds of gpu/brute/prefilter_gemm.h are for products in the arithmetic of the type. Environment variables can
+ * make cuBLAS compute with fewer bits instead, and its documentation does not say whether they override a handle's math
+ * mode. No check of the result could find a pair that such products dropped. So there are two safeguards: handles are
+ * pedantic, which is documented as "the prescribed precision and standardized arithmetic for all phases of
+ * calculations", and cuBLAS is not used where a variable asks for anything else.
  */
 #include "gpu/device/cublas.cuh"
 
@@ -19,7 +19,7 @@
 
 #include "core/library.h"
 
-/* The functions we call. */
+/* The functions that are used. */
 #define FUNCTIONS(X)                      \
   X(create, cublasCreate_v2)              \
   X(destroy, cublasDestroy_v2)            \
@@ -39,7 +39,7 @@ struct adji_cublas {
 
 namespace {
 
-/* The newest first; both have the functions above. And what each needs. */
+/* The newest first; both have the functions above. NEEDED: the library that each depends on. */
 const char *const LIBRARIES[] = {"libcublas.so.13", "libcublas.so.12"};
 const char *const NEEDED[] = {"libcublasLt.so.13", "libcublasLt.so.12"};
 
@@ -62,7 +62,7 @@ adj_status fail(adji_gpu *gpu, cublasStatus_t error, const char *name) {
   return adji_fail(status, "device %d: %s: %s", gpu->device, name, gpu->cublas->status_string(error));
 }
 
-/* Makes a call of cuBLAS, or returns from the function with its failure. */
+/* Makes a cuBLAS call; on failure, returns its status from the enclosing function. */
 #define ADJI_CUBLAS(gpu, name, call)                                               \
   do {                                                                             \
     cudaError_t adji_turn_ = adji_cuda_turn(gpu);                                  \
@@ -71,7 +71,7 @@ adj_status fail(adji_gpu *gpu, cublasStatus_t error, const char *name) {
     if (adji_error_ != CUBLAS_STATUS_SUCCESS) return fail(gpu, adji_error_, name); \
   } while (0)
 
-/* Pedantic: neither tf32 nor any other arithmetic than that of the type. */
+/* Pedantic: no tf32, and no other arithmetic than that of the type. */
 adj_status make_handle(adji_gpu *gpu) {
   adji_cublas *c = gpu->cublas;
   ADJI_CUBLAS(gpu, "cublasCreate", c->create(&c->handle));
@@ -102,8 +102,8 @@ adj_status open_cublas(adji_gpu *gpu) {
 
 }  // namespace
 
-/* What asks for other arithmetic, or says how it is done: f32 from three bf16 or by tf32, f64 from integers of any
- * number of bits. 0 switches off, and so does an empty text. */
+/* Refuses environment variables that ask for other arithmetic, or set how it is done: f32 from three bf16 or by tf32,
+ * f64 from integers of any number of bits. A variable that is 0 or empty is off. */
 static adj_status check_environment() {
   static const char *const ASKING[] = {"CUBLAS_EMULATE_SINGLE_PRECISION", "CUBLAS_EMULATE_DOUBLE_PRECISION",
                                        "CUBLAS_EMULATION_STRATEGY", "CUBLAS_FIXEDPOINT_EMULATION_MANTISSA_BIT_COUNT",
@@ -131,8 +131,8 @@ adj_status adji_cublas_begin(adji_gpu *gpu, const adji_block *room) {
   return ADJ_OK;
 }
 
-/* cuBLAS is column-major: our matrix of rows by columns is its matrix of columns by rows, and our packed points are
- * its columns. The factors -1 and 0 cause no rounding. */
+/* cuBLAS is column-major: the row-major matrix here is a matrix of columns by rows to cuBLAS, and packed points are its
+ * columns. The factors -1 and 0 cause no rounding. */
 adj_status adji_cublas_multiply(adji_gpu *gpu, const adji_products *job) {
   adji_cublas *c = gpu->cublas;
   int m = static_cast<int>(job->columns), n = static_cast<int>(job->rows), k = static_cast<int>(job->width);
@@ -159,7 +159,7 @@ adj_status adji_cublas_begin(adji_gpu *, const adji_block *) {
 }
 
 adj_status adji_cublas_multiply(adji_gpu *, const adji_products *) {
-  return ADJ_E_UNSUPPORTED; /* nobody comes here: begin has failed */
+  return ADJ_E_UNSUPPORTED; /* never called: adji_cublas_begin has failed */
 }
 
 #endif

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * Matrix products by cuBLAS, which is loaded on first use. Nothing links with it; a library that was built without
- * its header reports that.
+ * Matrix products by cuBLAS, which is loaded on first use. Nothing links with it. In a build without its header,
+ * adji_cublas_begin fails and says so.
  */
 #ifndef ADJI_GPU_DEVICE_CUBLAS_CUH
 #define ADJI_GPU_DEVICE_CUBLAS_CUH
 
 #include "gpu/device/device.cuh"
 
-/* Rows of points times rows of points, all packed and in device memory: values[i * stride + j] becomes the negative
- * of the product of x_i and y_j. In the arithmetic of the type, with no reduced precision. */
+/* Products of rows of points with rows of points, all packed and in device memory: values[i * stride + j] = -x_i y_j,
+ * in the arithmetic of the type, with no reduced precision. */
 typedef struct adji_products {
   adj_type type;
   uint32_t width; /* coordinates of a row */
@@ -23,7 +23,7 @@ typedef struct adji_products {
 enum { ADJI_CUBLAS_LEAST_ROOM = 16 << 10, ADJI_CUBLAS_ROOM = 32 << 20 };
 adj_status adji_cublas_begin(adji_gpu *gpu, const adji_block *room);
 
-/* On the compute stream. */
+/* Runs on the compute stream. */
 adj_status adji_cublas_multiply(adji_gpu *gpu, const adji_products *job);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Derived sets on a device. data/derive_row.h, shared with the host, has the computation of a row; the kernels here
- * fetch the coordinates for it. A unit vector needs its row three times: for the largest coordinate, for the sum of
- * the squares, whose order is fixed, and for the quotients.
+ * Derived sets on a device. data/derive_row.h, shared with the host, computes a row; the kernels here fetch its
+ * coordinates. A unit vector needs its row three times: for the largest coordinate, for the sum of the squares, whose
+ * order is fixed, and for the quotients.
  *
- * The first coordinate that is not finite and the first row without a derived point are answers of the device. They
- * are stored as complements: an answer starts at 0, and the largest complement is the lowest number.
+ * Two answers of the device are the first coordinate that is not finite and the first row without a derived point. They
+ * are stored as complements: an answer starts at 0, and the largest complement belongs to the lowest number.
  */
 #include "gpu/device/device.cuh"
 
@@ -32,8 +32,8 @@ static __device__ bool is_finite(const adji_gpu_rows &rows, uint64_t row, uint32
 /* ---- Kernels ------------------------------------------------------------------------------------------- */
 
 /* Longitude and latitude to a place on the unit sphere; each coordinate is rounded to T once. In: rows of two
- * coordinates, any strides. Out: `to`, three coordinates a row, packed; answers. A thread has a row; blocks cover all
- * rows. Bound by f64 arithmetic where that is slow, otherwise by memory. */
+ * coordinates, any strides. Out: `to`, three coordinates per row, packed; answers. A thread has one row; blocks cover
+ * all rows. Bound by f64 arithmetic where that is slow, otherwise by memory. */
 template <class T>
 static __global__ void derive_places(adji_gpu_rows rows, bool degrees, T *to, unsigned long long *answers) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x;
@@ -51,10 +51,10 @@ static __global__ void derive_places(adji_gpu_rows rows, bool degrees, T *to, un
   to[3 * i + 2] = static_cast<T>(place.z);
 }
 
-/* Rows divided by their lengths: x[j] * 2^-e / sqrt(sum over j of (x[j] * 2^-e)^2), with e such that the largest is
- * in [1/2, 1); in f64, rounded to T once. In: rows, any strides. Out: `to`, packed; answers. A thread has a row,
- * which suits short rows and rows that are interleaved in memory; blocks cover all rows. Bound by memory: each row is
- * read three times, mostly from the first two levels of cache. */
+/* Rows divided by their lengths: x[j] * 2^-e / sqrt(sum over j of (x[j] * 2^-e)^2), with e such that the largest is in
+ * [1/2, 1); in f64, rounded to T once. In: rows, any strides. Out: `to`, packed; answers. A thread has one row, which
+ * suits short rows and rows that are interleaved in memory; blocks cover all rows. Bound by memory: each row is read
+ * three times, mostly from the first two levels of cache. */
 template <class T>
 static __global__ void derive_units(adji_gpu_rows rows, T *to, unsigned long long *answers) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x;
@@ -78,7 +78,8 @@ static __global__ void derive_units(adji_gpu_rows rows, T *to, unsigned long lon
     to[i * rows.dim + j] = static_cast<T>(adji_unit_at(row[j * rows.column_stride], exponent, length));
 }
 
-/* The largest coordinate of a row, in all lanes. The lanes of a warp share the row; the order does not matter. */
+/* The largest absolute coordinate of a row, in all lanes. The lanes of a warp share the row; the order does not
+ * matter. */
 template <class T>
 static __device__ T find_largest(const adji_gpu_rows &rows, uint64_t i, uint32_t lane, unsigned long long *answers) {
   const T *row = static_cast<const T *>(rows.data) + i * rows.row_stride;
@@ -96,12 +97,13 @@ static __device__ T find_largest(const adji_gpu_rows &rows, uint64_t i, uint32_t
   return largest;
 }
 
-/* The same units for long rows with contiguous coordinates.
- * In: rows with a column_stride of 1. Out and answers as above. A warp has 32 rows, and a lane one of them; blocks
- * cover all rows. Shared memory: a square of 32 rows and 32 coordinates a warp.
+/* The same as derive_units, for long rows with contiguous coordinates. In: rows with a column_stride of 1. Out and
+ * answers as above. A warp has 32 rows, one per lane; blocks cover all rows. Shared memory: a square of 32 rows and 32
+ * coordinates per warp.
  *   1. The largest coordinates, row by row: lanes share a row.
  *   2. The sums: squares of coordinates go through shared memory, from which each lane adds up its row in order.
  *   3. The quotients, row by row: lanes share a row, and write coalesced.
+ *
  * Warps do not wait for each other. Bound by memory: points are read three times, two of those times from the caches if
  * the 32 rows of all warps fit there, and written once. */
 template <class T>
@@ -110,17 +112,17 @@ static __global__ void derive_units_across(adji_gpu_rows rows, T *to, unsigned l
   uint32_t lane = threadIdx.x % ADJI_WARP, warp = threadIdx.x / ADJI_WARP;
   uint64_t first = (static_cast<uint64_t>(blockIdx.x) * WARPS + warp) * ADJI_WARP;
   if (first >= rows.count) return;
-  uint32_t many = rows.count - first < ADJI_WARP ? static_cast<uint32_t>(rows.count - first) : ADJI_WARP;
-  const T *row = static_cast<const T *>(rows.data) + first * rows.row_stride; /* of lane 0 */
+  uint32_t row_count = rows.count - first < ADJI_WARP ? static_cast<uint32_t>(rows.count - first) : ADJI_WARP;
+  const T *row = static_cast<const T *>(rows.data) + first * rows.row_stride; /* the row of lane 0 */
 
   /* 1. */
-  T mine = 1;
-  for (uint32_t r = 0; r < many; r++) {
+  T own_largest = 1;
+  for (uint32_t r = 0; r < row_count; r++) {
     T largest = find_largest<T>(rows, first + r, lane, answers);
-    if (lane == r) mine = largest;
+    if (lane == r) own_largest = largest;
   }
-  if (mine == 0) note_first(answers + ADJI_ANSWER_FAULT, first + lane);
-  int exponent = adji_unit_exponent(mine);
+  if (own_largest == 0) note_first(answers + ADJI_ANSWER_FAULT, first + lane);
+  int exponent = adji_unit_exponent(own_largest);
 
   /* 2. */
   double sum = 0;
@@ -128,22 +130,22 @@ static __global__ void derive_units_across(adji_gpu_rows rows, T *to, unsigned l
   for (uint32_t begin = 0; begin < rows.dim; begin += ADJI_WARP) {
     uint32_t wide = rows.dim - begin < ADJI_WARP ? rows.dim - begin : ADJI_WARP;
 #pragma unroll 8
-    for (uint32_t r = 0; r < many; r++)
+    for (uint32_t r = 0; r < row_count; r++)
       if (lane < wide) square[r][lane] = row[r * rows.row_stride + begin + lane];
     __syncwarp();
-    for (uint32_t j = 0; lane < many && j < wide; j++)
+    for (uint32_t j = 0; lane < row_count && j < wide; j++)
       sum = adji_unit_add(sum, square[lane][j], exponent);
     __syncwarp();
   }
 
   /* 3. */
   double length = sqrt(sum);
-  for (uint32_t r = 0; r < many; r++) {
-    int its_exponent = __shfl_sync(0xffffffffu, exponent, r);
-    double its_length = __shfl_sync(0xffffffffu, length, r);
+  for (uint32_t r = 0; r < row_count; r++) {
+    int row_exponent = __shfl_sync(0xffffffffu, exponent, r);
+    double row_length = __shfl_sync(0xffffffffu, length, r);
     for (uint32_t j = lane; j < rows.dim; j += ADJI_WARP)
       to[(first + r) * rows.dim + j] =
-          static_cast<T>(adji_unit_at(row[r * rows.row_stride + j], its_exponent, its_length));
+          static_cast<T>(adji_unit_at(row[r * rows.row_stride + j], row_exponent, row_length));
   }
 }
 
@@ -171,7 +173,7 @@ static adj_status launch_places(adji_gpu *gpu, const adji_gpu_rows *rows, bool d
   return ADJ_OK;
 }
 
-/* One value of a row, on the host. */
+/* Fetches one value of a row to the host. */
 template <class T>
 static adj_status fetch_value(adji_gpu *gpu, const adji_gpu_rows *rows, uint64_t row, uint32_t j, double *to) {
   const T *at = static_cast<const T *>(rows->data) + row * rows->row_stride + j * rows->column_stride;
@@ -182,7 +184,7 @@ static adj_status fetch_value(adji_gpu *gpu, const adji_gpu_rows *rows, uint64_t
   return ADJ_OK;
 }
 
-/* A launch of a kernel, and what it needs. */
+/* What a derivation computes, and from which rows. */
 typedef struct derivation {
   const adji_gpu_rows *rows;
   uint32_t dim; /* of the derived points */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The devices of a context: whether there are any, opening them, taking turns, and how much of their memory is in use.
+ * The devices of a context: whether there are any, how they are opened and locked, and how much of their memory is in
+ * use.
  */
 #include "gpu/device/device.h"
 
@@ -54,12 +55,12 @@ adj_status adj_device_describe(uint32_t i, adj_device *out) {
   if (!out) return adji_fail(ADJ_E_ARGUMENT, "out: must not be NULL");
   adj_status status = adji_gpu_can_be();
   if (status) return status;
-  adj_device mine = {.struct_size = sizeof mine};
+  adj_device description = {.struct_size = sizeof description};
   adji_float_state floats = adji_float_state_get();
   adji_float_state_reset();
-  status = describe(i, &mine);
+  status = describe(i, &description);
   adji_float_state_set(floats);
-  return status ? status : adji_give_struct(out, &mine, sizeof mine, "adj_device");
+  return status ? status : adji_give_struct(out, &description, sizeof description, "adj_device");
 }
 
 /* ---- Opening ------------------------------------------------------------------------------------------ */
@@ -74,7 +75,7 @@ void adji_gpu_clear_base(adji_gpu_base *base) {
   pthread_mutex_destroy(&base->turn);
 }
 
-/* Opening and closing a device makes it current: the caller has another one back then. */
+/* Opens a device. This makes it current, so the caller's current device is restored afterwards. */
 static adj_status open_gpu(adj_ctx *ctx, uint32_t i, adji_gpu **out) {
   uint64_t begin = adji_now_ns();
   int before = adji_kind_current();
@@ -134,11 +135,11 @@ adj_status adji_gpu_refuse_tensor(const adji_gpu *gpu) {
 
 /* ---- Turns -------------------------------------------------------------------------------------------- */
 
-/* A thread may hold several devices, and give them back in any order. */
+/* A thread may hold locks of several devices, and release them in any order. */
 static _Thread_local struct {
   uint32_t locks;
-  /* When the thread had none: the device that was current, and the floating-point state, which CUDA should not meet if
-   * the caller destroys something. */
+  /* The current device and the floating-point state before the thread's first lock. CUDA must not run in the caller's
+   * floating-point state, also when the caller destroys something. */
   int before;
   adji_float_state floats;
 } held;

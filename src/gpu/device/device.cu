@@ -14,7 +14,7 @@
 
 adj_status adji_cuda_fail(adji_gpu *gpu, cudaError_t error, const char *call) {
   int length = static_cast<int>(strcspn(call, "("));
-  cudaGetLastError(); /* clears an error that is not sticky: it is reported here */
+  cudaGetLastError(); /* clears an error that is not sticky, since it is reported here */
   adj_status status = error == cudaErrorMemoryAllocation ? ADJ_E_DEVICE_MEMORY : ADJ_E_DEVICE;
   return adji_fail(status, "device %d: %.*s: %s (%s)", gpu ? gpu->device : 0, length, call, cudaGetErrorString(error),
                    cudaGetErrorName(error));
@@ -22,8 +22,9 @@ adj_status adji_cuda_fail(adji_gpu *gpu, cudaError_t error, const char *call) {
 
 /* ---- What there is ------------------------------------------------------------------------------------- */
 
-/* The first call of the runtime loads the driver by its name, wherever the loader finds it. A library that is loaded
- * already is not looked for again, so it is loaded here before, from where it may come from (core/library.h). */
+/* The first call of the CUDA runtime loads the driver by its name, from wherever the loader finds it. A library that is
+ * already loaded is not searched again. So the driver is loaded here first, from the places that core/library.h
+ * allows. */
 static void load_driver() {
   static const void *const driver = adji_library_open("libcuda.so.1", NULL);
   (void)driver;
@@ -50,29 +51,29 @@ adj_status adji_kind_describe(uint32_t i, adj_device *out) {
   if (status) return status;
   if (i >= static_cast<uint32_t>(count)) return adji_fail(ADJ_E_UNSUPPORTED, "device %u: there are %d", i, count);
   cudaDeviceProp properties;
-  adji_gpu nobody = {};
-  nobody.device = static_cast<int>(i);
-  nobody.fail_at = -1;
-  ADJI_CUDA(&nobody, cudaGetDeviceProperties(&properties, static_cast<int>(i)));
-  adj_device mine = {};
-  mine.number = i;
-  snprintf(mine.name, sizeof mine.name, "%s", properties.name);
-  mine.major = static_cast<uint32_t>(properties.major);
-  mine.minor = static_cast<uint32_t>(properties.minor);
-  mine.multiprocessors = static_cast<uint32_t>(properties.multiProcessorCount);
-  mine.memory = properties.totalGlobalMem;
+  adji_gpu unopened = {};
+  unopened.device = static_cast<int>(i);
+  unopened.fail_at = -1;
+  ADJI_CUDA(&unopened, cudaGetDeviceProperties(&properties, static_cast<int>(i)));
+  adj_device description = {};
+  description.number = i;
+  snprintf(description.name, sizeof description.name, "%s", properties.name);
+  description.major = static_cast<uint32_t>(properties.major);
+  description.minor = static_cast<uint32_t>(properties.minor);
+  description.multiprocessors = static_cast<uint32_t>(properties.multiProcessorCount);
+  description.memory = properties.totalGlobalMem;
   int before = 0, driver = 0;
-  ADJI_CUDA(&nobody, cudaGetDevice(&before));
-  ADJI_CUDA(&nobody, cudaSetDevice(static_cast<int>(i)));
+  ADJI_CUDA(&unopened, cudaGetDevice(&before));
+  ADJI_CUDA(&unopened, cudaSetDevice(static_cast<int>(i)));
   size_t available = 0, total = 0;
   cudaError_t error = cudaMemGetInfo(&available, &total);
   cudaSetDevice(before);
-  if (error != cudaSuccess) return adji_cuda_fail(&nobody, error, "cudaMemGetInfo");
-  mine.memory_free = available;
-  ADJI_CUDA(&nobody, cudaDriverGetVersion(&driver));
-  mine.driver = static_cast<uint32_t>(driver);
-  mine.runtime = CUDART_VERSION;
-  *out = mine;
+  if (error != cudaSuccess) return adji_cuda_fail(&unopened, error, "cudaMemGetInfo");
+  description.memory_free = available;
+  ADJI_CUDA(&unopened, cudaDriverGetVersion(&driver));
+  description.driver = static_cast<uint32_t>(driver);
+  description.runtime = CUDART_VERSION;
+  *out = description;
   return ADJ_OK;
 }
 
@@ -182,7 +183,7 @@ adj_status adji_kind_open(adj_ctx *ctx, uint32_t i, adji_gpu **out) {
   return status;
 }
 
-/* The driver is asked only where somebody has loaded it, for loading it is what takes long. */
+/* Asks the driver only if it is already loaded, since loading it is what takes long. */
 bool adji_kind_is_up(adj_ctx *ctx) {
   void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
   if (!driver) return false;
@@ -203,7 +204,7 @@ int adji_kind_current(void) {
 
 void adji_kind_make_current(int device) {
   if (device < 0 || device == adji_kind_current()) return;
-  if (cudaSetDevice(device) != cudaSuccess) cudaGetLastError(); /* the next call says what is wrong */
+  if (cudaSetDevice(device) != cudaSuccess) cudaGetLastError(); /* the next call reports the error */
 }
 
 adj_status adji_answer_clear(adji_gpu *gpu, cudaStream_t stream, int which, int many) {
@@ -262,7 +263,7 @@ static adj_status wait_for_side(adji_gpu *gpu, cudaStream_t stream) {
 
 adj_status adji_gpu_rejoin(adji_gpu *gpu, cudaStream_t stream, adj_status status) {
   if (!status) status = wait_for_side(gpu, stream);
-  if (status) cudaStreamSynchronize(gpu->side); /* it still uses blocks that the caller frees next */
+  if (status) cudaStreamSynchronize(gpu->side); /* the side stream still uses blocks that the caller frees next */
   return status;
 }
 

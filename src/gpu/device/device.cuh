@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What every .cu file starts from: the open device, checked calls, memory with a limit.
+ * The base of every .cu file: the open device, checked calls, memory with a limit.
  */
 #ifndef ADJI_GPU_DEVICE_DEVICE_CUH
 #define ADJI_GPU_DEVICE_DEVICE_CUH
@@ -42,9 +42,9 @@ struct adji_gpu : adji_gpu_base {
   adji_block kept[ADJI_KEPT_BLOCKS]; /* the oldest first */
   uint32_t kept_count;
   uint64_t kept_bytes;
-  /* Small results of kernels: computed in d_answers, fetched to answers, which is pinned. */
+  /* Small results of kernels: computed in d_answers, then fetched to `answers`, which is pinned. */
   uint64_t *answers, *d_answers;
-  cudaEvent_t marks[ADJI_MARKS], joint, forked; /* see adji_gpu_mark; joint and forked: between streams */
+  cudaEvent_t marks[ADJI_MARKS], joint, forked; /* see adji_gpu_mark; joint and forked order streams */
   bool marked[ADJI_MARKS];
   adji_stage *staging; /* one for each lane, made on first use */
   uint32_t staging_count;
@@ -52,15 +52,15 @@ struct adji_gpu : adji_gpu_base {
   void (*close_cublas)(adji_gpu *gpu);
 };
 
-/* Where each answer is. */
+/* The index of each answer. */
 enum adji_answer {
   ADJI_ANSWER_CELLS, /* non-empty cells of an index */
   ADJI_ANSWER_ITEMS, /* points and images */
   ADJI_ANSWER_CACHE, /* of the count cache, requested by kernels */
-  ADJI_ANSWER_LONG,  /* longer than a block sorts */
-  ADJI_ANSWER_HEAD,  /* next in the queue of queries */
+  ADJI_ANSWER_LONG,  /* rows that are too long for a block to sort */
+  ADJI_ANSWER_HEAD,  /* the next query in the queue */
   ADJI_ANSWER_PAIRS, /* entries of a kNN result, padding not counted */
-  /* About points as given: see derive.cu. */
+  /* Faults of the given points: see derive.cu. */
   ADJI_ANSWER_NOT_FINITE,
   ADJI_ANSWER_FAULT,
   /* Totals that every warp adds to, each spread over ADJI_SPREAD places: pairs found; candidates compared; rows whose
@@ -76,7 +76,7 @@ typedef struct adji_totals {
   uint64_t pairs, candidates, broken, longest, slots;
 } adji_totals;
 
-/* Whether a test wants this call to fail. */
+/* Fails the call if a test wants that. */
 static inline cudaError_t adji_cuda_turn(adji_gpu *gpu) {
   return adji_gpu_turn_fails(gpu, false) ? cudaErrorUnknown : cudaSuccess;
 }
@@ -84,7 +84,7 @@ static inline cudaError_t adji_cuda_turn(adji_gpu *gpu) {
 /* The status and message of a failed call. call is its source text; the message has the function's name. */
 adj_status adji_cuda_fail(adji_gpu *gpu, cudaError_t error, const char *call);
 
-/* Makes a call of CUDA, or returns from the function with its failure. */
+/* Makes a CUDA call; on failure, returns its status from the enclosing function. */
 #define ADJI_CUDA(gpu, call)                                                        \
   do {                                                                              \
     cudaError_t adji_error_ = adji_cuda_turn(gpu);                                  \
@@ -92,7 +92,7 @@ adj_status adji_cuda_fail(adji_gpu *gpu, cudaError_t error, const char *call);
     if (adji_error_ != cudaSuccess) return adji_cuda_fail(gpu, adji_error_, #call); \
   } while (0)
 
-/* After a kernel launch; name is the kernel's. */
+/* Checks a kernel launch; name is the kernel's name. */
 #define ADJI_LAUNCHED(gpu, name)                                                             \
   do {                                                                                       \
     cudaError_t adji_error_ = adji_cuda_turn(gpu);                                           \
@@ -100,8 +100,9 @@ adj_status adji_cuda_fail(adji_gpu *gpu, cudaError_t error, const char *call);
     if (adji_error_ != cudaSuccess) return adji_cuda_fail(gpu, adji_error_, name " kernel"); \
   } while (0)
 
-/* Lets a kernel use all the dynamic shared memory that a block of the device can have. That is one value per kernel and
- * device in the whole process: a launch that set it to what it needs could take it from a launch of another thread. */
+/* Lets a kernel use all the dynamic shared memory that a block of the device can have. The limit is one value per
+ * kernel and device in the whole process: if each launch set it to its own need, it could lower it for a launch of
+ * another thread. */
 #define ADJI_ALLOW_SHARED(gpu, ...)                                                                             \
   do {                                                                                                          \
     cudaFuncAttributes adji_attributes_;                                                                        \
@@ -110,9 +111,9 @@ adj_status adji_cuda_fail(adji_gpu *gpu, cudaError_t error, const char *call);
     ADJI_CUDA(gpu, cudaFuncSetAttribute(__VA_ARGS__, cudaFuncAttributeMaxDynamicSharedMemorySize, adji_most_)); \
   } while (0)
 
-/* The side stream, for work in parallel to `stream`. fork: it starts after the stream's work so far. rejoin: what
- * comes next on the stream waits for it. status is that of the work in between; rejoin waits in any case, and returns
- * status unless it fails itself. */
+/* The side stream runs work in parallel to `stream`. fork: the side stream waits for the work on `stream` so far.
+ * rejoin: later work on `stream` waits for the side stream. status is that of the work in between; rejoin waits in any
+ * case, and returns status unless it fails itself. */
 adj_status adji_gpu_fork(adji_gpu *gpu, cudaStream_t stream);
 adj_status adji_gpu_rejoin(adji_gpu *gpu, cudaStream_t stream, adj_status status);
 
@@ -122,14 +123,14 @@ void adji_stage_free(adji_stage *stage);
 adj_status adji_answer_clear(adji_gpu *gpu, cudaStream_t stream, int which, int many);
 adj_status adji_answers_fetch(adji_gpu *gpu, cudaStream_t stream);
 
-/* Of ADJI_ANSWERS numbers on the host; of the answers fetched last. */
+/* The totals of ADJI_ANSWERS numbers on the host; the totals of the answers fetched last. */
 adji_totals adji_totals_of(const uint64_t *answers);
 adji_totals adji_answer_totals(const adji_gpu *gpu);
 
-/* The same without waiting: saves the answers at this point of the stream. There is room for ADJI_KEPT_ANSWERS of
- * them; read them once that point is reached. */
+/* Saves the answers as they are at this point of the stream, without waiting. There is room for ADJI_KEPT_ANSWERS
+ * copies; read one once the stream has passed that point. */
 adj_status adji_answers_keep(adji_gpu *gpu, cudaStream_t stream, uint32_t which);
-/* The same of ADJI_ANSWERS numbers elsewhere in device memory. */
+/* The same for ADJI_ANSWERS numbers elsewhere in device memory. */
 adj_status adji_answers_keep_from(adji_gpu *gpu, cudaStream_t stream, const void *from, uint32_t which);
 adji_totals adji_totals_kept(const adji_gpu *gpu, uint32_t which);
 uint64_t adji_answer_kept(const adji_gpu *gpu, uint32_t which, int answer);
@@ -139,17 +140,17 @@ static inline unsigned long long *adji_answer_at(adji_gpu *gpu, int which) {
 }
 
 #ifdef __CUDACC__
-/* Sums a number over the warp and adds it to one of the answer's places. One place alone would serialise all warps. */
-static __device__ __forceinline__ void adji_answer_add(unsigned long long *answer, unsigned long long mine,
+/* Sums a number over the warp and adds it to one of the answer's places. A single place would serialise all warps. */
+static __device__ __forceinline__ void adji_answer_add(unsigned long long *answer, unsigned long long value,
                                                        uint32_t lane) {
 #pragma unroll
   for (uint32_t step = ADJI_WARP / 2; step; step /= 2)
-    mine += __shfl_xor_sync(0xffffffffu, mine, step);
-  if (lane == 0 && mine) atomicAdd(answer + blockIdx.x % ADJI_SPREAD, mine);
+    value += __shfl_xor_sync(0xffffffffu, value, step);
+  if (lane == 0 && value) atomicAdd(answer + blockIdx.x % ADJI_SPREAD, value);
 }
 #endif
 
-/* ADJ_E_DEVICE_MEMORY beyond the limit, or when the device has no more. what: for the message. */
+/* ADJ_E_DEVICE_MEMORY beyond the limit, or when the device has no more. what: named in the message. */
 adj_status adji_block_get(adji_gpu *gpu, cudaStream_t stream, uint64_t bytes, const char *what, adji_block *out);
 void adji_block_free(adji_gpu *gpu, cudaStream_t stream, adji_block *block);
 static inline void adji_blocks_free(adji_gpu *gpu, std::initializer_list<adji_block *> blocks) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Device memory, with a limit. It comes from a CUDA pool, in the order of a stream. Freed blocks are kept for the
- * next request of the same size: a join of a few million points makes about forty requests, and the pool takes
+ * Device memory, with a limit. It comes from a CUDA pool, in the order of a stream. Freed blocks are kept for the next
+ * request of the same size, since a join of a few million points makes about forty requests and the pool takes
  * microseconds for each.
  */
 #include "gpu/device/device.cuh"
@@ -92,7 +92,7 @@ adj_status adji_block_reserve(adji_gpu *gpu, cudaStream_t stream, uint64_t bytes
   return adji_block_get(gpu, stream, bytes, "room to work in", block);
 }
 
-/* If the stream has nothing left to do, blocks need not wait for it, and are kept for the next result. */
+/* If the stream is idle, the blocks need not wait for it and are kept for the next result. */
 void adji_gpu_csr_free(adji_gpu_csr *csr, void *stream) {
   void *parts[] = {csr->offsets, csr->ids, csr->distances};
   cudaStream_t order = static_cast<cudaStream_t>(stream);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Pinned buffers: made once, one for each lane or one more.
+ * Pinned buffers: allocated once, one for each lane, and sometimes one more.
  */
 #include <cstdlib>
 

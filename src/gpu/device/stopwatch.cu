@@ -7,7 +7,7 @@
 adj_status adji_stopwatch_start(adji_gpu *gpu, cudaStream_t stream, adji_stopwatch *watch) {
   adji_stopwatch_read(watch);
   uint64_t lap = watch->next % ADJI_LAPS;
-  if (watch->next - watch->first == ADJI_LAPS) { /* many small batches are in flight: their time is short */
+  if (watch->next - watch->first == ADJI_LAPS) { /* many small batches are in flight, so this wait is short */
     ADJI_CUDA(gpu, cudaEventSynchronize(watch->ends[lap]));
     adji_stopwatch_read(watch);
   }
@@ -27,7 +27,8 @@ double adji_stopwatch_read(adji_stopwatch *watch) {
   for (; watch->first < watch->next; watch->first++) {
     uint64_t lap = watch->first % ADJI_LAPS;
     float ms = 0;
-    /* Asked first: a lap that is not over yet is no failure, and checking tools report the time of one as such. */
+    /* The query comes first: a lap that has not ended is no failure, but checking tools report it as one if its time is
+     * read. */
     if (cudaEventQuery(watch->ends[lap]) != cudaSuccess ||
         cudaEventElapsedTime(&ms, watch->begins[lap], watch->ends[lap]) != cudaSuccess) {
       cudaGetLastError();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Measures how long a device spends on sections of a stream, without waiting for it. An event marks either end of a
+ * Measures how long a device spends on sections of a stream, without waiting for it. An event marks each end of a
  * section; both are read once they have passed.
  */
 #ifndef ADJI_GPU_DEVICE_STOPWATCH_CUH
@@ -8,7 +8,7 @@
 
 #include "gpu/device/device.cuh"
 
-/* More than the sections in progress, which are those of batches in flight. */
+/* More than the usual number of sections in progress, which is that of batches in flight. */
 enum { ADJI_LAPS = 32 };
 
 /* Zero it before the first use. */
@@ -20,7 +20,7 @@ typedef struct adji_stopwatch {
 
 adj_status adji_stopwatch_start(adji_gpu *gpu, cudaStream_t stream, adji_stopwatch *watch);
 adj_status adji_stopwatch_stop(adji_gpu *gpu, cudaStream_t stream, adji_stopwatch *watch);
-/* Of the sections that have ended. */
+/* Seconds of the sections that have ended. */
 double adji_stopwatch_read(adji_stopwatch *watch);
 void adji_stopwatch_clear(adji_stopwatch *watch);
 

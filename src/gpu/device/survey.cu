@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a plan needs to know of points on a device: bounds, a sample, and that every coordinate is finite.
+ * What a plan needs to know about points on a device: bounds, a sample, and whether every coordinate is finite.
  *
- * A thread goes through rows with up to DIMS of their dimensions. Where dimensions are many and contiguous, it has
- * one of them, and the next thread the next one. A block combines its results in shared memory and then in device
- * memory, as integers that have the order of the values. One pass over the points, bound by memory.
+ * A thread reads up to DIMS dimensions of many rows. Where dimensions are many and contiguous, it reads one dimension,
+ * and the next thread the next one. A block combines its results in shared memory, then in device memory, as integers
+ * with the order of the values. One pass over the points, limited by memory.
  */
 #include <cmath>
 
@@ -67,7 +67,7 @@ static __global__ void find_bounds(adji_gpu_rows rows, unsigned long long *bound
     highs[d][warp] = high[d];
   }
   __syncthreads();
-  if (threadIdx.x < DIMS && first + threadIdx.x < rows.dim) { /* a thread a dimension */
+  if (threadIdx.x < DIMS && first + threadIdx.x < rows.dim) { /* a thread per dimension */
     T least = lows[threadIdx.x][0], most = highs[threadIdx.x][0];
     for (int w = 1; w < WARPS; w++) {
       least = lows[threadIdx.x][w] < least ? lows[threadIdx.x][w] : least;
@@ -80,7 +80,7 @@ static __global__ void find_bounds(adji_gpu_rows rows, unsigned long long *bound
 }
 
 /* The same for rows of many contiguous dimensions. A block has `wide` dimensions, a power of two up to THREADS, and
- * as many rows at a time as there are threads for. */
+ * THREADS / wide rows at a time. */
 template <class T>
 static __global__ void find_bounds_across(adji_gpu_rows rows, uint32_t wide, unsigned long long *bounds) {
   __shared__ T lows[THREADS], highs[THREADS];
@@ -112,7 +112,7 @@ static __global__ void find_bounds_across(adji_gpu_rows rows, uint32_t wide, uns
   if (bad != UINT64_MAX) atomicMin(bounds + 2 * static_cast<uint64_t>(rows.dim), static_cast<unsigned long long>(bad));
 }
 
-/* Sets the bounds to their start values, and takes the sample: one row, chosen by a hash, from each of `sample` equal
+/* Sets the bounds to their initial values and takes the sample: one row, chosen by a hash, from each of `sample` equal
  * parts. */
 template <class T>
 static __global__ void begin_survey(adji_gpu_rows rows, unsigned long long *bounds, uint64_t sample, T *to) {
@@ -135,7 +135,7 @@ typedef struct survey {
 } survey;
 
 template <class T>
-static adj_status look(survey *s) {
+static adj_status run_survey(survey *s) {
   const adji_gpu_rows *points = s->points;
   cudaStream_t stream = s->gpu->compute;
   uint64_t bounds = 2 * static_cast<uint64_t>(points->dim) + 1;
@@ -158,7 +158,7 @@ static adj_status look(survey *s) {
   return ADJ_OK;
 }
 
-static adj_status take(const survey *s, double *low, double *high, void *rows) {
+static adj_status copy_out(const survey *s, double *low, double *high, void *rows) {
   uint32_t dim = s->points->dim;
   uint64_t bad = s->host[2 * static_cast<uint64_t>(dim)];
   if (bad != UINT64_MAX) return adji_gpu_refuse_value(bad, dim);
@@ -182,8 +182,8 @@ adj_status adji_gpu_survey(adji_gpu *gpu, const adji_gpu_rows *points, double *l
   if (!status) status = adji_block_get(gpu, gpu->compute, bytes, "sample", &s.found);
   if (status) return status;
   s.host = static_cast<uint64_t *>(adji_staging_at(gpu, 0));
-  status = points->type == ADJ_F64 ? look<double>(&s) : look<float>(&s);
-  if (!status) status = take(&s, low, high, rows);
+  status = points->type == ADJ_F64 ? run_survey<double>(&s) : run_survey<float>(&s);
+  if (!status) status = copy_out(&s, low, high, rows);
   adji_block_free(gpu, gpu->compute, &s.found);
   return status;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a plan needs to know of points on a device.
+ * What a plan needs to know about points on a device.
  */
 #ifndef ADJI_GPU_DEVICE_SURVEY_H
 #define ADJI_GPU_DEVICE_SURVEY_H
@@ -11,16 +11,16 @@
 extern "C" {
 #endif
 
-/* The largest possible sample, at least 1: a survey comes back through one buffer, the bounds, the first value that is
- * not finite, then the sample. */
+/* The largest possible sample in rows, at least 1. A survey comes back through one buffer: the bounds, the number of
+ * the first value that is not finite, then the sample. */
 static inline uint64_t adji_gpu_survey_rows(uint32_t dim, adj_type type) {
   uint64_t row = dim * adji_type_size(type), bounds = (2 * (uint64_t)dim + 1) * 8;
   uint64_t rows = bounds < ADJI_STAGE_BYTES ? (ADJI_STAGE_BYTES - bounds) / row : 0;
   return rows ? rows : 1;
 }
 
-/* Bounds of the points, to low and high (dim entries each), and `sample` rows spread over them, packed, to rows.
- * Every coordinate must be finite. */
+/* Writes the bounds of the points to low and high (dim entries each), and `sample` rows spread over all points, packed,
+ * to rows. Every coordinate must be finite. */
 ADJI_OP adj_status adji_gpu_survey(adji_gpu *gpu, const adji_gpu_rows *points, double *low, double *high,
                                    uint64_t sample, void *rows);
 /* The failure for coordinate number row * dim + column, which is not finite. */

@@ -9,18 +9,18 @@ enum {
   ROWS = ADJI_TENSOR_ROWS_A,
   COLUMNS = ADJI_TENSOR_COLUMNS_B,
   DEPTH = ADJI_TENSOR_DEPTH,
-  LONGEST = 256, /* instructions for the most dimensions */
+  LONGEST = 256, /* instructions for the largest number of dimensions */
   FIRST_CUT = 22 /* columns of the case that measures the cut: 2^-22 and below */
 };
 
 typedef enum probe_kind {
-  PROBE_CUT,        /* what is measured: 1 - 1 + a tail, for each place of the tail and eight sizes */
+  PROBE_CUT,        /* the case that measures: 1 - 1 + a tail, for each place of the tail and eight sizes */
   PROBE_TAILS,      /* one large addend, and tails just under a cut */
   PROBE_CANCEL,     /* products that cancel each other and the start, up to tails */
   PROBE_SUBNORMALS, /* halves below 2^-14 */
   PROBE_LARGEST,    /* the largest halves, and the starts that prefilters use for points that always or never pass */
   PROBE_RANDOM,
-  PROBE_LONG, /* tails, many instructions after each other */
+  PROBE_LONG, /* tails, through many consecutive instructions */
   PROBE_KINDS
 } probe_kind;
 
@@ -48,7 +48,7 @@ typedef struct numbers {
   uint64_t state;
 } numbers;
 
-/* splitmix64: the cases are the same every time. */
+/* splitmix64: the cases are the same in every run. */
 static uint64_t next(numbers *n) {
   uint64_t x = n->state += UINT64_C(0x9e3779b97f4a7c15);
   x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -56,13 +56,13 @@ static uint64_t next(numbers *n) {
   return x ^ (x >> 31);
 }
 
-/* A half of any sign with an exponent of low .. low + many - 1. */
-static uint16_t any_half(numbers *n, int low, uint32_t many) {
+/* A half of any sign with an exponent of low .. low + exponents - 1. */
+static uint16_t any_half(numbers *n, int low, uint32_t exponents) {
   uint64_t x = next(n);
-  return (uint16_t)((x & 0x83ff) | (uint64_t)(low + 15 + (int)((x >> 32) % many)) << 10);
+  return (uint16_t)((x & 0x83ff) | (uint64_t)(low + 15 + (int)((x >> 32) % exponents)) << 10);
 }
 
-/* Row r has its tail in place r, beside 1 * -1 in place 0 and a start of 1; the tail of column c is 2^-(22 + c). */
+/* Row r has its tail in place r, and 1 * -1 in place 0; the sum starts at 1. The tail of column c is 2^-(22 + c). */
 static void fill_cut(adji_tensor_case *t) {
   for (int r = 0; r < ROWS; r++) {
     t->a[r][r] = adji_half_bits(0x1p-14);
@@ -78,8 +78,8 @@ static void fill_cut(adji_tensor_case *t) {
       t->c[r][c] = 1;
 }
 
-/* One large addend and tails just under 2^-q of it: q is 20 and up. The large one is a product, in place r of row r, of
- * the sign of the tails or not; or it is the start. */
+/* One large addend, and tails just under 2^-q of it, where q is 20 or more. The large addend is either a product in
+ * place r of row r, with the sign of the tails or the opposite one, or the start of the sum. */
 static void fill_tails(adji_tensor_case *t, uint32_t number) {
   double large = 0x1p14, tail = ldexp(2 - 0x1p-10, 13 - 20 - (int)number / 3);
   bool start = number % 3 == 2;
@@ -135,16 +135,16 @@ static void fill_largest(adji_tensor_case *t, uint32_t number, numbers *n) {
 }
 
 static void fill_random(adji_tensor_case *t, uint32_t number, numbers *n) {
-  uint32_t many = 1 + number * 2;
+  uint32_t exponents = 1 + number * 2;
   for (int r = 0; r < ROWS; r++)
     for (int k = 0; k < DEPTH; k++)
-      t->a[r][k] = any_half(n, -14, many);
+      t->a[r][k] = any_half(n, -14, exponents);
   for (int c = 0; c < COLUMNS; c++)
     for (int k = 0; k < DEPTH; k++)
-      t->b[c][k] = any_half(n, -14, many);
+      t->b[c][k] = any_half(n, -14, exponents);
   for (int r = 0; r < ROWS; r++)
     for (int c = 0; c < COLUMNS; c++)
-      t->c[r][c] = (float)(adji_half_value(any_half(n, -14, many)) * adji_half_value(any_half(n, -14, many)));
+      t->c[r][c] = (float)(adji_half_value(any_half(n, -14, exponents)) * adji_half_value(any_half(n, -14, exponents)));
 }
 
 static void fill_case(adji_tensor_case *t, probe_kind kind, uint32_t number, numbers *n) {
@@ -162,7 +162,7 @@ static void fill_case(adji_tensor_case *t, probe_kind kind, uint32_t number, num
 
 /* ---- Checks ----------------------------------------------------------------------------------- */
 
-/* The largest error of a case, in parts of 2^-23 of the sum of all magnitudes and of each instruction. */
+/* The largest error of a case, in units of 2^-23 of the sum of all magnitudes per instruction. */
 static double worst_error(const adji_tensor_case *t, const adji_tensor_answer *answer) {
   double a[ROWS][DEPTH], b[COLUMNS][DEPTH], worst = 0;
   for (int r = 0; r < ROWS; r++)
@@ -187,8 +187,8 @@ static double worst_error(const adji_tensor_case *t, const adji_tensor_answer *a
   return worst;
 }
 
-/* Places of a tail at which it is lost are added at a time with the one that has the large product. The cut is that of
- * the place that loses most. */
+/* If a tail is lost in some place, products in that place are added together with the large one in place 0. The cut is
+ * taken from the place that loses most. */
 static void measure(const adji_tensor_answer *answer, adji_tensor_facts *out) {
   out->bits = FIRST_CUT + COLUMNS - 1;
   out->together = 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Runs single instructions of tensor cores on operands that the host chose, to find out how they add up.
+ * Runs tensor-core instructions on operands that the host chose, to find out how they add up.
  */
 #include <cuda_runtime.h>
 
@@ -38,8 +38,8 @@ __device__ static float computed_nan(int way, float nan, float infinity, float o
   }
 }
 
-/* A warp per case. A lane has four pairs of a, two of b and four sums, as the PTX manual lays them out. One block more
- * computes NaNs. In device memory; a few microseconds. */
+/* A warp per case. A lane has four pairs of a, two of b and four sums, as the PTX manual lays them out. One more block
+ * computes NaNs. All arrays are in device memory. Takes a few microseconds. */
 __global__ static void run_cases(const adji_tensor_case *cases, uint32_t count, adji_tensor_answer *to, uint32_t *nans,
                                  float nan, float infinity, float one) {
   if (blockIdx.x == count) {

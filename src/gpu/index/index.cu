@@ -2,19 +2,18 @@
  *
  * Building the grid's index on a device.
  *
- *   1. number   a cell's number for each point (and each image of one in a periodic box)
- *   2. sort     (number, row) pairs by CUB's radix sort, which is stable, so rows ascend within a cell; or
- *               coordinates along one dimension, if they were sorted by it before; or rows in an order that
- *               was given
- *   3. cells    a directory from numbers to positions: one entry a number where there are few; else, for up to three
- *               axes, one for their leading bits; for more, a table of the rows of cells that are not empty. This is in
- *               index_cells.cu
- *   4. refine   along a curve, runs of points whose numbers do not differ: index_refine.cu
+ *   1. number   the cell number of each point (and of each image of a point in a periodic box)
+ *   2. sort     (number, row) pairs by CUB's radix sort. It is stable: within a cell rows ascend, or coordinates along
+ *               one dimension if they were sorted by it before, or rows stay in a given order
+ *   3. cells    a directory from numbers to positions: one entry per number if there are few numbers; otherwise, for up
+ *               to three axes, one entry for several numbers with the same leading bits; for more axes, a table of the
+ *               rows of cells that are not empty. See index_cells.cu
+ *   4. refine   along a curve, runs of points with equal numbers: index_refine.cu
  *   5. gather   coordinates into the new order: those of a point side by side, or in many dimensions by dimension
  *
  * Memory, per position: 4 bytes of ids, 4 or 8 of cell numbers, the point (adji_gpu_width), and at most 8 bytes for the
- * directory, or 32 to 64 a row of cells; while sorting, 8 or 12 bytes more.
- * All steps are bound by memory: about 2 + 3 * key_bits / 8 passes over 8 bytes a point.
+ * directory, or 32 to 64 per row of cells; while sorting, 8 or 12 bytes more. All steps are limited by memory: about
+ * 2 + 3 * key_bits / 8 passes over 8 bytes per point.
  */
 #include <utility>
 
@@ -34,7 +33,7 @@ static __device__ double coordinate(const adji_gpu_rows &rows, uint64_t row, uin
   return static_cast<const T *>(rows.data)[row * rows.row_stride + j * rows.column_stride];
 }
 
-/* order: of the rows within a cell; NULL: ascending. */
+/* order: the order of rows within a cell; NULL: ascending. */
 template <class T, class KEY>
 static __global__ void number_rows(adji_gpu_grid grid, adji_gpu_rows rows, const uint32_t *order, KEY *numbers,
                                    uint32_t *ids) {
@@ -77,22 +76,22 @@ template <class T>
 static __global__ void count_images(adji_gpu_grid grid, adji_gpu_rows rows, uint64_t *counts) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i > rows.count) return;
-  uint64_t many = i < rows.count;
+  uint64_t copies = i < rows.count;
   for (uint32_t a = 0; i < rows.count && a < grid.axis_count; a++) {
     double x = coordinate<T>(rows, i, grid.axes[a].dim);
-    if (image_of(grid.axes[a], x) != x) many *= 2;
+    if (image_of(grid.axes[a], x) != x) copies *= 2;
   }
-  counts[i] = many;
+  counts[i] = copies;
 }
 
-/* firsts: where the items of each row begin. */
+/* firsts: where the items of each row begin (a point and its images are items). */
 template <class T, class KEY>
 static __global__ void number_images(adji_gpu_grid grid, adji_gpu_rows rows, const uint64_t *firsts, KEY *numbers,
                                      uint32_t *ids) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= rows.count) return;
-  uint64_t first = firsts[i], many = firsts[i + 1] - first;
-  for (uint64_t k = 0; k < many; k++) { /* bit b of k: the image on the b-th axis that has one */
+  uint64_t first = firsts[i], copies = firsts[i + 1] - first;
+  for (uint64_t k = 0; k < copies; k++) { /* bit b of k selects the image on the b-th axis that has one */
     uint64_t number = 0, bits = k;
     for (uint32_t a = 0; a < grid.axis_count; a++) {
       double x = coordinate<T>(rows, i, grid.axes[a].dim), image = image_of(grid.axes[a], x);
@@ -185,7 +184,7 @@ static __global__ void follow_ids(const KEY *numbers, const uint32_t *ids, uint6
   if (i < count) to[i] = numbers[ids[i]];
 }
 
-/* Puts items into the order of a coordinate; item i is row i. keys: room for two per row. */
+/* Sorts items by a coordinate; item i is row i. keys: room for two per row. */
 template <class T, class KEY, class ORDER>
 static adj_status sort_by_coordinate(adji_building *b, ORDER *keys) {
   adji_gpu_index *index = b->index;
@@ -199,7 +198,7 @@ static adj_status sort_by_coordinate(adji_building *b, ORDER *keys) {
   follow_ids<KEY><<<blocks, THREADS, 0, b->gpu->compute>>>(adji_at<KEY>(b->spare_numbers), pairs.values, count,
                                                            adji_at<KEY>(index->numbers_block));
   ADJI_LAUNCHED(b->gpu, "follow_ids");
-  /* Where sort_items expects them. */
+  /* Moves the results to where sort_items expects them. */
   if (pairs.values == adji_at<uint32_t>(index->ids_block)) std::swap(index->ids_block, b->spare_ids);
   std::swap(index->numbers_block, b->spare_numbers);
   return ADJ_OK;
@@ -312,16 +311,16 @@ adj_status adji_gpu_fetch_bytes(adji_gpu *gpu, const adj_dataset *set, adji_bloc
   uint64_t bytes = adji_mul(set->count * set->dim, adji_type_size(set->type));
   adj_status status = adji_block_get(gpu, gpu->compute, bytes, "points", points);
   if (status) return status;
-  /* The pool works in stream order, and the copies use another stream. */
+  /* Waits: the pool allocates in the order of the compute stream, but copies use another stream. */
   cudaError_t error = cudaStreamSynchronize(gpu->compute);
   if (error != cudaSuccess) status = adji_cuda_fail(gpu, error, "cudaStreamSynchronize");
-  if (!status) status = adji_upload(gpu, set, points->at, work); /* has arrived on return */
-  if (status) adji_gpu_quiesce(gpu);                             /* or was abandoned */
+  if (!status) status = adji_upload(gpu, set, points->at, work); /* the points have arrived on return */
+  if (status) adji_gpu_quiesce(gpu);                             /* on failure, wait for unfinished copies */
   *rows = adji_gpu_rows{points->at, set->type, set->dim, set->count, set->dim, 1};
   return status;
 }
 
-/* Memory comes from the compute stream, but copies are on another stream, hence the wait. */
+/* Waits after allocation: the pool allocates in the order of the compute stream, but copies use another stream. */
 adj_status adji_gpu_send_bytes(adji_gpu *gpu, const void *from, uint64_t bytes, const char *what, adji_block *to,
                                adji_device_stats *work) {
   if (!from || !bytes) return ADJ_OK;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The grid's index on a device: the same cells in the same order as index/build.h has them on the host.
+ * The grid's index on a device: the same cells, in the same order, as in the host's index (index/build.h).
  */
 #ifndef ADJI_GPU_INDEX_INDEX_CUH
 #define ADJI_GPU_INDEX_INDEX_CUH
@@ -14,7 +14,8 @@ extern "C" {
 #include "queue/stats.h"
 }
 
-/* Hilbert's curve through a cube: the order of points where there are no cells. Coordinates become integers. */
+/* Hilbert's curve through a cube, which gives the order of points where there are no cells. Coordinates become
+ * integers. */
 enum { ADJI_CURVE_DIMS = 6 };
 typedef struct adji_gpu_curve {
   uint32_t bits; /* of each dimension */
@@ -25,30 +26,31 @@ static __device__ __forceinline__ uint64_t adji_gpu_slab(const adji_axis &axis, 
   return adji_slab(x, axis.low, axis.inverse, axis.slabs, axis.breaks);
 }
 
-/* The combination of slabs of a row of cells: its number among those of the first axes, and among those of the rest. */
+/* The combination of slabs of a row of cells: its number among the combinations of the first axes, and among those of
+ * the rest. */
 typedef struct adji_gpu_parts {
   uint16_t first, rest;
 } adji_gpu_parts;
 
-/* The most axes, without the last, that are tested, half of them as first axes; and the combinations of slabs that
- * each part has. */
+/* The most axes that are tested, without the last; half of them, rounded up, are first axes. Then the combinations of
+ * slabs of each part. */
 enum { ADJI_NEAR_AXES = 7, ADJI_NEAR_FIRST = 81, ADJI_NEAR_REST = 27 };
 
-/* For skipping rows of cells that are too far from a query, by all axes but the last; and for shortening the others
+/* Used to skip rows of cells that are too far from a query, by all axes but the last, and to shorten the other rows
  * along the last axis. */
 typedef struct adji_gpu_near {
   uint32_t axes; /* without the last; 0: nothing is skipped */
   uint32_t dim[ADJI_MAX_AXES];
-  double low[ADJI_MAX_AXES], inverse[ADJI_MAX_AXES]; /* of the last axis too */
-  float width[ADJI_MAX_AXES - 1];                    /* of a cell, slightly less */
+  double low[ADJI_MAX_AXES], inverse[ADJI_MAX_AXES]; /* includes the last axis */
+  float width[ADJI_MAX_AXES - 1];                    /* of a cell, rounded down */
   float limit;                                       /* of a sum of squares */
-  float scale;                                       /* cells of the last axis per unit of length, slightly more */
+  float scale;                                       /* cells of the last axis per unit of length, rounded up */
   float last_slab;                                   /* of the last axis */
-  uint32_t first_axes;                               /* the first of the two parts */
+  uint32_t first_axes;                               /* axes of the first part */
   const adji_gpu_parts *parts;                       /* device, one per row */
 } adji_gpu_near;
 
-/* The reach of a row that is too far away. */
+/* The reach of a row of cells that is too far away. */
 #define ADJI_NO_REACH UINT32_MAX
 
 typedef struct adji_gpu_grid {
@@ -58,18 +60,18 @@ typedef struct adji_gpu_grid {
   uint64_t keys;       /* cell numbers are 0 .. keys - 1 */
   uint32_t reach;      /* of the last axis */
   uint64_t row_stride; /* cell numbers of a row along the last axis */
-  uint32_t row_count;  /* rows of cells around a cell: 3^(axes - 1), or more narrower ones */
+  uint32_t row_count;  /* rows of cells around a cell: 3^(axes - 1), or more if cells are narrower */
   adji_gpu_near near;
   const int64_t *row_steps;  /* device: row_count offsets, in rows of cells, ascending */
-  const uint32_t *row_reach; /* device: for each row, cells to either side, or ADJI_NO_REACH; NULL: reach for all */
-  adji_block memory;         /* of all tables on the device */
+  const uint32_t *row_reach; /* device: per row, cells to each side, or ADJI_NO_REACH; NULL: `reach` for all */
+  adji_block memory;         /* memory of all tables on the device */
 } adji_gpu_grid;
 
 /* limit: of the sum of squares in L2, 0 for other metrics. */
 adj_status adji_gpu_grid_make(adji_gpu *gpu, const adji_grid *grid, double limit, adji_gpu_grid *out);
 void adji_gpu_grid_clear(adji_gpu *gpu, adji_gpu_grid *grid);
 
-/* With many axes most rows of cells are empty. A hash table then holds the others. */
+/* With many axes most rows of cells are empty. A hash table then holds the rows that are not. */
 typedef struct adji_gpu_row {
   uint64_t number;
   uint32_t begin, count; /* positions */
@@ -83,8 +85,8 @@ static __device__ __forceinline__ uint64_t adji_row_hash(uint64_t row) {
 }
 
 /* How kernels find the positions of a range of cells. directory[b] is the first position of a cell whose number,
- * shifted, is at least b, for b = 0 .. (keys >> shift) + 1. With a shift, the numbers of the positions in a bucket
- * are searched. With rows there is no directory. */
+ * shifted right by `shift`, is at least b, for b = 0 .. (keys >> shift) + 1. If shift is not 0, the cell numbers of the
+ * positions in a bucket are searched. If there are `rows`, there is no directory. */
 typedef struct adji_gpu_cells {
   const uint32_t *directory;
   uint64_t keys;
@@ -131,7 +133,7 @@ static __device__ __forceinline__ uint32_t adji_gpu_id(double x) {
   return static_cast<uint32_t>(__double_as_longlong(x));
 }
 
-/* Positions behind the last that may be read; they hold nothing. */
+/* Positions after the last one that may be read; they have no points. */
 enum { ADJI_GPU_BEHIND = 8 };
 
 typedef struct adji_gpu_index {
@@ -150,7 +152,7 @@ typedef struct adji_gpu_index {
 typedef struct adji_gpu_index_options {
   const adji_gpu_curve *curve; /* sorts points along it; NULL: by cells */
   bool cut;                    /* cuts long runs of the curve in two: see index_cut.cu */
-  bool images;                 /* points near the faces of a periodic box are there twice */
+  bool images;                 /* points near the faces of a periodic box have images */
   bool cells;                  /* candidates are looked up in this index */
   bool sorted;                 /* the points of a cell ascend along dimension sort_dim, not by row; not with images */
   uint32_t sort_dim;
@@ -160,7 +162,8 @@ typedef struct adji_gpu_index_options {
 /* Copies the points of a set to a block of device memory, packed by rows. */
 adj_status adji_gpu_fetch_bytes(adji_gpu *gpu, const adj_dataset *set, adji_block *points, adji_gpu_rows *rows,
                                 adji_device_stats *work);
-/* Copies an array of the host to a block of its own; nothing if `from` is NULL or it is empty. what: for the message.
+/* Copies a host array to a new block of device memory; does nothing if `from` is NULL or the array is empty. what:
+ * named in the message.
  */
 adj_status adji_gpu_send_bytes(adji_gpu *gpu, const void *from, uint64_t bytes, const char *what, adji_block *to,
                                adji_device_stats *work);

@@ -5,8 +5,8 @@
 #ifndef ADJI_GPU_INDEX_INDEX_H
 #define ADJI_GPU_INDEX_INDEX_H
 
-/* In few dimensions the index has the coordinates of a point side by side, in a number of elements that a lane loads
- * at once. If that is more than the dimensions, the last element holds the bits of the id. 0: one array per
+/* In few dimensions the index stores the coordinates of a point side by side, in as many elements as a lane loads at
+ * once. If there are more elements than dimensions, the last one holds the bits of the id. 0: one array per
  * dimension. */
 #define ADJI_GPU_WIDTH(dim) ((dim) <= 2 ? (dim) : (dim) <= 4 ? 4 : (dim) <= 6 ? 8 : 0)
 
@@ -14,12 +14,12 @@
  * cell numbers and the ids then take less than twice the bytes of the points. */
 #define ADJI_GPU_BUCKETS(points) (2 * (points) - (points) / 16 + 1024)
 
-/* A host may pass lists of queries to a device, as ranges of its own order. The ranges of a list fit a pinned buffer. A
- * range should not keep a block of threads busy for long. */
+/* A host may pass lists of queries to a device, as ranges of its own order. The ranges of a list must fit a pinned
+ * buffer, and a range should not keep a block of threads busy for long. */
 enum { ADJI_MOST_RANGES = 1 << 16, ADJI_LONGEST_RANGE = 4096 };
 
-/* Lists that a device has room for. Some are in progress while the results of another are copied, which takes long
- * where the memory of the result is touched for the first time. */
+/* Lists that a device has room for. Some are in progress while the results of another are copied. That copy takes long
+ * where it touches the memory of the result for the first time. */
 enum { ADJI_LISTS = 4 };
 
 #endif

@@ -9,8 +9,8 @@
 
 enum { THREADS = 256 };
 
-/* The last position of each bucket writes the number of positions so far to the entry behind the bucket; the running
- * maximum of these is the directory. Also counts the cells. */
+/* The last position of each bucket writes the number of positions so far to the entry after the bucket. The running
+ * maximum of these entries is the directory. Also counts the cells. */
 template <class KEY>
 static __global__ void write_ends(const KEY *numbers, uint64_t count, uint32_t shift, uint32_t *directory,
                                   unsigned long long *cells) {
@@ -22,12 +22,12 @@ static __global__ void write_ends(const KEY *numbers, uint64_t count, uint32_t s
     if (i + 1 == count || number >> shift != next >> shift)
       directory[(static_cast<uint64_t>(number) >> shift) + 1] = static_cast<uint32_t>(i + 1);
   }
-  int many = __syncthreads_count(last);
-  if (threadIdx.x == 0 && many) atomicAdd(cells, static_cast<unsigned long long>(many));
+  int block_cells = __syncthreads_count(last);
+  if (threadIdx.x == 0 && block_cells) atomicAdd(cells, static_cast<unsigned long long>(block_cells));
 }
 
-/* The directory: a bucket for every cell number, or for so many of them that the number of buckets stays within its
- * limit. */
+/* Makes the directory: a bucket for every cell number, or for a power of two of them, so that the number of buckets
+ * stays within its limit. */
 template <class KEY>
 static adj_status find_buckets(adji_building *b) {
   adji_gpu *gpu = b->gpu;
@@ -53,7 +53,7 @@ static adj_status find_buckets(adji_building *b) {
   return adji_run_maximum(gpu, &b->temporary, directory, entries);
 }
 
-/* Where a row of cells begins and ends in the order of the index, and a cell begins. */
+/* Whether a row of cells begins or ends at a position of the index, and whether a cell begins there. */
 template <class KEY>
 struct row_ends {
   uint64_t row;
@@ -83,8 +83,8 @@ static __global__ void count_rows_of_cells(const KEY *numbers, uint64_t count, u
   atomicAdd(cells, static_cast<unsigned long long>(many_cells));
 }
 
-/* The first position of each row of cells inserts it into the table. A second pass, with ENDS, has the last position
- * find the entry and set its count. */
+/* The first position of each row of cells inserts the row into the table. In a second pass, with ENDS, the last
+ * position finds the entry and sets its count. */
 template <class KEY, bool ENDS>
 static __global__ void enter_rows(const KEY *numbers, uint64_t count, uint64_t row_stride, adji_gpu_row *table,
                                   uint64_t mask) {
@@ -107,7 +107,7 @@ static __global__ void enter_rows(const KEY *numbers, uint64_t count, uint64_t r
   }
 }
 
-/* The table of the rows of cells that are not empty. */
+/* Makes the table of the rows of cells that are not empty. */
 template <class KEY>
 static adj_status find_rows(adji_building *b) {
   adji_gpu *gpu = b->gpu;
@@ -140,7 +140,8 @@ static adj_status find_rows(adji_building *b) {
   return ADJ_OK;
 }
 
-/* With many axes most rows of cells are empty, and the others are spread over many buckets. */
+/* With many axes a table of rows is used: most rows of cells are empty, and the others would be spread over many
+ * buckets. */
 template <class KEY>
 static adj_status find_cells(adji_building *b) {
   bool dense = b->grid->keys <= ADJI_GPU_BUCKETS(b->index->count);

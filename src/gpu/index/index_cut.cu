@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Long runs of the curve, cut in two three times, before tree_cut.cu cuts them further: in six dimensions a run of
- * 2,048 points is too short to be a cube, however it is cut, and its ends are parts of others.
+ * Cuts long runs of the curve in two, three times, before tree_cut.cu cuts them further. In six dimensions a run of
+ * 2,048 points is too short to form a cube, however it is cut, and its ends belong to neighbouring cubes.
  *
- * A block owns a run of LONG_RUN rows, for which it holds the ids and an 8-bit code of every coordinate. Rows stay in
- * place; only their ids move.
+ * A block owns a run of LONG_RUN rows. It holds their ids and an 8-bit code of every coordinate. Rows stay in place;
+ * only their ids move.
  *
  *   1. scale   mean and standard deviation of each dimension, from one point of each thread
  *   2. codes   coordinates up to three standard deviations from the mean, as integers
@@ -25,10 +25,10 @@ enum {
   LONG_WARPS = LONG_THREADS / ADJI_WARP,
   LONG_ITEMS = 16,
   LONG_RUN = LONG_THREADS * LONG_ITEMS,
-  LONG_END = LONG_RUN / 8, /* pieces this long are not cut */
+  LONG_END = LONG_RUN / 8, /* pieces of this length are not cut */
   CODE_BITS = 8,
   CODES_A_DEVIATION = 42,
-  LAST_CODE = 254 /* of a point; 255 is for missing ones */
+  LAST_CODE = 254 /* the largest code of a point; 255 is for missing points */
 };
 
 struct long_memory {
@@ -60,23 +60,23 @@ template <class T>
 __device__ __forceinline__ void scale_run(const adji_gpu_rows &rows, const uint32_t *ids, uint32_t count,
                                           long_memory *at) {
   uint32_t warp = threadIdx.x / ADJI_WARP, spread = count / LONG_THREADS ? count / LONG_THREADS : 1;
-  uint32_t mine = threadIdx.x * spread, first = ids[0];
-  bool there = mine < count;
+  uint32_t own = threadIdx.x * spread, first = ids[0];
+  bool there = own < count;
   for (uint32_t j = 0; j < rows.dim; j++) {
-    float x = there ? value_of<T>(rows, ids[mine], j) - value_of<T>(rows, first, j) : 0;
+    float x = there ? value_of<T>(rows, ids[own], j) - value_of<T>(rows, first, j) : 0;
     float sum = warp_sum(x), squares = warp_sum(x * x);
     at->means[j][warp] = sum;
     at->squares[j][warp] = squares;
   }
   __syncthreads();
-  float looked_at = static_cast<float>(count < LONG_THREADS ? count : LONG_THREADS);
+  float sampled = static_cast<float>(count < LONG_THREADS ? count : LONG_THREADS);
   for (uint32_t j = threadIdx.x; j < rows.dim; j += LONG_THREADS) {
     float sum = 0, squares = 0;
     for (uint32_t w = 0; w < LONG_WARPS; w++) {
       sum += at->means[j][w];
       squares += at->squares[j][w];
     }
-    float mean = sum / looked_at, variance = squares / looked_at - mean * mean;
+    float mean = sum / sampled, variance = squares / sampled - mean * mean;
     at->zeros[j] = value_of<T>(rows, first, j) + mean;
     at->scales[j] = variance > 0 ? CODES_A_DEVIATION / sqrtf(variance) : 0;
   }
@@ -115,15 +115,15 @@ __device__ __forceinline__ uint32_t choose_dim(uint32_t dim, uint32_t count, lon
   }
   __syncthreads();
   uint32_t begin = warp / warps * piece, best = 0;
-  float many = static_cast<float>(count <= begin ? 1 : count - begin < piece ? count - begin : piece), most = -1;
+  float piece_count = static_cast<float>(count <= begin ? 1 : count - begin < piece ? count - begin : piece), most = -1;
   for (uint32_t j = 0; j < dim; j++) {
     uint32_t sum = 0, squares = 0;
     for (uint32_t w = first; w < first + warps; w++) {
       sum += at->sums[j][w];
       squares += at->square_sums[j][w];
     }
-    float mean = static_cast<float>(sum) / many, square = static_cast<float>(squares) / many;
-    float variance = (square - mean * mean) / (at->scales[j] * at->scales[j]); /* all points are equal: NaN */
+    float mean = static_cast<float>(sum) / piece_count, square = static_cast<float>(squares) / piece_count;
+    float variance = (square - mean * mean) / (at->scales[j] * at->scales[j]); /* NaN if all points are equal */
     if (!(variance > most)) continue;
     most = variance;
     best = j;

@@ -13,8 +13,8 @@ static uint32_t count_rows(const adji_grid *grid) {
   return rows;
 }
 
-/* The least squared distance to the cells of a row, along all axes but the last. For slabs of equal width: slabs that
- * are two apart are one width apart, up to rounding (find_gaps() in tiles_high_dim.cuh). */
+/* The least squared distance to the cells of a row, along all axes but the last. Only slabs of equal width count: slabs
+ * whose numbers differ by two are one width apart, up to rounding (find_gaps() in tiles_high_dim.cuh). */
 static double gap_of_row(const adji_grid *grid, uint32_t row) {
   double sum = 0;
   for (uint32_t a = grid->axis_count - 1; a--;) {
@@ -28,8 +28,8 @@ static double gap_of_row(const adji_grid *grid, uint32_t row) {
   return sum;
 }
 
-/* Cells of the last axis to either side that may hold candidates of a row: the part of the limit, a sum of squares,
- * that its gap does not use. ADJI_NO_REACH: none. */
+/* How many cells of the last axis, to each side, may hold candidates of a row. It follows from the part of the limit, a
+ * sum of squares, that the gap of the row leaves. ADJI_NO_REACH: none. */
 static uint32_t reach_of_row(const adji_grid *grid, uint32_t row, double limit) {
   const adji_axis *last = &grid->axes[grid->axis_count - 1];
   if (!(limit > 1e-30) || last->breaks || last->period > 0) return last->reach;
@@ -39,7 +39,8 @@ static uint32_t reach_of_row(const adji_grid *grid, uint32_t row, double limit) 
   return cells < last->reach ? static_cast<uint32_t>(cells) : last->reach;
 }
 
-/* All combinations of slabs within reach along every axis but the last, as offsets in rows of cells, ascending. */
+/* Lists all combinations of slabs within reach along every axis but the last, as offsets in rows of cells,
+ * ascending. */
 static void list_offsets(const adji_grid *grid, int64_t *offsets) {
   uint32_t count = 1;
   offsets[0] = 0;
@@ -53,7 +54,7 @@ static void list_offsets(const adji_grid *grid, int64_t *offsets) {
   }
 }
 
-/* Which combination each row is, of the first axes and of the rest. The first axis is the most significant. */
+/* The combination of slabs of each row, for the first axes and for the rest. The first axis is the most significant. */
 static void list_parts(uint32_t axes, uint32_t first_axes, uint32_t rows, adji_gpu_parts *parts) {
   uint32_t rest = 1;
   for (uint32_t a = first_axes; a < axes; a++)
@@ -62,14 +63,14 @@ static void list_parts(uint32_t axes, uint32_t first_axes, uint32_t rows, adji_g
     parts[i] = adji_gpu_parts{static_cast<uint16_t>(i / rest), static_cast<uint16_t>(i % rest)};
 }
 
-/* Slabs of equal width, not periodic: find_gaps() in tiles_high_dim.cuh proves it for these only. */
+/* Only for slabs of equal width that are not periodic: find_gaps() in tiles_high_dim.cuh proves it for no others. */
 static void find_near(const adji_grid *grid, adji_gpu_near *near) {
   uint32_t axes = grid->axis_count ? grid->axis_count - 1 : 0;
   for (uint32_t a = 0; a < grid->axis_count; a++) {
     const adji_axis *axis = &grid->axes[a];
     if (axis->breaks || axis->period > 0 || (a < axes && axis->reach > 1)) return;
     double width = 1 / axis->inverse;
-    if (!(width < 1e18 && width > 1e-18)) return; /* its square is not a float */
+    if (!(width < 1e18 && width > 1e-18)) return; /* its square does not fit an f32 */
     near->dim[a] = axis->dim;
     near->low[a] = axis->low;
     near->inverse[a] = axis->inverse;

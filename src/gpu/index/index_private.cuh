@@ -20,16 +20,16 @@ typedef struct adji_building {
 /* Step 3. */
 adj_status adji_index_find_cells(adji_building *b);
 
-/* Step 4, along a curve: see index_refine.cu. The order stays as it is where there is no memory for it. */
+/* Step 4, along a curve: see index_refine.cu. The order stays unchanged if there is no memory for this step. */
 adj_status adji_index_refine(adji_building *b);
 
-/* Cuts runs of rows that are in the order of a curve: see index_cut.cu. Changes nothing where a block cannot have the
+/* Cuts runs of rows that are in the order of a curve: see index_cut.cu. Changes nothing if a block cannot have the
  * shared memory for it. */
 adj_status adji_index_cut(adji_building *b);
 
 /* Transforms coordinates of `bits` bits so that their bits, interleaved from the highest down, are the number on
- * Hilbert's curve (J. Skilling's method). From the highest bit down, the part of the cube that a bit selects is
- * turned so that its curve begins where the one before it ends; then a reflected Gray code is decoded. */
+ * Hilbert's curve (J. Skilling's method). From the highest bit down, the part of the cube that a bit selects is turned
+ * so that its curve begins where the curve of the previous part ends; then a reflected Gray code is decoded. */
 template <int DIM>
 static __device__ __forceinline__ void adji_to_curve(uint32_t bits, uint32_t (&x)[DIM]) {
   for (uint32_t bit = 1u << (bits - 1); bit > 1; bit >>= 1) {

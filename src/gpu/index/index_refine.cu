@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * Points whose numbers on the curve are the same have no order. That is most of them where a set has places of many
- * scales: clusters, each thousands of times smaller than the box, or one axis a million times longer than the others.
- * Such a run gets a curve of its own, through the box of its points, and so do the runs that remain after that. Every
- * order is valid: only the time of searches depends on it.
+ * Points with the same number on the curve are in no particular order. These are most of the points where a set has
+ * structure at many scales: clusters that are thousands of times smaller than the box, or one axis a million times
+ * longer than the others. A long run of such points gets a curve of its own, through the box of its points, and so do
+ * the long runs that remain after that. Every order is valid; only the time of searches depends on it.
  *
- *   1. check   count the points in long runs of different points. None to speak of: done
+ *   1. check   count the points in long runs of different points; if there are few, all is done
  *   2. select  the points of long runs, with their places in the order
  *   3. boxes   of the runs
- *   4. number  the points on the curve of their run; a run's number precedes that
- *   5. sort    and put the points into the places of their run; then 1 again, for these points only
+ *   4. number  the points on the curve of their run; the run's number comes before that number
+ *   5. sort    and put the points into the places of their run; then step 1 again, for these points only
  *
- * A round tells coordinates apart that differ by 2^-bits of the run's box, so points of many scales take several
- * rounds.
+ * A round separates coordinates that differ by 2^-bits of the run's box, so points at many scales take several rounds.
  *
- * Memory: 12 bytes a point; 32 bytes a point of a long run, and the same again from round to round. Bound by memory:
+ * Memory: 12 bytes per point; 32 bytes per point of a long run, and the same again between rounds. Limited by memory:
  * the check takes 0.03 ms for 10 million points on an H200, a round of all of them about 3 ms.
  */
 #include <cmath>
@@ -25,12 +24,13 @@
 
 namespace {
 
-/* RUN: longer runs are long, a power of two. One point in ENOUGH may be in long runs. FEW points are searched fast in
- * any order. */
+/* RUN: longer runs are called long; a power of two. One point in ENOUGH may be in a long run without a further round.
+ * Fewer points than FEW are searched fast in any order. */
 enum { THREADS = 256, RUN = 64, RUN_BITS = 6, ENOUGH = 128, MOST_ROUNDS = 16, FEW = 1024 };
 static_assert(RUN == 1 << RUN_BITS, "so that a run begins in a block of its own");
 
-/* Points along the curve: numbers and rows; places: of the index; NULL: all, in order. */
+/* Points along the curve: their numbers and rows. places: their positions in the index; NULL: point i is at position
+ * i. */
 template <class KEY>
 struct items {
   const KEY *numbers;
@@ -52,24 +52,24 @@ __device__ __forceinline__ bool differ(const adji_gpu_rows &rows, uint32_t a, ui
   return !equal;
 }
 
-/* Step 1. Counts the points that have the number of the point RUN further on, and are not equal to it. */
+/* Step 1. Counts the points that have the same number as the point RUN positions later, but are not equal to it. */
 template <class T, class KEY>
 __global__ void count_long(items<KEY> all, adji_gpu_rows rows, unsigned long long *found) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x;
   bool is_long =
       i + RUN < all.count && all.numbers[i] == all.numbers[i + RUN] && differ<T>(rows, all.ids[i], all.ids[i + RUN]);
-  int many = __syncthreads_count(is_long);
-  if (threadIdx.x == 0 && many) atomicAdd(found, static_cast<unsigned long long>(many));
+  int block_count = __syncthreads_count(is_long);
+  if (threadIdx.x == 0 && block_count) atomicAdd(found, static_cast<unsigned long long>(block_count));
 }
 
-/* Step 2. Where the run of each point begins, once the running maximum is taken. */
+/* Step 2. The running maximum of these entries is where the run of each point begins. */
 template <class KEY>
 __global__ void mark_begins(items<KEY> all, uint32_t *begins) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x;
   if (i < all.count) begins[i] = i && all.numbers[i] == all.numbers[i - 1] ? 0 : static_cast<uint32_t>(i);
 }
 
-/* Replaces it by 1 in long runs and 0 in others. */
+/* Replaces the begin of each point's run by 1 if the run is long, and by 0 otherwise. */
 template <class KEY>
 __global__ void mark_long(items<KEY> all, uint32_t *begins) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x;
@@ -78,7 +78,7 @@ __global__ void mark_long(items<KEY> all, uint32_t *begins) {
   begins[i] = last < all.count && all.numbers[last] == all.numbers[i];
 }
 
-/* The selected points, with where their run begins among them. */
+/* Copies the selected points, and marks where each run begins among them. */
 template <class KEY>
 __global__ void take_long(items<KEY> all, const uint32_t *selected, uint64_t count, uint32_t *ids, uint32_t *places,
                           uint32_t *runs) {
@@ -104,7 +104,7 @@ __device__ __forceinline__ void extend(uint64_t *low, uint64_t *high, uint64_t l
   atomicMax(reinterpret_cast<unsigned long long *>(high), static_cast<unsigned long long>(most));
 }
 
-/* Step 3. Boxes as integers in the order of coordinates: for each run and dimension the least and the largest. */
+/* Step 3. Boxes have integers in the order of coordinates: for each run and dimension the least and the largest. */
 template <class T, class ORDER>
 __global__ void clear_boxes(uint64_t values, ORDER *boxes) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x;
@@ -116,42 +116,42 @@ __global__ void find_boxes(adji_gpu_rows rows, const uint32_t *ids, const uint32
                            ORDER *boxes) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x;
   uint32_t run = i < count ? run_of(runs, i) : UINT32_MAX;
-  bool together = __all_sync(0xffffffffu, run == __shfl_sync(0xffffffffu, run, 0)); /* then one lane writes */
-  if (together && run == UINT32_MAX) return;
+  bool one_run = __all_sync(0xffffffffu, run == __shfl_sync(0xffffffffu, run, 0)); /* if so, one lane writes */
+  if (one_run && run == UINT32_MAX) return;
   for (uint32_t j = 0; j < rows.dim; j++) {
     ORDER least = static_cast<ORDER>(-1), most = 0;
     if (i < count)
       least = most = in_order(static_cast<const T *>(rows.data)[ids[i] * rows.row_stride + j * rows.column_stride]);
     ORDER *box = boxes + (static_cast<uint64_t>(run) * rows.dim + j) * 2;
-    for (uint32_t step = together ? ADJI_WARP / 2 : 0; step; step /= 2) {
+    for (uint32_t step = one_run ? ADJI_WARP / 2 : 0; step; step /= 2) {
       ORDER l = __shfl_xor_sync(0xffffffffu, least, step), m = __shfl_xor_sync(0xffffffffu, most, step);
       least = l < least ? l : least;
       most = m > most ? m : most;
     }
-    if (together ? threadIdx.x % ADJI_WARP == 0 : i < count) extend(box, box + 1, least, most);
+    if (one_run ? threadIdx.x % ADJI_WARP == 0 : i < count) extend(box, box + 1, least, most);
   }
 }
 
-/* Step 4. Halves of coordinates, whose differences do not overflow. All dimensions have the same scale. */
+/* Step 4. Uses half of each coordinate, so that differences do not overflow. All dimensions have the same scale. */
 template <class T, int DIM, class ORDER>
 __global__ void number_in_runs(adji_gpu_rows rows, const uint32_t *ids, const uint32_t *runs, uint64_t count,
                                uint32_t bits, const ORDER *boxes, uint64_t *numbers) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x;
   if (i >= count) return;
   uint32_t run = run_of(runs, i), whole[DIM];
-  double away[DIM], widest = 0, end = static_cast<double>(1u << bits);
+  double offset[DIM], widest = 0, end = static_cast<double>(1u << bits);
 #pragma unroll
   for (int j = 0; j < DIM; j++) {
     const ORDER *box = boxes + (static_cast<uint64_t>(run) * DIM + j) * 2;
     double low = 0.5 * static_cast<double>(from_order(box[0])), high = 0.5 * static_cast<double>(from_order(box[1]));
     double x = static_cast<const T *>(rows.data)[ids[i] * rows.row_stride + j * rows.column_stride];
-    away[j] = 0.5 * x - low;
+    offset[j] = 0.5 * x - low;
     widest = fmax(widest, high - low);
   }
   double scale = widest > 0 ? end / widest : 0;
 #pragma unroll
   for (int j = 0; j < DIM; j++) {
-    double q = away[j] * scale;
+    double q = offset[j] * scale;
     whole[j] = q > 0 ? q < end ? static_cast<uint32_t>(q) : (1u << bits) - 1 : 0;
   }
   numbers[i] = static_cast<uint64_t>(run) << (bits * DIM) | adji_curve_number<uint64_t>(bits, whole);
@@ -196,7 +196,8 @@ uint32_t bits_of(uint64_t number) {
   return bits;
 }
 
-/* Bits per dimension: as many as separate the points of one run, five more, and no more than fit beside its number. */
+/* Bits per dimension: enough to separate the points of one run, plus five, but no more than fit beside the run's
+ * number. */
 uint32_t bits_per_dim(uint32_t dim, uint64_t count) {
   uint32_t room = (64 - bits_of(count >> RUN_BITS)) / dim, wanted = (bits_of(count) + 10 + dim - 1) / dim + 5;
   uint32_t bits = room < wanted ? room : wanted;
@@ -219,7 +220,7 @@ adj_status check(const adji_building *b, const items<KEY> &all, bool *again) {
   return status;
 }
 
-/* Step 2: the positions of the points of long runs, in selected. */
+/* Step 2: lists the positions of the points of long runs in `selected`. */
 template <class KEY>
 adj_status select_long(adji_building *b, const items<KEY> &all, adji_block *marks, adji_block *selected,
                        uint64_t *count) {
@@ -238,7 +239,7 @@ adj_status select_long(adji_building *b, const items<KEY> &all, adji_block *mark
   return status;
 }
 
-/* Steps 3 to 5 of the points in *m. */
+/* Steps 3 to 5 for the points in *m. */
 template <class T>
 adj_status refine_runs(adji_building *b, uint64_t count, round_memory *m) {
   typedef decltype(in_order(T(0))) order;
@@ -266,7 +267,7 @@ adj_status refine_runs(adji_building *b, uint64_t count, round_memory *m) {
   return ADJ_OK;
 }
 
-/* A round: the points of long runs of `all` become those of *m. */
+/* One round: selects the points of long runs of `all` into *m and refines them. */
 template <class T, class KEY>
 adj_status refine_round(adji_building *b, const items<KEY> &all, adji_block *marks, adji_block *selected,
                         uint64_t *count, round_memory *m) {
@@ -282,7 +283,7 @@ adj_status refine_round(adji_building *b, const items<KEY> &all, adji_block *mar
   return refine_runs<T>(b, *count, m);
 }
 
-/* Rounds, from the first, which has the numbers of the index, on. */
+/* All rounds. The first one uses the numbers of the index. */
 template <class T, class KEY>
 adj_status refine_all(adji_building *b, const items<KEY> &all, adji_block *marks, adji_block *selected,
                       round_memory *now, round_memory *next) {

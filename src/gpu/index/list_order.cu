@@ -12,7 +12,7 @@ extern "C" {
 
 enum { THREADS = 256 };
 
-/* The position of each row in the device's order. One thread per position. */
+/* Finds the position of each row in the device's order. One thread per position. */
 static __global__ void find_positions(const uint32_t *ids, uint64_t count, uint32_t *positions) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x;
   if (i < count) positions[ids[i]] = static_cast<uint32_t>(i);
@@ -24,11 +24,11 @@ static __global__ void replace_rows(const uint32_t *positions, uint64_t count, u
   if (i < count) rows[i] = positions[rows[i]];
 }
 
-static adj_status follow(adji_gpu *gpu, const uint32_t *ids, const uint32_t *rows, uint64_t count, adji_block *order,
-                         adji_block *positions, adji_device_stats *work) {
+static adj_status find_order(adji_gpu *gpu, const uint32_t *ids, const uint32_t *rows, uint64_t count,
+                             adji_block *order, adji_block *positions, adji_device_stats *work) {
   adj_status status = adji_block_get(gpu, gpu->compute, count * 4, "queries", order);
   if (!status) status = adji_block_get(gpu, gpu->compute, count * 4, "queries", positions);
-  /* The block may come from earlier work on the compute stream: copies must wait for it. */
+  /* Earlier work on the compute stream may still use the block, so copies must wait for that work. */
   if (!status) status = adji_gpu_wait(gpu);
   if (!status) status = adji_upload_bytes(gpu, rows, count * 4, order->at, work);
   if (status) return status;
@@ -43,7 +43,7 @@ static adj_status follow(adji_gpu *gpu, const uint32_t *ids, const uint32_t *row
 adj_status adji_order_make(adji_gpu *gpu, const uint32_t *ids, const uint32_t *rows, uint64_t count, adji_block *order,
                            adji_device_stats *work) {
   adji_block positions = {};
-  adj_status status = follow(gpu, ids, rows, count, order, &positions, work);
+  adj_status status = find_order(gpu, ids, rows, count, order, &positions, work);
   adji_block_free(gpu, gpu->compute, &positions);
   if (status) adji_block_free(gpu, gpu->compute, order);
   return status;
@@ -66,7 +66,7 @@ adj_status adji_order_send(adji_gpu *gpu, const adji_batch *ranges, uint64_t cou
   return status ? status : adji_staging_wait(gpu, buffer);
 }
 
-/* order NULL: positions are the device's. One block per range. */
+/* order: NULL if the host's order is that of the device. One block per range. */
 static __global__ void gather_queries(const adji_list_range *ranges, const uint32_t *order, uint32_t *queries) {
   adji_list_range range = ranges[blockIdx.x];
   for (uint32_t i = threadIdx.x; i < range.count; i += THREADS)
@@ -88,7 +88,7 @@ static uint32_t bits_of(uint64_t count) {
   return bits;
 }
 
-/* The row of each position. One thread per position. */
+/* Finds the row of each position. One thread per position. */
 static __global__ void find_rows(const uint32_t *positions, uint64_t count, const uint32_t *ids, uint32_t *rows) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x;
   if (i < count) rows[i] = ids[positions[i]];

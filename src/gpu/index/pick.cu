@@ -2,9 +2,9 @@
  *
  * Points picked out of a set on a device: see pick.h.
  *
- *   1. count   each warp tests a tile of consecutive points, and stores how many are picked
+ *   1. count   each warp tests a tile of consecutive points, and stores the number of picked ones
  *   2. add up  where the points of each tile go
- *   3. copy    each warp tests its tile again, and copies what is picked; so points stay in order
+ *   3. copy    each warp tests its tile again, and copies the picked points; so points stay in order
  */
 #include "gpu/index/index.cuh"
 #include "gpu/shared/arrays.cuh"
@@ -15,7 +15,7 @@ extern "C" {
 
 enum { THREADS = 256, TILE = 256 };
 
-/* What a test says about a point. */
+/* The result of a test of a point. */
 enum : uint32_t { NOT_PICKED = 0, PICKED = 1, OWN = 3 };
 
 namespace {
@@ -66,30 +66,30 @@ __device__ __forceinline__ uint32_t test_point(const adji_gpu_rows &set, const T
 
 /* ---- Kernels ---------------------------------------------------------------------------------------- */
 
-/* picked[t], own[t]: how many points of tile t, TILE consecutive points of the set, a test picks and calls own; added
- * to the spread totals all and owned.
- * All in device memory. A warp has a tile. Reads the points once: limited by bandwidth. */
+/* picked[t], own[t]: the number of points of tile t (TILE consecutive points of the set) that the test picks, and that
+ * it finds to be own points. Both are also added to the spread totals `all` and `owned`. All arrays are in device
+ * memory. A warp has a tile. Reads the points once; limited by bandwidth. */
 template <class T, class TEST>
 __global__ void count_tiles(adji_gpu_rows set, TEST test, uint32_t *picked, uint32_t *own, unsigned long long *all,
                             unsigned long long *owned) {
   uint64_t tile = (static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x) / ADJI_WARP;
-  uint32_t lane = threadIdx.x % ADJI_WARP, some = 0, mine = 0;
+  uint32_t lane = threadIdx.x % ADJI_WARP, picked_here = 0, own_here = 0;
   if (tile * TILE >= set.count) return; /* the whole warp */
 #pragma unroll 4
   for (uint32_t step = 0; step < TILE; step += ADJI_WARP) {
     uint32_t found = test_point<T>(set, test, tile * TILE + step + lane);
-    some += found != NOT_PICKED;
-    mine += found == OWN;
+    picked_here += found != NOT_PICKED;
+    own_here += found == OWN;
   }
   for (uint32_t step = ADJI_WARP / 2; step; step /= 2) {
-    some += __shfl_xor_sync(0xffffffffu, some, step);
-    mine += __shfl_xor_sync(0xffffffffu, mine, step);
+    picked_here += __shfl_xor_sync(0xffffffffu, picked_here, step);
+    own_here += __shfl_xor_sync(0xffffffffu, own_here, step);
   }
   if (lane) return;
-  if (picked) picked[tile] = some;
-  if (own) own[tile] = mine;
-  if (some) atomicAdd(all + blockIdx.x % ADJI_SPREAD, static_cast<unsigned long long>(some));
-  if (mine) atomicAdd(owned + blockIdx.x % ADJI_SPREAD, static_cast<unsigned long long>(mine));
+  if (picked) picked[tile] = picked_here;
+  if (own) own[tile] = own_here;
+  if (picked_here) atomicAdd(all + blockIdx.x % ADJI_SPREAD, static_cast<unsigned long long>(picked_here));
+  if (own_here) atomicAdd(owned + blockIdx.x % ADJI_SPREAD, static_cast<unsigned long long>(own_here));
 }
 
 template <class T>
@@ -98,8 +98,8 @@ struct pick_arrays {
   uint32_t *ids, *places, *own_ids;
 };
 
-/* Copies what a test picks to `to`. picked and own: of each tile, where its points go. A warp has a tile, 32 points at
- * a time; votes give each point its place. Limited by bandwidth. */
+/* Copies the points that a test picks to `to`. picked and own: where the points of each tile go. A warp has a tile, 32
+ * points at a time; votes give each point its place. Limited by bandwidth. */
 template <class T, class TEST>
 __global__ void copy_tiles(adji_gpu_rows set, TEST test, const uint64_t *picked, const uint64_t *own,
                            pick_arrays<T> to) {
@@ -132,7 +132,7 @@ struct picking {
   adji_gpu *gpu;
   const adji_gpu_rows *set;
   uint64_t tiles;
-  adji_block counts[2], starts[2], temporary; /* of all picked points, of own ones */
+  adji_block counts[2], starts[2], temporary; /* for all picked points, for own ones */
 };
 
 void clear(picking *p) {
@@ -143,7 +143,7 @@ uint32_t blocks_of(const picking *p) {
   return adji_blocks_for(p->tiles, THREADS / ADJI_WARP);
 }
 
-/* own, all: NULL: nobody waits for them. */
+/* own, all: the numbers of points; NULL: the call does not wait for them. */
 template <class T, class TEST>
 adj_status count(picking *p, const TEST &test, uint64_t *own, uint64_t *all) {
   adji_gpu *gpu = p->gpu;
@@ -202,11 +202,11 @@ adj_status copy(picking *p, const TEST &test, const adji_gpu_pick *out) {
 }
 
 template <class T, class TEST>
-adj_status pick_by(adji_gpu *gpu, const adji_gpu_rows *set, const TEST &test, const adji_gpu_picking *what,
+adj_status pick_by(adji_gpu *gpu, const adji_gpu_rows *set, const TEST &test, const adji_gpu_picking *request,
                    adji_gpu_pick *out) {
   picking p = {gpu, set, (set->count + TILE - 1) / TILE, {}, {}, {}};
   adj_status status = ADJ_OK;
-  uint64_t own = what->own_count, all = what->all_count;
+  uint64_t own = request->own_count, all = request->all_count;
   for (int i = 0; i < 2 && !status; i++) {
     status = adji_block_get(gpu, gpu->compute, (p.tiles + 1) * sizeof(uint32_t), "points of a region", &p.counts[i]);
     if (!status)
@@ -214,7 +214,7 @@ adj_status pick_by(adji_gpu *gpu, const adji_gpu_rows *set, const TEST &test, co
   }
   if (!status) status = count<T>(&p, test, all ? NULL : &own, all ? NULL : &all);
   out->rows = adji_gpu_rows{NULL, set->type, set->dim, all, set->dim, 1};
-  if (!status && all && all <= what->most) {
+  if (!status && all && all <= request->most) {
     status = get_memory<T>(gpu, set, own, all, out);
     if (!status) status = copy<T>(&p, test, out);
   }
@@ -235,14 +235,14 @@ region_test<T> test_of(const adji_gpu_region *region) {
   return test;
 }
 
-/* What says which cells and points are marked, on the device. */
+/* The tables of marked cells and points, on the device. */
 struct marks {
   adji_block cells, words, own;
 };
 
 template <class T>
-adj_status pick_marked(adji_gpu *gpu, const adji_gpu_rows *set, const adji_gpu_picking *what, adji_gpu_pick *out) {
-  const adji_marked *m = what->marked;
+adj_status pick_marked(adji_gpu *gpu, const adji_gpu_rows *set, const adji_gpu_picking *request, adji_gpu_pick *out) {
+  const adji_marked *m = request->marked;
   marks there = {};
   marked_test<T> test = {};
   adji_device_stats work = {};
@@ -252,7 +252,7 @@ adj_status pick_marked(adji_gpu *gpu, const adji_gpu_rows *set, const adji_gpu_p
   if (!status)
     status = adji_gpu_send_bytes(gpu, m->words, ADJI_MARKED_WORDS * sizeof(uint64_t), name, &there.words, &work);
   if (!status)
-    status = adji_gpu_send_bytes(gpu, what->own, (set->count / 64 + 1) * sizeof(uint64_t), name, &there.own, &work);
+    status = adji_gpu_send_bytes(gpu, request->own, (set->count / 64 + 1) * sizeof(uint64_t), name, &there.own, &work);
   for (uint32_t j = 0; j < m->dim; j++) {
     test.low[j] = m->low[j];
     test.scale[j] = m->scale[j];
@@ -260,15 +260,15 @@ adj_status pick_marked(adji_gpu *gpu, const adji_gpu_rows *set, const adji_gpu_p
   test.cells = adji_at<uint32_t>(there.cells);
   test.words = adji_at<uint64_t>(there.words);
   test.own = adji_at<uint64_t>(there.own);
-  if (!status) status = pick_by<T>(gpu, set, test, what, out);
+  if (!status) status = pick_by<T>(gpu, set, test, request, out);
   adji_blocks_free(gpu, {&there.cells, &there.words, &there.own});
   return status;
 }
 
 template <class T>
-adj_status pick(adji_gpu *gpu, const adji_gpu_rows *set, const adji_gpu_picking *what, adji_gpu_pick *out) {
-  if (!what->region) return pick_marked<T>(gpu, set, what, out);
-  return pick_by<T>(gpu, set, test_of<T>(what->region), what, out);
+adj_status pick(adji_gpu *gpu, const adji_gpu_rows *set, const adji_gpu_picking *request, adji_gpu_pick *out) {
+  if (!request->region) return pick_marked<T>(gpu, set, request, out);
+  return pick_by<T>(gpu, set, test_of<T>(request->region), request, out);
 }
 
 }  // namespace
@@ -280,13 +280,13 @@ adj_status adji_gpu_pick_count(adji_gpu *gpu, const adji_gpu_rows *set, const ad
                               : count<float>(&p, test_of<float>(region), own, all);
 }
 
-adj_status adji_gpu_pick_open(adji_gpu *gpu, const adji_gpu_rows *set, const adji_gpu_picking *what,
+adj_status adji_gpu_pick_open(adji_gpu *gpu, const adji_gpu_rows *set, const adji_gpu_picking *request,
                               adji_gpu_pick *out) {
   *out = adji_gpu_pick{};
-  return set->type == ADJ_F64 ? pick<double>(gpu, set, what, out) : pick<float>(gpu, set, what, out);
+  return set->type == ADJ_F64 ? pick<double>(gpu, set, request, out) : pick<float>(gpu, set, request, out);
 }
 
-/* Frees one of its blocks. */
+/* Frees one block of a pick. */
 static void drop(adji_gpu_pick *pick, int number, const void *at) {
   adji_block block = {const_cast<void *>(at), pick->bytes[number]};
   if (at) adji_block_free(pick->gpu, pick->gpu->compute, &block);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Right sets on a device: points, trees and grids that outlive a join; and queries packed for a search in the order
- * they come in.
+ * Right sets on a device: points, trees and grids that outlive a join. Also queries that are packed for a search in the
+ * order they come in.
  */
 #include "gpu/index/right.cuh"
 
@@ -16,8 +16,8 @@ enum { THREADS = 128 };
 
 /* ---- Queries ---------------------------------------------------------------------------------------- */
 
-/* to[i]: the coordinates of row i, and its number where there is room for it. One thread per row; all in device memory.
- * Limited by latency: there are few rows. */
+/* coords: the coordinates of each row, and its number where there is room for it. One thread per row; all arrays in
+ * device memory. Limited by latency, since there are few rows. */
 template <class T, int WIDTH>
 static __global__ void pack_queries(adji_gpu_rows rows, T *coords, uint32_t *ids, unsigned long long *not_finite) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x;
@@ -77,7 +77,7 @@ adj_status adji_gpu_send_limits(adji_gpu *gpu, const adji_join *join, adji_devic
   float *narrow = static_cast<float *>(malloc(count * sizeof *narrow));
   if (!narrow) return adji_fail(ADJ_E_MEMORY, "no memory for the radii");
   for (uint64_t i = 0; i < count; i++)
-    narrow[i] = static_cast<float>(limits[i]); /* a limit is a value of the type */
+    narrow[i] = static_cast<float>(limits[i]); /* exact: a limit is a value of the type */
   adj_status status = adji_gpu_send_bytes(gpu, narrow, count * sizeof *narrow, "radii", to, work);
   free(narrow);
   return status;
@@ -90,7 +90,7 @@ static adj_status build_tree(adji_gpu_right *r, const adji_gpu_right_options *o)
   return adji_gpu_tree_build(r->gpu, &r->rows, &options, &r->tree);
 }
 
-/* The number of cells is in an answer that the next join overwrites. */
+/* Fetches the number of cells from its answer at once, since the next join overwrites it. */
 static adj_status build_grid(adji_gpu_right *r, const adji_gpu_right_options *o) {
   adji_gpu_index_options options = {};
   options.images = adji_grid_is_periodic(o->grid);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Builds the tree: points along the curve as an index has them, or in the order of a host's tree, then boxes level by
- * level.
+ * Builds the tree: puts the points in the order of the curve, as in an index, or of a host's tree, then makes boxes
+ * level by level.
  *
  * Memory, per point: that of an index (index.cu), and about a quarter of the point's size for the boxes; another copy
  * of the point and its id while points are reordered.
@@ -20,11 +20,12 @@ enum { THREADS = 256 };
 
 /* ---- Order ------------------------------------------------------------------------------------------ */
 
-/* The curve goes through the box of a sample without outliers: points beyond it are at its faces. Fewer points than
+/* The curve goes through the box of a sample without outliers; points outside are moved to its faces. Fewer points than
  * FEW are not worth a sample. */
 enum { SAMPLE = 1024, FEW = 2 * SAMPLE };
 
-/* One row from each of SAMPLE equal parts, chosen by a hash; coordinates by dimension. One thread per row. */
+/* Copies one row from each of SAMPLE equal parts, chosen by a hash; coordinates are stored by dimension. One thread per
+ * row. */
 template <class T>
 static __global__ void sample_rows(adji_gpu_rows rows, double *to) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x, each = rows.count / SAMPLE;
@@ -35,7 +36,7 @@ static __global__ void sample_rows(adji_gpu_rows rows, double *to) {
     to[j * SAMPLE + i] = row[j * rows.column_stride];
 }
 
-/* The extents of the points without outliers. */
+/* Finds the extents of the points without outliers. */
 static adj_status trim_box(adji_gpu *gpu, const adji_gpu_rows *rows, adji_block *sample, double *low, double *high) {
   uint64_t bytes = SAMPLE * rows->dim * sizeof(double);
   static_assert(SAMPLE % THREADS == 0 && SAMPLE * ADJI_TREE_DIMS * 8 <= ADJI_STAGE_BYTES, "a sample fits a buffer");
@@ -53,14 +54,14 @@ static adj_status trim_box(adji_gpu *gpu, const adji_gpu_rows *rows, adji_block 
   return ADJ_OK;
 }
 
-/* Bits per dimension beyond those that separate evenly spread points: in every dimension some points are closer than
- * others. */
+/* Bits per dimension beyond those that separate evenly spread points, since in every dimension some points are closer
+ * together than others. */
 enum { SPARE_BITS = 5, LEAST_SPARE_BITS = 10 };
 
 /* All dimensions have the same scale, so that leaves are about as long as wide. */
 static adji_gpu_curve choose_curve(const adji_gpu_rows *rows, const double *low, const double *high) {
   adji_gpu_curve curve = {};
-  double widest = 0, apart = 0; /* bits that separate points if all dimensions have as many as the widest */
+  double widest = 0, apart = 0; /* apart: the sum, over dimensions, of log2 of the extent over the widest one */
   for (uint32_t j = 0; j < rows->dim; j++)
     widest = fmax(widest, high[j] - low[j]);
   if (!(widest > 0) || !std::isfinite(widest)) widest = 0;
@@ -84,7 +85,7 @@ static adji_gpu_curve choose_curve(const adji_gpu_rows *rows, const double *low,
 
 /* ---- Boxes ------------------------------------------------------------------------------------------ */
 
-/* What the boxes of a level are made from: the points, or the boxes of the level below. */
+/* What the boxes of a level are made from: points, or the boxes of the level below. */
 template <class T>
 struct box_parts {
   const T *values;     /* coordinates, or bounds */
@@ -93,7 +94,7 @@ struct box_parts {
   bool points;
 };
 
-/* Each box is found by as many lanes as it has parts. */
+/* Finds each box with as many lanes as the box has parts. */
 template <class T>
 static __global__ void find_boxes(box_parts<T> from, uint32_t each, uint32_t dim, uint32_t boxes, T *bounds,
                                   uint32_t *least) {
@@ -122,7 +123,7 @@ static __global__ void find_boxes(box_parts<T> from, uint32_t each, uint32_t dim
   }
 }
 
-/* The number of boxes of each level; returns their sum. */
+/* Sets the number of boxes of each level; returns their sum. */
 static uint64_t plan_levels(adji_gpu_tree *tree) {
   uint64_t all = 0, below = tree->points.count;
   do {
@@ -135,7 +136,7 @@ static uint64_t plan_levels(adji_gpu_tree *tree) {
   return all;
 }
 
-/* Padding behind the last point, up to the end of its leaf, is NaN: it is near nothing. */
+/* Padding after the last point, up to the end of its leaf, is NaN, so that it is near nothing. */
 template <class T>
 static adj_status fill_boxes(adji_gpu *gpu, uint32_t dim, adji_gpu_tree *tree) {
   uint64_t width = adji_box_width<T>(dim), count = tree->points.count, step = tree->points.point_step;
@@ -167,14 +168,14 @@ static adj_status make_boxes(adji_gpu *gpu, uint32_t dim, adji_gpu_tree *tree) {
 
 /* ---- The order of a host ------------------------------------------------------------------------------ */
 
-/* The fewest points of a host's leaf (ADJI_LEAF); they have no order within it. */
+/* The fewest points of a host's leaf (ADJI_LEAF). Points within a leaf are in no particular order. */
 enum { HOST_LEAF = 16 };
 
-/* Moves points to where order says, and updates order. Within each HOST_LEAF they are sorted along the dimension of
- * their widest spread, so that the two leaves they become are small. One thread per point.
+/* Moves points to the places that `order` gives, and updates `order`. Every HOST_LEAF points are sorted along the
+ * dimension of their widest spread, so that the two leaves they become are small. One thread per point.
  *
  *   1. widest   the extent of the points of the leaf in each dimension, by all its threads
- *   2. rank     how many of them come before this one
+ *   2. rank     the number of them that come before this one
  *   3. move     the record of the point, and the id */
 template <class T>
 static __global__ void follow_host(const T *coords, const uint32_t *ids, uint64_t width, uint32_t dim, uint64_t count,
@@ -183,7 +184,7 @@ static __global__ void follow_host(const T *coords, const uint32_t *ids, uint64_
   uint32_t lane = threadIdx.x % HOST_LEAF, rank = 0;
   bool there = i < count;
   uint64_t from = there ? order[i] : 0;
-  T widest = -1, mine = 0;
+  T widest = -1, own = 0;
   for (uint32_t j = 0; j < dim; j++) {
     T x = coords[from * width + j], low = there ? x : static_cast<T>(INFINITY), high = there ? x : -low;
     for (uint32_t step = HOST_LEAF / 2; step; step /= 2) {
@@ -193,12 +194,12 @@ static __global__ void follow_host(const T *coords, const uint32_t *ids, uint64_
     }
     if (high - low > widest) {
       widest = high - low;
-      mine = x;
+      own = x;
     }
   }
   for (uint32_t other = 0; other < HOST_LEAF; other++) {
-    T x = __shfl_sync(0xffffffffu, mine, other, HOST_LEAF);
-    rank += i - lane + other < count && (x < mine || (x == mine && other < lane));
+    T x = __shfl_sync(0xffffffffu, own, other, HOST_LEAF);
+    rank += i - lane + other < count && (x < own || (x == own && other < lane));
   }
   if (!there) return;
   uint64_t to = i - lane + rank;
@@ -209,8 +210,8 @@ static __global__ void follow_host(const T *coords, const uint32_t *ids, uint64_
 }
 
 template <class T>
-static adj_status follow(adji_gpu *gpu, uint32_t dim, uint32_t *order, adji_block *coords, adji_block *ids,
-                         adji_gpu_tree *tree) {
+static adj_status reorder(adji_gpu *gpu, uint32_t dim, uint32_t *order, adji_block *coords, adji_block *ids,
+                          adji_gpu_tree *tree) {
   adji_gpu_index *points = &tree->points;
   follow_host<T><<<adji_blocks_for(points->count, THREADS), THREADS, 0, gpu->compute>>>(
       static_cast<const T *>(points->coords), points->ids, points->point_step, dim, points->count, order,
@@ -229,8 +230,8 @@ adj_status adji_gpu_tree_follow(adji_gpu *gpu, adj_type type, uint32_t dim, uint
       adji_block_get(gpu, gpu->compute, tree->points.coords_block.bytes, "points of the index", &coords);
   if (!status) status = adji_block_get(gpu, gpu->compute, tree->points.ids_block.bytes, "ids of the index", &ids);
   if (!status)
-    status = type == ADJ_F64 ? follow<double>(gpu, dim, order, &coords, &ids, tree)
-                             : follow<float>(gpu, dim, order, &coords, &ids, tree);
+    status = type == ADJ_F64 ? reorder<double>(gpu, dim, order, &coords, &ids, tree)
+                             : reorder<float>(gpu, dim, order, &coords, &ids, tree);
   adji_block_free(gpu, gpu->compute, &coords);
   adji_block_free(gpu, gpu->compute, &ids);
   return status;

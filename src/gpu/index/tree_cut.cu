@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * A better order for a tree than the curve's: each run of it is cut in two repeatedly, down to leaves, as in a kd-tree.
- * Leaves, the queries of a warp and groups of leaves then have boxes that are about as long as wide, while pieces of
- * the curve are bent. The length of a run is what fits the shared memory of a block; in many dimensions runs come from
- * longer ones that were cut before (index_cut.cu).
+ * A better order for a tree than that of the curve: each run of the curve is cut in two repeatedly, down to leaves, as
+ * in a kd-tree. Leaves, the queries of a warp and groups of leaves then have boxes that are about as long as wide,
+ * while pieces of the curve are bent. A run is as long as fits the shared memory of a block. In many dimensions runs
+ * come from longer ones that were cut before (index_cut.cu).
  *
  * A block owns a run of CUT_THREADS * ITEMS points, which it holds in shared memory. If the last run is short, its
- * missing points sort behind all others.
+ * missing points sort after all others.
  *
  *   1. load    the records, by dimension
  *   2. choose  for each piece of the run, the dimension of the largest variance, by the threads of its points
@@ -14,10 +14,10 @@
  *              six bits between one standard deviation below the mean and one above, where the median always is
  *   4. store   after step 3 of the smallest pieces, which are two leaves
  *
- * Every order is valid: points that are equal in so few bits, or by rounding, change no result.
+ * Every order is valid: if points are equal in so few bits, or after rounding, the result is the same.
  *
- * Needs no further memory. Limits: instruction issue, most of which is sorting; 0.8 ms for 10 million points
- * in 3-D on an H200, 1.2 in 6-D.
+ * Needs no further device memory. Limited by instruction issue, most of it for sorting; 0.8 ms for 10 million points in
+ * 3-D on an H200, 1.2 ms in 6-D.
  */
 #include <cmath>
 #include <cub/block/block_radix_sort.cuh>
@@ -46,7 +46,7 @@ struct cut_memory {
   T x[1][RUN + PITCH]; /* one per dimension */
 };
 
-/* A run of points, for its block. */
+/* A run of points, owned by a block. */
 template <class T>
 struct cut_run {
   T *coords; /* of its first point */
@@ -81,7 +81,8 @@ struct cut_plane {
   T mean, scale;
 };
 
-/* Sums over the threads of a piece, `team` of them. Several warps combine in shared memory, dimension by dimension. */
+/* Adds up over the `team` threads of a piece. Several warps combine their sums in shared memory, separately for each
+ * dimension. */
 template <class T>
 __device__ __forceinline__ void add_up(T *sum, T *squares, uint32_t team, cut_memory<T> *at, uint32_t j) {
   for (uint32_t step = 1; step < team && step < ADJI_WARP; step *= 2) {
@@ -100,8 +101,8 @@ __device__ __forceinline__ void add_up(T *sum, T *squares, uint32_t team, cut_me
   }
 }
 
-/* Step 2, for the piece of this thread. Sums are of differences to the first point of the run, which is near them
- * all. */
+/* Step 2, for the piece of this thread. Sums are of differences from the first point of the run, which is near all
+ * points of the run. */
 template <class T>
 __device__ __forceinline__ cut_plane<T> choose_plane(const cut_run<T> &run, cut_memory<T> *at,
                                                      const uint16_t (&order)[items_of<T>()], uint32_t piece) {
@@ -128,7 +129,7 @@ __device__ __forceinline__ cut_plane<T> choose_plane(const cut_run<T> &run, cut_
   return best;
 }
 
-/* Step 3. Missing points have the highest number. */
+/* Step 3. Missing points get the highest number. */
 template <class T>
 __device__ __forceinline__ void cut_pieces(const cut_run<T> &run, cut_memory<T> *at, uint16_t (&order)[items_of<T>()],
                                            uint32_t piece) {

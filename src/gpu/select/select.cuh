@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Selection: the algorithms, as select.cu calls them. 1 <= k <= columns; out_k: entries per row of the answer.
+ * Selection: the algorithms that select.cu calls. 1 <= k <= columns; out_k: entries per row of the answer.
  */
 #ifndef ADJI_GPU_SELECT_SELECT_CUH
 #define ADJI_GPU_SELECT_SELECT_CUH
@@ -24,27 +24,27 @@ adj_status adji_select_short_fits(adji_gpu *gpu, const adji_gpu_select *job, uin
 
 enum {
   ADJI_SAMPLE_GROUPS = 256, /* see select_bound.cuh */
-  ADJI_PART_READS = 4096,   /* of a part of a sample, that a block has in flight */
+  ADJI_PART_READS = 4096,   /* reads of a part of a sample that a block has in flight */
   ADJI_SCAN_UNIT = 1024     /* vectors that a block of the pass reads at once */
 };
 
 struct adji_sampling {
-  uint32_t log_size; /* 2^log_size values of a row, at least the groups and at most its length; log_size <= 31 */
+  uint32_t log_size; /* 2^log_size values of a row: at least GROUPS, at most its length; log_size <= 31 */
   uint32_t log_run;  /* in runs of 2^log_run */
   uint32_t rank;     /* 1 .. ADJI_SAMPLE_GROUPS */
   uint32_t parts;    /* blocks that share a row: a power of two */
 };
 
-/* A sample, and how many keys are expected up to its bound. */
+/* A sample, and the expected number of keys up to its bound. */
 struct adji_sample_plan {
   adji_sampling how;
   double expected;
 };
 
 struct adji_select_plan {
-  bool few;               /* several blocks share a row's sample, which is robust at once */
+  bool few;               /* several blocks share the sample of a row, and its bound is safe from the start */
   adji_sample_plan first; /* in runs of one access; few: each run in one group */
-  adji_sample_plan again; /* single values, for rows where the first bound failed */
+  adji_sample_plan again; /* of single values, for rows whose first bound failed */
   uint32_t capacity;      /* keys per row */
   uint32_t length;        /* vectors per segment */
   uint32_t segments;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Selection by partial bitonic sort. A row is read in chunks. Each chunk is sorted in registers; the smaller half of it
- * and the smallest so far is taken and, being a bitonic sequence, merged into order. Up to k = WARP_CHUNK each warp
- * does this on its own, and the lists of a block's warps are merged at the end; up to ADJI_SELECT_MOST the whole block
- * does it together.
+ * Selection by partial bitonic sort. A row is read in chunks. Each chunk is sorted in registers. Of its keys and the
+ * smallest keys so far the smaller half is kept; it is a bitonic sequence and is merged into order. Up to k =
+ * WARP_CHUNK each warp does this separately, and the lists of a block's warps are merged at the end; up to
+ * ADJI_SELECT_MOST the whole block does it together.
  *
- * A chunk with nothing below the k-th smallest so far is dropped before it is sorted. The kernel that does this is
+ * A chunk with no key below the k-th smallest so far is dropped before it is sorted. The kernel that does this is
  * finish_by_blocks (select_finish.cuh).
  */
 #ifndef ADJI_GPU_SELECT_SELECT_BITONIC_CUH
@@ -18,7 +18,7 @@ namespace {
 enum { FINISH_WARPS = 8, FINISH_THREADS = FINISH_WARPS * ADJI_WARP };
 
 template <class T>
-constexpr uint32_t BLOCK_KEYS = key_traits<T>::EACH *FINISH_THREADS; /* that a block sorts */
+constexpr uint32_t BLOCK_KEYS = key_traits<T>::EACH *FINISH_THREADS; /* keys that a block sorts */
 
 enum {
   CHUNK_EACH = 8, /* keys per thread */
@@ -59,8 +59,9 @@ __device__ __forceinline__ void keep_smaller_of_warp(KEY (&best)[EACH], const KE
 
 /* The same for lists of a block; thread t owns keys t * EACH .. of both. shared: as for sort_row_together.
  *
- * 1. The new list goes to shared memory; each key kept is the smaller of itself and its mirror image.
- * 2. Every thread takes each FINISH_THREADS-th key: levels with strides of at least that are then inside a thread.
+ * 1. The new list goes to shared memory; each key of the first list is replaced by its mirror image in the new list if
+ *    that is smaller.
+ * 2. Every thread takes every FINISH_THREADS-th key, so that levels with at least this stride are inside a thread.
  * 3. Each thread takes its own keys again, for the narrower levels, as in merge_runs. */
 template <int EACH, class KEY>
 __device__ __forceinline__ void keep_smaller_of_block(KEY (&best)[EACH], const KEY (&v)[EACH], KEY *shared) {
@@ -99,8 +100,8 @@ __device__ __forceinline__ void keep_smaller_of_block(KEY (&best)[EACH], const K
   merge_inside<EACH, EACH / 2>(best);
 }
 
-/* Reads a chunk of CHUNK_EACH keys per thread, `threads` threads. Returns false if the thread has nothing below the
- * bound. Past the end it pads with the key after all others. */
+/* Reads a chunk of CHUNK_EACH keys per thread, `threads` threads. Returns false if the thread has no key below the
+ * bound. Past the end it pads with the last key, which is after all others. */
 template <class T, class SOURCE>
 __device__ __forceinline__ bool read_chunk(const SOURCE &source, uint64_t begin, uint32_t length, uint32_t threads,
                                            const key_of<T> &bound, key_of<T> (&v)[CHUNK_EACH]) {
@@ -114,8 +115,8 @@ __device__ __forceinline__ bool read_chunk(const SOURCE &source, uint64_t begin,
   return some;
 }
 
-/* The k smallest of each warp's chunks, k <= WARP_CHUNK; the warps take chunks in turn. best: a thread's part of a
- * sorted list. */
+/* Finds the k smallest of each warp's chunks, k <= WARP_CHUNK; the warps take chunks in turn. best: a thread's part of
+ * a sorted list. */
 template <class T, class SOURCE>
 __device__ void chunks_of_warps(const SOURCE &source, uint32_t length, uint32_t k, key_of<T> (&best)[CHUNK_EACH]) {
   uint32_t lane = threadIdx.x % ADJI_WARP, warp = threadIdx.x / ADJI_WARP;
@@ -130,7 +131,7 @@ __device__ void chunks_of_warps(const SOURCE &source, uint32_t length, uint32_t 
   }
 }
 
-/* The k smallest of a block's chunks, k <= BLOCK_CHUNK. kth is in shared memory. */
+/* Finds the k smallest of a block's chunks, k <= BLOCK_CHUNK. kth is in shared memory. */
 template <class T, class SOURCE>
 __device__ void chunks_of_block(const SOURCE &source, uint32_t length, uint32_t k, key_of<T> (&best)[CHUNK_EACH],
                                 key_of<T> *shared, key_of<T> *kth) {
@@ -152,8 +153,8 @@ __device__ void chunks_of_block(const SOURCE &source, uint32_t length, uint32_t 
   }
 }
 
-/* Gathers in chunks: the pool gets all lists, padded with the key after all others, and the k smallest of `length` keys
- * are among them. As gather_smallest. */
+/* Like gather_smallest, but in chunks: the pool gets all lists, padded with the last key, and the k smallest of
+ * `length` keys are among them. */
 template <class T, class SOURCE>
 __device__ void gather_in_chunks(const SOURCE &source, uint32_t length, uint32_t k, key_of<T> *pool,
                                  unsigned char *memory, uint32_t *held) {

@@ -3,15 +3,15 @@
  * Selection as in Hanak's thesis, "k-nearest-neighbour search on GPUs": a block per row, the k smallest so far in its
  * registers, sorted (block_sort.cuh).
  *
- *   bits (4.1)               What is below the k-th smallest goes to a buffer of as many keys in shared memory, by
- *                            atomicAdd. When it is full it is sorted and merged. Each thread has several reads in
- * flight, and may prefetch the next ones to the L2 cache (4.1.5). bits of a part (5.4.2)   Several blocks share a row.
- * Their lists are the input of one more pass. partial bitonic (3.5.1)  The same without a filter: every segment of k
- * keys is sorted and merged. bits for large k (5.6)   The k smallest so far are in device memory, the buffer has 2,048
- * keys.
+ *   bits (4.1)                Keys below the k-th smallest go to a buffer of as many keys in shared memory, by
+ *                             atomicAdd. A full buffer is sorted and merged. Each thread has several reads in flight,
+ *                             and may prefetch the next ones to the L2 cache (4.1.5).
+ *   bits of a part (5.4.2)    Several blocks share a row. Their lists are the input of one more pass.
+ *   partial bitonic (3.5.1)   The same without a filter: every segment of k keys is sorted and merged.
+ *   bits for large k (5.6)    The k smallest so far are in device memory; the buffer has 2,048 keys.
  *
- * As there, blocks have 128 threads for up to 512 keys, and 256 above. The list and the buffer have 128, 512 or 2,048
- * keys, the least that holds k.
+ * As in the thesis, blocks have 128 threads for up to 512 keys, and 256 above. The list and the buffer have 128, 512 or
+ * 2,048 keys, the least of these that holds k.
  */
 #include "gpu/select/select.cuh"
 #include "gpu/select/select_keys.cuh"
@@ -22,11 +22,11 @@ namespace {
 enum { MOST_READS = 8, DEFAULT_READS = 4, LARGE_THREADS = 256, LARGE_EACH = 8 };
 enum { FEW_KEYS = 128, SOME_KEYS = 512, LARGE_KEYS = LARGE_THREADS * LARGE_EACH };
 
-/* A pass. The input are rows of the matrix or, in a pass over the lists of parts, these. */
+/* A pass. Its input is the rows of the matrix, or the lists of parts. */
 template <class T>
 struct bits_job {
   selection<T> s;
-  const key_of<T> *lists; /* parts * k keys a row; NULL: the matrix */
+  const key_of<T> *lists; /* parts * k keys per row; NULL: the matrix */
   key_of<T> *to;          /* where parts put their lists; NULL: to the answer */
   uint32_t parts;
   uint64_t length; /* of a part */
@@ -59,13 +59,13 @@ __device__ __forceinline__ void prefetch_to_l2(const void *at) {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(at));
 }
 
-/* The keys a thread has read, of which some (bits of pending) are yet to go to the buffer. */
+/* The keys that a thread has read. Those with a bit in `pending` must still go to the buffer. */
 template <class T>
 struct reads_of {
   key_of<T> keys[MOST_READS];
   uint32_t pending;
 
-  /* Reads the next ones; with prefetch also begins to fetch those after them. */
+  /* Reads the next keys; with prefetch also begins to fetch the keys after them. */
   template <int THREADS>
   __device__ __forceinline__ void read(const bits_source<T> &from, uint64_t at, const key_of<T> &bound) {
     const bits_job<T> &job = from.job;
@@ -85,7 +85,7 @@ struct reads_of {
     for (uint32_t u = 0; u < MOST_READS; u++)
       if ((pending >> u & 1) && !less(keys[u], bound)) pending &= ~(1u << u);
   }
-  /* What finds no room stays pending. count may exceed the room then. */
+  /* Keys that find no room stay pending. count may then exceed the room. */
   __device__ __forceinline__ void insert(key_of<T> *buffer, uint32_t room, uint32_t *count) {
 #pragma unroll
     for (uint32_t u = 0; u < MOST_READS; u++) {
@@ -98,27 +98,27 @@ struct reads_of {
   }
 };
 
-/* Fills the buffer, until it is full or the input ends. Returns how many keys it holds; *at: where to read next.
- * *ended: nothing more will come. All threads get the same; *count, in shared memory, is 0 before. */
+/* Fills the buffer until it is full or the input ends. Returns how many keys it holds. *at: where to read next; *ended:
+ * there are no more keys. All threads get the same results; *count, in shared memory, is 0 before. */
 template <class T, int THREADS>
-__device__ __forceinline__ uint32_t fill_buffer(const bits_source<T> &from, reads_of<T> *mine, const key_of<T> &bound,
+__device__ __forceinline__ uint32_t fill_buffer(const bits_source<T> &from, reads_of<T> *batch, const key_of<T> &bound,
                                                 uint64_t *at, key_of<T> *buffer, uint32_t room, uint32_t *count,
                                                 bool *ended) {
   for (;;) {
-    bool some = __syncthreads_or(mine->pending != 0);
+    bool some = __syncthreads_or(batch->pending != 0);
     *ended = !some && *at >= from.end;
     if (*ended) return *count < room ? *count : room;
     if (!some) {
-      mine->template read<THREADS>(from, *at, bound);
+      batch->template read<THREADS>(from, *at, bound);
       *at += static_cast<uint64_t>(from.job.reads) * THREADS;
     }
-    mine->insert(buffer, room, count);
+    batch->insert(buffer, room, count);
     __syncthreads();
     if (*count >= room) return room;
   }
 }
 
-/* A thread's keys of the buffer, or of the next segment. */
+/* Loads a thread's keys from the buffer, or from the next segment. */
 template <class T, int EACH, int THREADS>
 __device__ __forceinline__ void load_keys(const key_of<T> *buffer, uint32_t held, key_of<T> (&v)[EACH]) {
 #pragma unroll
@@ -132,11 +132,11 @@ __device__ __forceinline__ void load_segment(const bits_source<T> &from, uint64_
     v[i] = from.key(at + i * THREADS + threadIdx.x);
 }
 
-/* The k smallest keys of each row, or part of a row, in order. A block per part; blockIdx.x: row * parts + part.
+/* Finds the k smallest keys of each row, or part of a row, in order. A block per part; blockIdx.x: row * parts + part.
  *
  * 1. Fill the buffer, or without a filter take the next segment.
- * 2. Sort it, keep the smaller half of it and the best so far, merge.
- * 3. The k-th is the new bound.
+ * 2. Sort it; of its keys and the best so far keep the smaller half, and merge that into order.
+ * 3. The k-th key is the new bound.
  *
  * Shared memory: the buffer, which is also the rows of the network. Limited by reads where few keys pass, otherwise by
  * instructions of the network. */
@@ -148,9 +148,9 @@ __global__ void __launch_bounds__(THREADS) bits_rows(bits_job<T> job) {
   key_of<T> *buffer = reinterpret_cast<key_of<T> *>(memory), *kth = reinterpret_cast<key_of<T> *>(kth_memory);
   bits_source<T> from(job, blockIdx.x);
   key_of<T> best[EACH], v[EACH], bound = last_key<T>();
-  reads_of<T> mine;
+  reads_of<T> batch;
   uint64_t at = from.begin;
-  mine.pending = 0;
+  batch.pending = 0;
 #pragma unroll
   for (int i = 0; i < EACH; i++)
     best[i] = last_key<T>();
@@ -158,7 +158,7 @@ __global__ void __launch_bounds__(THREADS) bits_rows(bits_job<T> job) {
   __syncthreads();
   for (bool ended = false; !ended;) {
     if (job.filtered) {
-      uint32_t held = fill_buffer<T, THREADS>(from, &mine, bound, &at, buffer, KEYS, &count, &ended);
+      uint32_t held = fill_buffer<T, THREADS>(from, &batch, bound, &at, buffer, KEYS, &count, &ended);
       load_keys<T, EACH, THREADS>(buffer, held, v);
     } else {
       load_segment<T, EACH, THREADS>(from, at, v);
@@ -174,7 +174,7 @@ __global__ void __launch_bounds__(THREADS) bits_rows(bits_job<T> job) {
       if (threadIdx.x * EACH + i == job.s.k - 1) *kth = best[i];
     __syncthreads();
     bound = *kth;
-    mine.drop_above(bound);
+    batch.drop_above(bound);
   }
 #pragma unroll
   for (int i = 0; i < EACH; i++) {
@@ -189,7 +189,7 @@ __global__ void __launch_bounds__(THREADS) bits_rows(bits_job<T> job) {
 
 /* ---- Large k --------------------------------------------------------------------------------- */
 
-/* How many of `count` sorted keys are below one that is not among them. */
+/* The number of `count` sorted keys below a key that is not among them. */
 template <class KEY>
 __device__ __forceinline__ uint32_t rank_of(const KEY *keys, uint32_t count, const KEY &key) {
   uint32_t low = 0, high = count;
@@ -202,8 +202,8 @@ __device__ __forceinline__ uint32_t rank_of(const KEY *keys, uint32_t count, con
   return low;
 }
 
-/* The k smallest of two sorted lists without common keys: the place of a key is its own number and its rank in the
- * other list. Returns how many there are. */
+/* Merges the k smallest keys of two sorted lists without common keys: the place of a key is its own number plus its
+ * rank in the other list. Returns the number of keys. */
 template <class KEY>
 __device__ __forceinline__ uint32_t merge_to(const KEY *list, uint32_t count, const KEY *buffer, uint32_t held,
                                              uint32_t k, KEY *to) {
@@ -218,8 +218,9 @@ __device__ __forceinline__ uint32_t merge_to(const KEY *list, uint32_t count, co
   return count + held < k ? count + held : k;
 }
 
-/* The k smallest keys of each row, in order. A block per row, which has two lists of k keys in device memory: the
- * smallest so far, and the next ones. Steps as in bits_rows; limited by merging where k is a large part of a row. */
+/* Finds the k smallest keys of each row, in order. A block per row, with two lists of k keys in device memory: the
+ * smallest so far, and the next such list. Steps as in bits_rows; limited by merging where k is a large part of a
+ * row. */
 template <class T>
 __global__ void __launch_bounds__(LARGE_THREADS) bits_large(bits_job<T> job) {
   __shared__ __align__(16) unsigned char memory[LARGE_KEYS * sizeof(key_of<T>)];
@@ -228,14 +229,14 @@ __global__ void __launch_bounds__(LARGE_THREADS) bits_large(bits_job<T> job) {
   key_of<T> *list = job.to + static_cast<uint64_t>(blockIdx.x) * 2 * job.s.k, *next = list + job.s.k;
   bits_source<T> from(job, blockIdx.x);
   key_of<T> v[LARGE_EACH], bound = last_key<T>();
-  reads_of<T> mine;
+  reads_of<T> batch;
   uint64_t at = from.begin;
   uint32_t listed = 0;
-  mine.pending = 0;
+  batch.pending = 0;
   if (threadIdx.x == 0) count = 0;
   __syncthreads();
   for (bool ended = false; !ended;) {
-    uint32_t held = fill_buffer<T, LARGE_THREADS>(from, &mine, bound, &at, buffer, LARGE_KEYS, &count, &ended);
+    uint32_t held = fill_buffer<T, LARGE_THREADS>(from, &batch, bound, &at, buffer, LARGE_KEYS, &count, &ended);
     load_keys<T, LARGE_EACH, LARGE_THREADS>(buffer, held, v);
     __syncthreads(); /* all have read the buffer and the count */
     if (threadIdx.x == 0) count = 0;
@@ -251,7 +252,7 @@ __global__ void __launch_bounds__(LARGE_THREADS) bits_large(bits_job<T> job) {
     list = next;
     next = before;
     if (listed == job.s.k) bound = list[job.s.k - 1];
-    mine.drop_above(bound);
+    batch.drop_above(bound);
   }
   for (uint32_t i = threadIdx.x; i < job.s.k; i += LARGE_THREADS)
     job.s.put(from.row, i, list[i]);
@@ -280,7 +281,8 @@ adj_status launch_large(adji_gpu *gpu, const bits_job<T> &job) {
   return ADJ_OK;
 }
 
-/* Parts of a row: those asked for, or for a single row as many as the thesis found best. No part is shorter than k. */
+/* The number of parts of a row: the requested number, or for a single row the number that the thesis found best. Parts
+ * are not shorter than k. */
 uint32_t parts_of(const adji_gpu_select *job) {
   uint64_t parts = job->how.parts ? job->how.parts : job->rows > 1 ? 1 : job->k > SOME_KEYS ? 128 : 256;
   uint64_t most = job->columns / job->k;
@@ -314,7 +316,7 @@ adj_status select_some(adji_gpu *gpu, const adji_gpu_select *job, uint64_t out_k
   return status;
 }
 
-/* Rows at a time: a quarter of the memory for lists, and a grid that fits. */
+/* Selects from as many rows at a time as a quarter of the memory and the size of a grid allow. */
 template <class T>
 adj_status select_all(adji_gpu *gpu, const adji_gpu_select *job, uint64_t out_k) {
   uint64_t each = static_cast<uint64_t>(job->k) * sizeof(key_of<T>) * (job->k > ADJI_SELECT_MOST ? 2 : parts_of(job));

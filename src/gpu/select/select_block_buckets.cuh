@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
  * Selection for any k as in Hanak's thesis (3.7, 4.3): a block per row finds the k-th smallest key in its first stage,
- * and writes what is up to it in its second, by column. What it writes is sorted afterwards.
+ * and writes all keys up to it, by column, in its second. These keys are sorted afterwards.
  *
- * First stage, until a block can sort what remains:
- * 1. Sample select: sort a sample, take 255 percentiles of it as splitters, in an implicit search tree in shared
- * memory. Radix select: the next digit of 8 bits, the highest first.
+ * First stage, repeated until a block can sort the remaining keys:
+ * 1. Sample select: sort a sample and take 255 of its quantiles as splitters, in an implicit search tree in shared
+ *    memory. Radix select: take the next digit of 8 bits, the highest first.
  * 2. Count the keys of each of the 256 buckets.
  * 3. Find the bucket of the k-th smallest.
  * 4. Move its keys to consecutive places of a list in device memory, through a buffer in shared memory in which a
- * prefix sum over the block assigns places. All writes are coalesced. From the second time on the list is its own
- * input: keys are read before their places are written.
+ *    prefix sum over the block assigns places. All writes are coalesced. From the second time on the list is both input
+ *    and output: keys are read before their places are overwritten.
  *
- * Keys hold the column, so none is there twice: the sample has 1,024 different keys, and every step leaves fewer.
+ * Keys contain the column, so they are all different: the sample has 1,024 different keys, and every step leaves fewer
+ * keys.
  */
 #ifndef ADJI_GPU_SELECT_SELECT_BLOCK_BUCKETS_CUH
 #define ADJI_GPU_SELECT_SELECT_BLOCK_BUCKETS_CUH
@@ -25,8 +26,8 @@ namespace {
 enum {
   BUCKET_THREADS = 256,
   BUCKET_BITS = 8,
-  BUCKETS = 1 << BUCKET_BITS, /* one a thread */
-  SAMPLE_EACH = 4,            /* sampled keys a thread: the first of each is a splitter */
+  BUCKETS = 1 << BUCKET_BITS, /* one per thread */
+  SAMPLE_EACH = 4,            /* sampled keys per thread; a thread's first one is a splitter */
   BUCKET_EACH = 8,
   BUCKET_LAST = BUCKET_EACH * BUCKET_THREADS, /* keys that are sorted at once */
   TILE_EACH = 4,
@@ -45,7 +46,7 @@ struct partition_memory {
   uint32_t bucket, rank, count; /* of the k-th smallest */
 };
 
-/* Where a block's keys are: the row, or a list. */
+/* The input of a block: the row, or a list. */
 template <class T>
 struct partition_input {
   const selection<T> &s;
@@ -57,9 +58,9 @@ struct partition_input {
   }
 };
 
-/* The sum over the threads before this one; *total: over all. All threads call it. */
-__device__ __forceinline__ uint32_t scan_threads(uint32_t mine, uint32_t *sums, uint32_t *total) {
-  uint32_t lane = threadIdx.x % ADJI_WARP, warp = threadIdx.x / ADJI_WARP, sum = mine, before = 0, all = 0;
+/* The sum over the threads before this one; *total: the sum over all threads. All threads call it. */
+__device__ __forceinline__ uint32_t scan_threads(uint32_t own, uint32_t *sums, uint32_t *total) {
+  uint32_t lane = threadIdx.x % ADJI_WARP, warp = threadIdx.x / ADJI_WARP, sum = own, before = 0, all = 0;
   for (uint32_t step = 1; step < ADJI_WARP; step *= 2) {
     uint32_t other = __shfl_up_sync(ALL_LANES, sum, step);
     if (lane >= step) sum += other;
@@ -72,7 +73,7 @@ __device__ __forceinline__ uint32_t scan_threads(uint32_t mine, uint32_t *sums, 
   }
   __syncthreads();
   *total = all;
-  return before + sum - mine;
+  return before + sum - own;
 }
 
 /* ---- Buckets --------------------------------------------------------------------------------- */
@@ -86,7 +87,7 @@ __device__ __forceinline__ uint32_t digit_of(const wide_key &key, uint32_t pass)
   return pass < HIGH ? digit_of(key.high, pass) : digit_of(key.low << 32, pass - HIGH);
 }
 
-/* One key of each of 1,024 equal parts of the input, at a place that a hash chooses. */
+/* Takes one key from each of 1,024 equal parts of the input, at a place that a hash chooses. */
 template <class T>
 __device__ __forceinline__ key_of<T> sample_of(const partition_input<T> &from, uint32_t i, uint32_t pass) {
   constexpr uint64_t SAMPLED = SAMPLE_EACH * BUCKET_THREADS;
@@ -98,9 +99,9 @@ __device__ __forceinline__ key_of<T> sample_of(const partition_input<T> &from, u
   return from(begin + hash % (end - begin));
 }
 
-/* Splitter r of 1 .. 255, in ascending order, is where a search by halves meets it. */
+/* Splitters r = 1 .. 255, in ascending order, are placed in the tree so that a binary search finds them. */
 template <class T>
-__device__ __forceinline__ void plant_tree(const partition_input<T> &from, uint32_t pass, partition_memory<T> *m) {
+__device__ __forceinline__ void build_tree(const partition_input<T> &from, uint32_t pass, partition_memory<T> *m) {
   key_of<T> v[SAMPLE_EACH];
 #pragma unroll
   for (int i = 0; i < SAMPLE_EACH; i++)
@@ -133,11 +134,11 @@ __device__ __forceinline__ void choose_bucket(const partition_input<T> &from, ui
   for (uint64_t at = threadIdx.x; at < from.count; at += BUCKET_THREADS)
     atomicAdd(&m->counts[bucket_of<T, SAMPLE>(from(static_cast<uint32_t>(at)), pass, m)], 1u);
   __syncthreads();
-  uint32_t mine = m->counts[threadIdx.x], total, before = scan_threads(mine, m->sums, &total);
-  if (before < rank && rank <= before + mine) {
+  uint32_t own = m->counts[threadIdx.x], total, before = scan_threads(own, m->sums, &total);
+  if (before < rank && rank <= before + own) {
     m->bucket = threadIdx.x;
     m->rank = rank - before;
-    m->count = mine;
+    m->count = own;
   }
   __syncthreads();
 }
@@ -149,15 +150,15 @@ __device__ __forceinline__ void move_bucket(const partition_input<T> &from, uint
   uint32_t held = 0, written = 0, wanted = m->bucket;
   for (uint64_t at = 0; at < from.count; at += BUCKET_TILE) {
     key_of<T> keys[TILE_EACH];
-    uint32_t mine = 0, total;
+    uint32_t own = 0, total;
 #pragma unroll
     for (int u = 0; u < TILE_EACH; u++) {
       uint64_t i = at + u * BUCKET_THREADS + threadIdx.x;
       if (i >= from.count) continue;
       keys[u] = from(static_cast<uint32_t>(i));
-      if (bucket_of<T, SAMPLE>(keys[u], pass, m) == wanted) mine |= 1u << u;
+      if (bucket_of<T, SAMPLE>(keys[u], pass, m) == wanted) own |= 1u << u;
     }
-    uint32_t place = scan_threads(__popc(mine), m->sums, &total);
+    uint32_t place = scan_threads(__popc(own), m->sums, &total);
     if (held + total > BUCKET_TILE) {
       for (uint32_t i = threadIdx.x; i < held; i += BUCKET_THREADS)
         to[written + i] = m->buffer[i];
@@ -167,7 +168,7 @@ __device__ __forceinline__ void move_bucket(const partition_input<T> &from, uint
     }
 #pragma unroll
     for (int u = 0; u < TILE_EACH; u++)
-      if (mine >> u & 1) m->buffer[held + place++] = keys[u];
+      if (own >> u & 1) m->buffer[held + place++] = keys[u];
     held += total;
     __syncthreads();
   }
@@ -178,12 +179,12 @@ __device__ __forceinline__ void move_bucket(const partition_input<T> &from, uint
 
 /* ---- The kernel ------------------------------------------------------------------------------ */
 
-/* The first stage: the key of this rank. lists: room for all keys of the row. */
+/* The first stage: finds the key of this rank. list: room for all keys of the row. */
 template <class T, bool SAMPLE>
 __device__ __forceinline__ key_of<T> find_by_buckets(partition_input<T> from, uint32_t rank, partition_memory<T> *m,
                                                      key_of<T> *list) {
   for (uint32_t pass = 0; from.count > BUCKET_LAST; pass++) {
-    if (SAMPLE) plant_tree(from, pass, m);
+    if (SAMPLE) build_tree(from, pass, m);
     choose_bucket<T, SAMPLE>(from, pass, rank, m);
     bool fewer = m->count < from.count;
     if (fewer) move_bucket<T, SAMPLE>(from, pass, m, list);
@@ -206,8 +207,8 @@ __device__ __forceinline__ key_of<T> find_by_buckets(partition_input<T> from, ui
   return m->kth;
 }
 
-/* Selects from each row: see above. lists: device memory, as many keys as the rows have columns. Limited by the passes
- * over a row: two that read it, two or more over what remains. */
+/* Selects from each row: see above. lists: device memory, as many keys as the rows have columns. Limited by passes: two
+ * read the whole row, two or more read the remaining keys. */
 template <class T, bool SAMPLE>
 __global__ void __launch_bounds__(BUCKET_THREADS) select_by_buckets(selection<T> s, key_of<T> *lists, selected<T> to) {
   __shared__ __align__(16) unsigned char memory[sizeof(partition_memory<T>)];
@@ -217,18 +218,18 @@ __global__ void __launch_bounds__(BUCKET_THREADS) select_by_buckets(selection<T>
   key_of<T> kth = find_by_buckets<T, SAMPLE>(from, s.k, m, lists + static_cast<uint64_t>(row) * s.columns);
   for (uint64_t at = 0; at < s.columns; at += BUCKET_TILE) {
     key_of<T> keys[TILE_EACH];
-    uint32_t mine = 0, total;
+    uint32_t own = 0, total;
 #pragma unroll
     for (int u = 0; u < TILE_EACH; u++) {
       uint64_t column = at + threadIdx.x * TILE_EACH + u;
       if (column >= s.columns) continue;
       keys[u] = from(static_cast<uint32_t>(column));
-      if (!less(kth, keys[u])) mine |= 1u << u;
+      if (!less(kth, keys[u])) own |= 1u << u;
     }
-    uint32_t place = written + scan_threads(__popc(mine), m->sums, &total);
+    uint32_t place = written + scan_threads(__popc(own), m->sums, &total);
 #pragma unroll
     for (int u = 0; u < TILE_EACH; u++)
-      if (mine >> u & 1) to.put(s, row, place++, key_order(keys[u]), key_column(keys[u]));
+      if (own >> u & 1) to.put(s, row, place++, key_order(keys[u]), key_column(keys[u]));
     written += total;
   }
 }

@@ -3,11 +3,11 @@
  * Selection: the k smallest of some keys, in order, without sorting them all.
  *
  * The range of values is cut into about as many equal buckets as there are keys. Counting gives each bucket its place.
- * The keys of a bucket, one or two as a rule, are ordered by comparing each with the others. This takes about 40
- * instructions per key, where a network takes 300 or more. It depends on how the values are spread: if a bucket gets
- * too many, the function returns false and the caller sorts.
+ * The keys of a bucket, usually one or two, are ordered by comparing each with the others. This takes about 40
+ * instructions per key; a network takes 300 or more. It depends on how the values are spread: if a bucket gets too many
+ * keys, the function returns false and the caller sorts.
  *
- * And the k-th smallest of such keys, digit by digit.
+ * This file also finds the k-th smallest of such keys, digit by digit.
  */
 #ifndef ADJI_GPU_SELECT_SELECT_BUCKETS_CUH
 #define ADJI_GPU_SELECT_SELECT_BUCKETS_CUH
@@ -17,7 +17,7 @@
 namespace {
 
 enum {
-  BUCKET_MOST = 64, /* keys of a bucket that are compared with each other, at most */
+  BUCKET_MOST = 64, /* the most keys of a bucket, which are compared with each other */
   SCAN_SUMS = 32    /* the scratch of add_up: two per warp */
 };
 
@@ -26,17 +26,17 @@ struct __align__(16) four_counts {
   uint32_t of[4];
 };
 
-/* Turns each count into the sum of those before it; `many` is a multiple of 4 * THREADS. All threads of the block call
- * it after a barrier, and it ends with a barrier. Returns the largest count. */
+/* Turns each count into the sum of the counts before it; `total` is the number of counts, a multiple of 4 * THREADS.
+ * All threads of the block call it after a barrier, and it ends with a barrier. Returns the largest count. */
 template <int THREADS>
-__device__ uint32_t add_up(uint32_t *counts, uint32_t many, uint32_t *sums) {
+__device__ uint32_t add_up(uint32_t *counts, uint32_t total, uint32_t *sums) {
   constexpr uint32_t WARPS_HERE = THREADS / ADJI_WARP;
   static_assert(2 * WARPS_HERE <= SCAN_SUMS, "two for each warp");
-  uint32_t lane = threadIdx.x % ADJI_WARP, warp = threadIdx.x / ADJI_WARP, each = many / THREADS / 4;
-  four_counts *mine = reinterpret_cast<four_counts *>(counts) + threadIdx.x * each;
+  uint32_t lane = threadIdx.x % ADJI_WARP, warp = threadIdx.x / ADJI_WARP, each = total / THREADS / 4;
+  four_counts *own_counts = reinterpret_cast<four_counts *>(counts) + threadIdx.x * each;
   uint32_t sum = 0, most = 0;
   for (uint32_t i = 0; i < each; i++) {
-    four_counts c = mine[i];
+    four_counts c = own_counts[i];
     sum += c.of[0] + c.of[1] + c.of[2] + c.of[3];
     most = max(max(most, max(c.of[0], c.of[1])), max(c.of[2], c.of[3]));
   }
@@ -59,21 +59,21 @@ __device__ uint32_t add_up(uint32_t *counts, uint32_t many, uint32_t *sums) {
     most = max(most, sums[WARPS_HERE + w]);
   }
   for (uint32_t i = 0; i < each; i++) {
-    four_counts c = mine[i], places;
+    four_counts c = own_counts[i], places;
 #pragma unroll
     for (int j = 0; j < 4; j++) {
       places.of[j] = before;
       before += c.of[j];
     }
-    mine[i] = places;
+    own_counts[i] = places;
   }
   __syncthreads();
   return most;
 }
 
-/* Maps keys to buckets: all up to the value of `low` to the first one, and from there on in equal steps, so that
- * `high`, which none is above, is in the last. A difference and a product round monotonically, so no key is in an
- * earlier bucket than a smaller key, whatever the values. On overflow everything above `low` is in one bucket. */
+/* Maps keys to buckets: all keys up to the value of `low` to the first bucket, and the others in equal steps, so that
+ * `high`, the largest value, is in the last. A difference and a product round monotonically, so no key is in an earlier
+ * bucket than a smaller key, whatever the values. On overflow all keys above `low` are in one bucket. */
 template <class T>
 struct bucket_map {
   T low, scale;
@@ -91,10 +91,10 @@ struct bucket_map {
   }
 };
 
-/* A value with a few below it, for bucket_map: the largest of the least values of 4 to 8 parts of the keys. So a value
- * far below the others, such as the distance of a point from itself, does not make all steps wide. least: the thread's
- * own, NOT_A_NUMBER if it has none; sums: shared memory, one per warp. All threads call it; it contains two barriers
- * and returns the same value in all. */
+/* A low value for bucket_map with few values below it: the largest of the least values of 4 to 8 parts of the keys. So
+ * a value far below the others, such as the distance of a point from itself, does not make all steps wide. least: the
+ * least value of the thread, NOT_A_NUMBER if it has none; sums: shared memory, one per warp. All threads call it; it
+ * contains two barriers and returns the same value in all threads. */
 template <class T, int THREADS>
 __device__ order_of<T> low_end(order_of<T> least, order_of<T> *sums) {
   constexpr int WARPS_HERE = THREADS / ADJI_WARP;
@@ -124,12 +124,12 @@ struct bucket_memory {
   uint32_t capacity; /* of places: at least k + BUCKET_MOST */
 };
 
-/* Writes the k smallest keys of a row, or returns false in all threads. keys.visit(f) calls f with each key a thread
- * owns, the same ones each time. Needs a barrier before, and ends with one.
+/* Writes the k smallest keys of a row, or returns false in all threads. keys.visit(f) calls f with each key of the
+ * calling thread, the same keys each time. Needs a barrier before, and ends with one.
  *
  * 1. Count the keys of each bucket, and add up.
- * 2. Move each key to its bucket, in any order; the counts are then the ends of the buckets. Keys past what may be
- *    needed are left out.
+ * 2. Move each key to its bucket, in any order; the counts are then the ends of the buckets. Keys beyond the capacity
+ *    are not needed and are left out.
  * 3. The rank of a key is the begin of its bucket plus the number of smaller keys in it. */
 template <class T, int THREADS, class KEYS>
 __device__ bool write_by_buckets(const selection<T> &s, uint32_t row, const KEYS &keys, const bucket_map<T> &map,
@@ -160,8 +160,8 @@ __device__ bool write_by_buckets(const selection<T> &s, uint32_t row, const KEYS
   return true;
 }
 
-/* Sorts keys in shared memory by a network in which padding past the end would never move. A last resort. Needs a
- * barrier before, and ends with one. */
+/* Sorts keys in shared memory by a network in which padding past the end would never move. Only used as a last resort.
+ * Needs a barrier before, and ends with one. */
 template <int THREADS, class KEY>
 __device__ void sort_places(KEY *places, uint32_t length) {
   for (uint32_t size = 2; size / 2 < length; size *= 2)
@@ -182,7 +182,7 @@ __device__ void sort_places(KEY *places, uint32_t length) {
 
 /* ---- Digits ---------------------------------------------------------------------------------- */
 
-/* What is known of the k-th smallest key: its upper bits, of the value and then of the column. */
+/* The known part of the k-th smallest key: its upper bits, of the value and then of the column. */
 template <class T>
 struct key_digits {
   order_of<T> order, order_mask;
@@ -216,17 +216,17 @@ struct key_digits {
   }
 };
 
-/* Nothing is known but how many keys there are. */
+/* The state in which only the number of keys is known. */
 template <class T>
 __device__ __forceinline__ key_digits<T> no_digits(uint32_t k, uint32_t matching, uint32_t log_columns) {
   return key_digits<T>{0, 0, 0, 0, k, matching, static_cast<uint32_t>(sizeof(T) * 8), log_columns, false};
 }
 
-/* Finds a bound with at least k and at most `most` keys up to it; finds at least one digit. keys.visit_all(f) calls f
- * with the value and the column of each key a thread owns, the same ones every time. Digits of the columns follow
- * those of the values, so it ends even if many values are equal. counts: 2^log_bins in shared memory, a multiple of
- * 4 * THREADS; sums: SCAN_SUMS for add_up, the first of which also pass on the digit. Needs a barrier before, and ends
- * with one. */
+/* Finds a bound with at least k and at most `most` keys up to it; determines at least one digit. keys.visit_all(f)
+ * calls f with the value and the column of each key of the calling thread, the same keys each time. Digits of the
+ * columns follow the digits of the values, so it ends even if many values are equal. counts: 2^log_bins in shared
+ * memory, a multiple of 4 * THREADS; sums: SCAN_SUMS for add_up, the first of which also pass on the digit. Needs a
+ * barrier before, and ends with one. */
 template <class T, int THREADS, class KEYS>
 __device__ key_of<T> bound_by_digits(const KEYS &keys, key_digits<T> known, uint32_t most, uint32_t log_bins,
                                      uint32_t *counts, uint32_t *sums) {
@@ -256,7 +256,7 @@ __device__ key_of<T> bound_by_digits(const KEYS &keys, key_digits<T> known, uint
     __syncthreads();
     known.add(digit, mask, shift);
     known.unknown_bits = shift;
-    if (k - known.rank + up_to <= most) return known.bound(); /* at the latest when all bits are known, of one key */
+    if (k - known.rank + up_to <= most) return known.bound(); /* at the latest with all bits known: one key */
     known.rank -= before;
     known.matching = up_to - before;
   }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Selection: from the keys found of a row to its k smallest, in order.
+ * Selection: from the keys found in a row to its k smallest, in order.
  *
- * By buckets (select_buckets.cuh), if the values are spread evenly enough. Otherwise up to BLOCK_KEYS keys are sorted
- * at once, in the registers of a block (row_sort_kernels.cuh). Longer lists, and rows without a bound, pass through a
- * buffer of that size: what is not above the k-th smallest so far is added to it; when it is full it is sorted, and the
- * k smallest stay ("bits": buffered bitonic selection).
+ * Buckets (select_buckets.cuh) are used if the values are spread evenly enough. Otherwise up to BLOCK_KEYS keys are
+ * sorted at once, in the registers of a block (row_sort_kernels.cuh). Longer lists, and rows without a bound, pass
+ * through a buffer of that size: keys not above the k-th smallest so far are added to it; when it is full it is sorted,
+ * and the k smallest stay ("bits": buffered bitonic selection).
  */
 #ifndef ADJI_GPU_SELECT_SELECT_FINISH_CUH
 #define ADJI_GPU_SELECT_SELECT_FINISH_CUH
@@ -18,7 +18,7 @@ namespace {
 
 /* ---- A block's selection --------------------------------------------------------------------- */
 
-/* Sorts up to BLOCK_KEYS keys with all warps. The last barrier inside is before the stores. */
+/* Sorts up to BLOCK_KEYS keys with all warps. Its last barrier is before the stores. */
 template <class T>
 __device__ __noinline__ void sort_block(const sorted_list<T> &entries, unsigned char *memory, uint32_t length) {
   key_of<T> *shared = reinterpret_cast<key_of<T> *>(memory);
@@ -31,7 +31,7 @@ __device__ __noinline__ void sort_block(const sorted_list<T> &entries, unsigned 
     sort_row_together<EACH, FINISH_WARPS, true>(entries, shared, 0, length);
 }
 
-/* The keys of a row, and those of a list. */
+/* Sources of keys: a row, and a list. */
 template <class T>
 struct row_source {
   const selection<T> &s;
@@ -49,13 +49,13 @@ struct list_source {
   }
 };
 
-/* Gathers keys: the k smallest of `length` keys, k <= length, are among the *held keys in the pool at the end.
- * The pool is the block's own, of BLOCK_KEYS keys in global memory; memory is for sort_block; held is shared. All
- * threads call it, and it ends with a barrier.
+/* Gathers keys: the k smallest of `length` keys, k <= length, are among the *held keys in the pool at the end. The pool
+ * belongs to the block and has BLOCK_KEYS keys in global memory; memory is for sort_block; held is in shared memory.
+ * All threads call it, and it ends with a barrier.
  *
- * 1. Each thread reads EACH keys and adds those not above the bound to the pool.
- * 2. If the pool might not hold as many again, it is sorted, and the k-th smallest is the new bound. At least a third
- *    of its keys are discarded. */
+ * 1. Each thread reads EACH keys and adds the ones not above the bound to the pool.
+ * 2. If the pool might not have room for another step, it is sorted, and the k-th smallest is the new bound. At least a
+ *    third of its keys are discarded. */
 template <class T, class SOURCE>
 __device__ void gather_smallest(const SOURCE &source, uint32_t length, uint32_t k, key_of<T> *pool,
                                 unsigned char *memory, uint32_t *held) {
@@ -66,15 +66,15 @@ __device__ void gather_smallest(const SOURCE &source, uint32_t length, uint32_t 
   if (threadIdx.x == 0) *held = 0;
   __syncthreads();
   for (uint64_t begin = 0; begin < length; begin += TILE) {
-    key_of<T> mine[EACH];
+    key_of<T> own_keys[EACH];
 #pragma unroll
     for (int i = 0; i < EACH; i++) {
       uint64_t at = begin + i * FINISH_THREADS + threadIdx.x;
-      mine[i] = at < length ? source(static_cast<uint32_t>(at)) : last_key<T>();
+      own_keys[i] = at < length ? source(static_cast<uint32_t>(at)) : last_key<T>();
     }
 #pragma unroll
     for (int i = 0; i < EACH; i++)
-      if (!less(bound, mine[i]) && less(mine[i], last_key<T>())) pool[atomicAdd(held, 1u)] = mine[i];
+      if (!less(bound, own_keys[i]) && less(own_keys[i], last_key<T>())) pool[atomicAdd(held, 1u)] = own_keys[i];
     __syncthreads();
     uint32_t now = *held;
     if (now > BLOCK_KEYS<T> - TILE && begin + TILE < length) {
@@ -100,13 +100,13 @@ struct list_keys {
   template <class VISIT>
   __device__ __forceinline__ void visit(const VISIT &visit) const {
     for (uint32_t first = threadIdx.x; first < length; first += LIST_READS * THREADS) {
-      key_of<T> mine[LIST_READS];
+      key_of<T> own_keys[LIST_READS];
 #pragma unroll
       for (int u = 0; u < LIST_READS; u++)
-        if (first + u * THREADS < length) mine[u] = from[first + u * THREADS];
+        if (first + u * THREADS < length) own_keys[u] = from[first + u * THREADS];
 #pragma unroll
       for (int u = 0; u < LIST_READS; u++)
-        if (first + u * THREADS < length) visit(mine[u]);
+        if (first + u * THREADS < length) visit(own_keys[u]);
     }
   }
 };
@@ -114,23 +114,23 @@ struct list_keys {
 /* A list of up to HELD_KEYS * THREADS keys, read once. */
 template <class T, int THREADS>
 struct held_keys {
-  key_of<T> mine[HELD_KEYS];
+  key_of<T> own_keys[HELD_KEYS];
   uint32_t length;
 
   __device__ __forceinline__ held_keys(const key_of<T> *from, uint32_t many) : length(many) {
 #pragma unroll
     for (int i = 0; i < HELD_KEYS; i++)
-      if (threadIdx.x + i * THREADS < length) mine[i] = from[threadIdx.x + i * THREADS];
+      if (threadIdx.x + i * THREADS < length) own_keys[i] = from[threadIdx.x + i * THREADS];
   }
   template <class VISIT>
   __device__ __forceinline__ void visit(const VISIT &visit) const {
 #pragma unroll
     for (int i = 0; i < HELD_KEYS; i++)
-      if (threadIdx.x + i * THREADS < length) visit(mine[i]);
+      if (threadIdx.x + i * THREADS < length) visit(own_keys[i]);
   }
 };
 
-/* The largest number of all threads. sums: shared memory, one per warp. */
+/* The largest number among all threads. sums: shared memory, one per warp. */
 template <class T, int THREADS>
 __device__ order_of<T> high_end(order_of<T> most, order_of<T> *sums) {
 #pragma unroll
@@ -158,7 +158,7 @@ struct bucket_layout {
   }
 };
 
-/* Writes the k smallest of a row's keys, of any number, or returns false. */
+/* Writes the k smallest of a row's keys, however many there are, or returns false. */
 template <class T, int THREADS, class KEYS>
 __device__ bool finish_in_buckets(const selection<T> &s, uint32_t row, const KEYS &keys, const bucket_layout &layout,
                                   unsigned char *memory) {
@@ -179,8 +179,8 @@ __device__ bool finish_in_buckets(const selection<T> &s, uint32_t row, const KEY
 
 /* ---- Kernels --------------------------------------------------------------------------------- */
 
-/* Rows that are not finished: those whose bound held but that buckets are not for, from the front of `rows`; those
- * whose bound was wrong, from its end. */
+/* Rows that are not finished. At the front of `rows`: rows whose bound held but that do not suit buckets (`many` of
+ * them). At its end: rows whose bound was wrong. */
 struct unfinished_rows {
   uint32_t *rows;
   uint32_t *many, *wrong;
@@ -194,8 +194,8 @@ struct unfinished_rows {
   }
 };
 
-/* Finishes all rows by buckets, as far as possible. One block per row; keys in device memory, buckets in shared
- * memory. Limits: latency, of about ten barriers and three passes over a list that is in the caches; four blocks per
+/* Finishes all rows by buckets, as far as possible. One block per row; keys in device memory, buckets in shared memory.
+ * Limited by latency: about ten barriers and three passes over a list that is in the caches; four blocks per
  * multiprocessor. */
 template <class T>
 __global__ void __launch_bounds__(FINISH_THREADS, 4)
@@ -216,7 +216,7 @@ __host__ __device__ constexpr uint32_t finish_bytes() {
   return gapped<key_traits<T>::EACH>(BLOCK_KEYS<T>) * sizeof(key_of<T>);
 }
 
-/* Buckets in the memory of a sort. */
+/* The layout of buckets in the memory of a sort. */
 __host__ __device__ constexpr bucket_layout all_buckets() {
   return bucket_layout{MOST_BUCKETS, ADJI_SELECT_MOST + BUCKET_MOST};
 }
@@ -234,7 +234,7 @@ struct finishing {
   key_of<T> *pools; /* BLOCK_KEYS per block */
 };
 
-/* A row by the buckets of a block of FEW_THREADS. A list of up to HELD_KEYS keys per thread is read once. */
+/* Finishes a row by buckets with FEW_THREADS threads. A list of up to HELD_KEYS keys per thread is read once. */
 template <class T>
 __device__ __forceinline__ bool finish_few(const selection<T> &s, const findings<T> &found, uint32_t row,
                                            unsigned char *memory) {
@@ -248,9 +248,10 @@ __device__ __forceinline__ bool finish_few(const selection<T> &s, const findings
   return finish_in_buckets<T, FEW_THREADS>(s, row, keys, all_buckets(), memory);
 }
 
-/* A row by FINISH_THREADS threads: by buckets, if these are all threads of the block. Otherwise it is sorted. Of more
- * keys than a block sorts at once, or of all keys of the row if its bound was wrong, the smallest are gathered first.
- * Few rows need it: in a function of its own it takes no registers from finish_few. held is shared. */
+/* Finishes a row with FINISH_THREADS threads: by buckets, if these are all threads of the block, otherwise by sorting.
+ * The smallest keys are gathered first if there are more than a block sorts at once, or, from all keys of the row, if
+ * its bound was wrong. Few rows need this; as a separate function it takes no registers from finish_few. held is in
+ * shared memory. */
 template <class T>
 __device__ __noinline__ void finish_row(const selection<T> &s, const findings<T> &found, uint32_t row, key_of<T> *pool,
                                         unsigned char *memory, uint32_t *held) {
@@ -273,9 +274,9 @@ __device__ __noinline__ void finish_row(const selection<T> &s, const findings<T>
   __syncthreads();
 }
 
-/* Finishes the listed rows, a block per row, one after the other, in FINISH_THREADS threads; or few rows, all at once,
- * in FEW_THREADS, as many as there are registers for: those past FINISH_THREADS are for the buckets only, and a block
- * has one row. Limits, for few rows: latency, of about ten barriers and one reading of the list. */
+/* Finishes the listed rows. With FINISH_THREADS threads a block takes one row after the other. With FEW_THREADS, as
+ * many as there are registers for, there are few rows, and every block has one; threads past FINISH_THREADS work on the
+ * buckets only. With few rows it is limited by latency: about ten barriers and one pass over the list. */
 template <class T>
 __global__ void __launch_bounds__(FEW_THREADS, 1) finish_by_blocks(selection<T> s, finishing<T> f) {
   extern __shared__ __align__(16) unsigned char memory[];
@@ -293,10 +294,10 @@ __global__ void __launch_bounds__(FEW_THREADS, 1) finish_by_blocks(selection<T> 
     finish_row(copy, found, f.list.row(i), pool, memory, &held);
 }
 
-/* Selection without a bound, from all keys: gather_in_chunks or gather_smallest leave the k smallest of what they are
- * given in a pool of up to BLOCK_KEYS. A block for each of `parts` parts of each row, `columns` long but for the last
- * one. With one part its k smallest are the answer; with several, k keys of each part go to the findings, of which
- * there are `parts * k` in the end, or fewer if a part is shorter than k. */
+/* Selection without a bound, from all keys: gather_in_chunks or gather_smallest leaves the k smallest of its input in a
+ * pool of up to BLOCK_KEYS. A row has `parts` parts of `columns` columns, the last one possibly shorter; there is a
+ * block for each. With one part its k smallest are the answer. With several, k keys of each part go to the findings,
+ * `parts * k` in total, or fewer if a part is shorter than k. */
 template <class T, bool IN_CHUNKS>
 __global__ void __launch_bounds__(FINISH_THREADS, 2)
     select_by_blocks(selection<T> s, findings<T> to, key_of<T> *pools, uint32_t parts, uint32_t columns) {

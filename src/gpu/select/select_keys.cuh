@@ -35,9 +35,9 @@ __device__ __forceinline__ void unpack(const double2 &v, double *to) {
 /* ---- Overlapping kernels ---------------------------------------------------------------------
  *
  * A kernel launched to overlap the previous one (select.cu) may begin when all blocks of that one have called
- * let_next_begin() or ended. What it does before wait_for_previous() must not depend on the previous kernel. All
- * threads wait, and so do all kernels of such a sequence but the first: so when one continues, all kernels before it
- * have ended. Below compute capability 9.0 kernels are not launched like that. */
+ * let_next_begin() or ended. Its work before wait_for_previous() must not depend on the previous kernel. All threads
+ * wait, in all kernels of such a sequence but the first. So when a kernel continues, all kernels before it have ended.
+ * Below compute capability 9.0 kernels are not launched in this way. */
 
 __device__ __forceinline__ void let_next_begin() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -68,7 +68,7 @@ struct selection {
   __device__ key_of<T> key(const T *row, uint32_t column) const {
     return make_key(order_of_value(flipped(__ldg(row + column), flip)), column);
   }
-  /* Writes entry `at` of a row of the answer. Zeros and NaNs are the matrix's own, with their signs. */
+  /* Writes entry `at` of a row of the answer. Zeros and NaNs are copied from the matrix, with their signs. */
   __device__ void put(uint32_t number, uint32_t at, const key_of<T> &key) const {
     uint64_t to = static_cast<uint64_t>(number) * out_k + at;
     uint32_t column = key_column(key);
@@ -80,8 +80,8 @@ struct selection {
   }
 };
 
-/* What a sort reads and writes: the k smallest of a list to the front of it or of another list, or to the answer of a
- * row. One type for both, so that there is one copy of the sort. */
+/* What a sort reads and writes: it writes the k smallest keys of a list to the front of that list or of another one, or
+ * to the answer of a row. One type serves all cases, so that the sort is compiled once. */
 template <class T>
 struct sorted_list {
   typedef key_of<T> key;
@@ -130,15 +130,15 @@ selection<T> selection_of(const adji_gpu_select *job, uint64_t out_k, uint64_t f
   return s;
 }
 
-/* Device memory of a selection: freed by free() in the order of the compute stream, and not before. */
+/* Device memory of a selection. Only free() frees it, in the order of the compute stream. */
 struct scratch {
   adji_gpu *gpu;
   adji_block blocks[8];
   uint32_t count;
 
   template <class V>
-  adj_status get(uint64_t many, V **out) {
-    adj_status status = adji_block_get(gpu, gpu->compute, many * sizeof(V), "selection", &blocks[count]);
+  adj_status get(uint64_t entries, V **out) {
+    adj_status status = adji_block_get(gpu, gpu->compute, entries * sizeof(V), "selection", &blocks[count]);
     if (!status) *out = adji_at<V>(blocks[count++]);
     return status;
   }
@@ -151,16 +151,16 @@ struct scratch {
 /* The rows to be done: all, or those listed from the front of an array, from its end, or both. */
 struct row_list {
   const uint32_t *rows;         /* NULL: all */
-  const uint32_t *front, *back; /* how many from where; NULL: none */
-  uint32_t all;                 /* all rows, and entries of the array */
+  const uint32_t *front, *back; /* how many rows from the front and from the back; NULL: none */
+  uint32_t all;                 /* the number of all rows, and of entries of the array */
 
   __device__ uint32_t count() const {
     return rows ? (front ? *front : 0) + (back ? *back : 0) : all;
   }
   __device__ uint32_t row(uint32_t i) const {
     if (!rows) return i;
-    uint32_t ahead = front ? *front : 0;
-    return i < ahead ? rows[i] : rows[all - 1 - (i - ahead)];
+    uint32_t front_count = front ? *front : 0;
+    return i < front_count ? rows[i] : rows[all - 1 - (i - front_count)];
   }
 };
 

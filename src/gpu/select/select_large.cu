@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Selection for any k: radix selection (select_radix.cuh), sample selection (select_sample.cuh) or both as in Hanak's
- * thesis (select_block_buckets.cuh), and a sort of what they select; or a sort of everything (arrays.cuh). Entries
- * reach it by column, and sorts are stable, so equal values end up by column.
+ * Selection for any k: radix selection (select_radix.cuh), sample selection (select_sample.cuh), or either as in
+ * Hanak's thesis (select_block_buckets.cuh), then a sort of the selected entries; or a sort of all entries
+ * (arrays.cuh). Sorts get entries in the order of columns and are stable, so equal values end up in the order of
+ * columns.
  */
 #include <cmath>
 
@@ -14,7 +15,7 @@
 
 namespace {
 
-/* LONG_ROW: if rows are few, longer ones are sorted one by one, each by the whole device. */
+/* LONG_ROW: if there are few rows, longer rows are sorted one by one, each by the whole device. */
 enum { LONG_ROW = 1 << 17, FEW_ROWS = 64, SPREAD_BLOCKS = 4096 };
 
 template <class T>
@@ -23,16 +24,16 @@ struct work {
   selection<T> s;
   scratch memory;
   adji_block temporary;
-  /* Of what is sorted, with room for two per entry. */
+  /* For sorting, with room for two per entry. */
   order_of<T> *orders;
   uint32_t *columns;
-  /* Of radix selection and of sample selection. */
+  /* For radix selection and for sample selection. */
   two_counts *places;
   kth<T> *state;
   uint32_t *histograms;
   row_search<T> *searches;
   key_of<T> *lists[2];
-  uint32_t streams; /* in which rows are sorted, each by the whole device; 0: as suits them */
+  uint32_t streams; /* streams in which rows are sorted, each by the whole device; 0: sorted as suits them */
 };
 
 /* ---- Sorting --------------------------------------------------------------------------------- */
@@ -44,7 +45,7 @@ adj_status get_entries(work<T> *w, uint32_t each) {
   return status ? status : w->memory.get(entries, &w->columns);
 }
 
-/* The sorted pairs of all rows are in the same one of the two buffers. */
+/* Sorts row after row. The sorted pairs of all rows end up in the same one of the two buffers. */
 template <class T>
 adj_status sort_one_by_one(work<T> *w, uint32_t each, adji_pairs<order_of<T>> *all) {
   adji_pairs<order_of<T>> sorted = *all;
@@ -59,7 +60,8 @@ adj_status sort_one_by_one(work<T> *w, uint32_t each, adji_pairs<order_of<T>> *a
   return ADJ_OK;
 }
 
-/* Streams that begin after the compute stream, and that it waits for (thesis, 5.5.1: sorts of several rows in turns).
+/* Streams that begin after the work so far on the compute stream, which then waits for them (thesis, 5.5.1: rows are
+ * sorted in several streams in turn).
  */
 enum { MOST_STREAMS = 16, DEFAULT_STREAMS = 8 };
 
@@ -70,17 +72,17 @@ struct side_streams {
   cudaEvent_t event;
   uint32_t count;
 
-  adj_status open(uint32_t many) {
+  adj_status open(uint32_t stream_count) {
     ADJI_CUDA(gpu, cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
     ADJI_CUDA(gpu, cudaEventRecord(event, gpu->compute));
-    for (uint32_t i = 0; i < many; i++) {
+    for (uint32_t i = 0; i < stream_count; i++) {
       ADJI_CUDA(gpu, cudaStreamCreateWithFlags(&streams[i], cudaStreamNonBlocking));
       count++;
       ADJI_CUDA(gpu, cudaStreamWaitEvent(streams[i], event, 0));
     }
     return ADJ_OK;
   }
-  /* The compute stream continues after them. */
+  /* The compute stream waits for these streams. */
   adj_status join() {
     for (uint32_t i = 0; i < count; i++) {
       ADJI_CUDA(gpu, cudaEventRecord(event, streams[i]));
@@ -88,7 +90,7 @@ struct side_streams {
     }
     return ADJ_OK;
   }
-  /* Their memory is freed in the order of the compute stream, which must not be ahead of them. */
+  /* Memory of the streams is freed in the order of the compute stream, so that must have waited for them. */
   void close(bool joined) {
     for (uint32_t i = 0; i < count; i++) {
       if (!joined) cudaStreamSynchronize(streams[i]);
@@ -225,7 +227,7 @@ adj_status select_in_blocks(work<T> *w, bool sorted, bool by_sample) {
 
 /* ---- Sample selection ------------------------------------------------------------------------ */
 
-/* The number of successive samples, and the capacity per row of the lists of two consecutive passes. */
+/* The number of successive samples, and the capacities per row of the two lists that consecutive passes use in turn. */
 struct sample_plan {
   uint32_t levels;
   uint32_t capacity[2];
@@ -237,9 +239,9 @@ uint32_t sample_keys_of(uint32_t columns) {
   return columns < LONG_SAMPLED ? SAMPLE_KEYS<EACH_SHORT> : SAMPLE_KEYS<EACH_LONG>;
 }
 
-/* As many samples as it takes until a block can do the rest. Between splitters that are `apart` ranks apart there are
- * about apart * length / size keys, with a gamma distribution: 6 deviations are added, and 10 for its tail. From the
- * second sample on the k-th smallest may be anywhere, which is at most as many as for the middle. */
+/* Plans as many samples as it takes until a block can do the rest. Between splitters that are `apart` ranks apart there
+ * are about apart * length / size keys, with a gamma distribution: 6 deviations are added, and 10 for its tail. From
+ * the second sample on the k-th smallest may be anywhere; the middle, which needs the most, is assumed. */
 sample_plan plan_samples(uint32_t columns, uint32_t k) {
   sample_plan plan = {};
   float size = static_cast<float>(sample_keys_of(columns)), share = static_cast<float>(k) / static_cast<float>(columns);
@@ -263,7 +265,7 @@ adj_status launch_splitters(work<T> *w, const key_lists<T> &from) {
   return ADJ_OK;
 }
 
-/* A pass over the matrix, or over what the previous pass collected. */
+/* A pass over the matrix, or over the keys that the previous pass collected. */
 template <class T, bool WRITE>
 adj_status launch_split(work<T> *w, const key_lists<T> &from, const key_lists<T> &to) {
   uint32_t each = from.keys ? (from.capacity - 1) / LIST_COLUMNS + 1 : warp_pieces(w->s.columns);
@@ -279,7 +281,7 @@ adj_status launch_split(work<T> *w, const key_lists<T> &from, const key_lists<T>
   return ADJ_OK;
 }
 
-/* Finds the k-th smallest key of each row and everything up to it: written, or counted in pieces. */
+/* Finds the k-th smallest key of each row, and writes all keys up to it or counts them in pieces. */
 template <class T, bool WRITE>
 adj_status find_kth_by_samples(work<T> *w, const sample_plan &plan) {
   key_lists<T> from = {NULL, 0};
@@ -310,7 +312,7 @@ adj_status write_up_to_keys(work<T> *w) {
   return ADJ_OK;
 }
 
-/* In one stage if the answer may be unordered, in two if it is sorted. */
+/* Uses one stage if the answer may be unordered, two if it must be sorted. */
 template <class T>
 adj_status select_by_samples(work<T> *w, bool sorted) {
   sample_plan plan = plan_samples(w->s.columns, w->s.k);
@@ -333,7 +335,7 @@ bool is_in_blocks(const adji_gpu_select *job) {
   return job->algorithm == ADJI_SELECT_BLOCK_RADIX || job->algorithm == ADJI_SELECT_BLOCK_SAMPLE;
 }
 
-/* Bytes per row beside what is sorted of it. */
+/* Bytes per row, without those for sorting. */
 uint64_t bytes_of_row(const adji_gpu_select *job, size_t size) {
   uint32_t columns = static_cast<uint32_t>(job->columns);
   uint64_t pieces = sizeof(two_counts) * static_cast<uint64_t>(warp_pieces(columns));
@@ -344,7 +346,7 @@ uint64_t bytes_of_row(const adji_gpu_select *job, size_t size) {
   return 64 + pieces + (static_cast<uint64_t>(plan.capacity[0]) + plan.capacity[1]) * 2 * size;
 }
 
-/* Rows done at a time, in a third of the available memory; CUB takes some of the rest. */
+/* The number of rows done at a time: they take a third of the available memory, and CUB takes some of the rest. */
 uint64_t rows_at_once(adji_gpu *gpu, const adji_gpu_select *job, size_t size) {
   bool all = job->algorithm == ADJI_SELECT_SORT || job->algorithm == ADJI_SELECT_STREAM_SORT;
   uint64_t entries = all ? job->columns : job->sorted ? job->k : 0;

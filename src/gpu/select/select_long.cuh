@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Selection of up to 2,048 of long rows, by a bound or without one: memory and launches. select.cu has the algorithm,
- * select_bound.cuh, select_scan.cuh and select_finish.cuh its kernels.
+ * Selection from long rows for k up to 2,048, with a bound or without one: memory and launches. select.cu describes the
+ * algorithm; its kernels are in select_bound.cuh, select_scan.cuh and select_finish.cuh.
  *
- * Nothing returns to the host in between: rows to be done again are in lists on the device, which are empty as a rule.
- * With few rows, the time before and after the pass counts: each kernel begins while the previous one is still running,
+ * The host does not wait in between: rows to be done again are in lists on the device, which are usually empty. With
+ * few rows, the time before and after the pass matters, so each kernel begins while the previous one is still running,
  * as far as possible (select_keys.cuh).
  */
 #ifndef ADJI_GPU_SELECT_SELECT_LONG_CUH
@@ -25,7 +25,7 @@ struct work {
   scratch memory;
   key_of<T> *bounds, *keys, *parts;
   uint32_t *counts;
-  key_of<T> *pools; /* of `finishers` blocks */
+  key_of<T> *pools; /* one for each of `finishers` blocks */
   uint32_t finishers;
 
   findings<T> found() const {
@@ -33,7 +33,8 @@ struct work {
   }
 };
 
-/* Launches kernels that may overlap the end of the previous one, if they were compiled to wait for what they need. */
+/* Launches kernels that may overlap the end of the previous one, if they were compiled to wait for the results they
+ * need. */
 struct overlapping_launch {
   adji_gpu *gpu;
   bool overlap;
@@ -59,7 +60,7 @@ row_list all_rows(uint32_t rows) {
   return row_list{NULL, NULL, NULL, rows};
 }
 
-/* Memory for what is found of the rows, and for the blocks that finish them. */
+/* Gets memory for the keys found in the rows, and for the blocks that finish the rows. */
 template <class T>
 adj_status get_findings(work<T> *w) {
   uint64_t rows = w->s.rows;
@@ -106,7 +107,7 @@ adj_status make_overlapping_launch(work<T> *w, overlapping_launch *out) {
   return ADJ_OK;
 }
 
-/* Few rows: all blocks sample all rows, and the bound is so safe that a row that fails may take its time. */
+/* Selects from few rows: all blocks sample all rows. The bound fails so rarely that a row that fails may take long. */
 template <class T>
 adj_status select_few(work<T> *w) {
   const adji_sampling &how = w->plan.first.how;
@@ -124,7 +125,7 @@ adj_status select_few(work<T> *w) {
   return status ? status : launch_finish(w, follow, f, w->s.rows, FEW_THREADS);
 }
 
-/* Finishes the rows whose bound held, except those that buckets are not for. About as many buckets as keys are
+/* Finishes the rows whose bound held, except those that do not suit buckets. Uses about as many buckets as keys are
  * expected. */
 template <class T>
 adj_status finish_found(work<T> *w, const unfinished_rows &unfinished) {
@@ -132,7 +133,7 @@ adj_status finish_found(work<T> *w, const unfinished_rows &unfinished) {
   while (layout.most < MOST_BUCKETS && layout.most < w->plan.first.expected)
     layout.most *= 2;
   uint32_t bytes = layout.bytes<T>();
-  /* The same for all: contexts in other threads set it too. */
+  /* The same value in all calls, since contexts in other threads set it too. */
   ADJI_CUDA(w->gpu, cudaFuncSetAttribute(finish_by_buckets<T>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                          static_cast<int>(all_buckets().bytes<T>())));
   finish_by_buckets<T><<<w->s.rows, FINISH_THREADS, bytes, w->gpu->compute>>>(w->s, w->found(), layout, unfinished);
@@ -146,7 +147,7 @@ adj_status select_many(work<T> *w) {
   rows_per_block = rows_per_block < 1 ? 1 : rows_per_block > MOST_ROWS_PER_BLOCK ? MOST_ROWS_PER_BLOCK : rows_per_block;
   uint32_t busy = static_cast<uint32_t>(w->gpu->multiprocessors) * 4;
   overlapping_launch alone = {w->gpu, false};
-  uint32_t *counters = NULL; /* two, then the rows */
+  uint32_t *counters = NULL; /* two counters, then the rows */
   adj_status status = get_findings(w);
   if (!status) status = w->memory.get(uint64_t(rows) + 2, &counters);
   if (status) return status;
@@ -166,7 +167,7 @@ adj_status select_many(work<T> *w) {
 
 /* ---- Without a bound ------------------------------------------------------------------------- */
 
-/* Few rows are cut into parts, each much longer than what remains of it. */
+/* The number of parts of each row: few rows are cut into parts, each much longer than the list of keys it leaves. */
 template <class T>
 uint32_t parts_of_rows(const work<T> *w) {
   uint64_t blocks = static_cast<uint64_t>(w->gpu->multiprocessors) * 2, parts = blocks / w->s.rows;
@@ -197,8 +198,8 @@ adj_status select_without_bound(work<T> *w, bool in_chunks) {
 
 /* ---- All rows -------------------------------------------------------------------------------- */
 
-/* Rows done at a time. What is found of them takes at most a quarter of the available memory, and at most 1 GiB.
- * Batches have equal sizes, since a small one takes nearly as long. */
+/* The number of rows done at a time. The keys found in them take at most a quarter of the available memory, and at most
+ * 1 GiB. Batches have equal sizes, since a small one takes nearly as long. */
 uint64_t rows_at_once(adji_gpu *gpu, const adji_select_plan &plan, uint64_t rows, size_t key_size) {
   uint64_t bytes = adji_gpu_available(gpu) / 4, most = UINT64_C(1) << 30;
   uint64_t fit = (bytes < most ? bytes : most) / (uint64_t(plan.capacity) * key_size + 64);

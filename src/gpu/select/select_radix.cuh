@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Selection for any k: the k-th smallest value of each row digit by digit, then everything up to it, by column.
+ * Selection for any k: finds the k-th smallest value of each row digit by digit, then all entries up to it, by column.
  *
  * 1. For each digit, from the highest: count how often each of its values occurs among the values with the digits found
  *    so far. The digit of the k-th smallest follows from the counts. Every digit is a pass over the matrix.
- * 2. Count what is below the k-th smallest, and what is equal, in each piece of a row; add up.
- * 3. Write what is below, and as many of the equal ones as needed from the first column on, in the order of the
+ * 2. Count the entries below the k-th smallest, and those equal to it, in each piece of a row; add up.
+ * 3. Write the entries below, and as many of the equal ones as needed, from the first column on, in the order of the
  *    columns.
  */
 #ifndef ADJI_GPU_SELECT_SELECT_RADIX_CUH
@@ -22,10 +22,10 @@ enum {
   RADIX_READS = 8 /* values a thread has in flight */
 };
 
-/* What is known of a row's k-th smallest. */
+/* The known part of a row's k-th smallest value. */
 template <class T>
 struct kth {
-  order_of<T> order; /* its digits found so far, others 0 */
+  order_of<T> order; /* the digits found so far, others 0 */
   uint32_t rank;     /* among the values that have these digits */
 };
 
@@ -35,10 +35,10 @@ __global__ void begin_rows(uint32_t rows, uint32_t k, kth<T> *state) {
   if (row < rows) state[row] = kth<T>{0, k};
 }
 
-/* Adds to histograms[row] the digits at `shift` of the values whose digits above are those found. Values and
+/* Adds to histograms[row] the digits at `shift` of the values whose higher digits are those found so far. Values and
  * histograms in device memory, a block's counts in shared memory. A block takes one of `pieces` pieces of a row, of
- * `length` columns. above: the bits found so far; the last digit may overlap them. Limits: shared memory if many
- * values are alike, otherwise memory. */
+ * `length` columns. above: the bits found so far; the last digit may overlap them. Limited by shared memory if many
+ * values are alike, otherwise by memory. */
 template <class T>
 __global__ void __launch_bounds__(RADIX_THREADS)
     count_digits(selection<T> s, const kth<T> *state, uint32_t *histograms, uint32_t shift, order_of<T> above,
@@ -69,17 +69,17 @@ __global__ void __launch_bounds__(RADIX_THREADS)
 }
 
 /* Finds the digit of each row's k-th smallest, a block per row; clears the histogram for the next digit. Counts stay in
- * registers: through shared memory (add_up) rows of 1,000 to 32,000 values took 10 to 25 % longer on an H200. */
+ * registers: with counts in shared memory (add_up) rows of 1,000 to 32,000 values took 10 to 25 % longer on an H200. */
 template <class T>
 __global__ void __launch_bounds__(RADIX_THREADS) choose_digit(uint32_t *histograms, kth<T> *state, uint32_t shift) {
   constexpr uint32_t EACH = DIGITS / RADIX_THREADS;
   __shared__ uint32_t sums[RADIX_THREADS];
-  uint32_t *mine = histograms + static_cast<uint64_t>(blockIdx.x) * DIGITS + threadIdx.x * EACH;
+  uint32_t *own_bins = histograms + static_cast<uint64_t>(blockIdx.x) * DIGITS + threadIdx.x * EACH;
   uint32_t counts[EACH], sum = 0, rank = state[blockIdx.x].rank;
 #pragma unroll
   for (uint32_t i = 0; i < EACH; i++) {
-    counts[i] = mine[i];
-    mine[i] = 0;
+    counts[i] = own_bins[i];
+    own_bins[i] = 0;
     sum += counts[i];
   }
   sums[threadIdx.x] = sum;
@@ -125,9 +125,9 @@ __device__ __forceinline__ void visit_piece(const selection<T> &s, uint32_t row,
   }
 }
 
-/* Entries of a piece that are equal to the k-th smallest value, and those that are below it. As one 64-bit number they
- * are added up over all pieces before (adji_add_up). The difference to the first piece of the row are those of the row:
- * no half of a difference overflows, whatever the sums do. */
+/* The numbers of entries of a piece that are equal to the k-th smallest value, and below it. Read as one 64-bit number,
+ * they are added up over all earlier pieces (adji_add_up). The difference from the sum at the first piece of the row
+ * gives the numbers within the row. No half of this difference overflows, even if the sums do. */
 struct __align__(8) two_counts {
   uint32_t equal, below;
 };
@@ -138,7 +138,7 @@ __device__ __forceinline__ two_counts counts_in_row(const two_counts *sums, uint
   return two_counts{static_cast<uint32_t>(before), static_cast<uint32_t>(before >> 32)};
 }
 
-/* Counts what is below and equal to the k-th smallest. One warp per piece of each row. */
+/* Counts the entries below and equal to the k-th smallest. One warp per piece of each row. */
 template <class T>
 __global__ void __launch_bounds__(RADIX_THREADS)
     count_pieces(selection<T> s, const kth<T> *state, two_counts *counts, uint64_t pieces) {

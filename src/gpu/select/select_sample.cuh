@@ -3,19 +3,20 @@
  * Selection for any k by samples: "sample select" of the thesis on k-nearest neighbours on GPUs, with two splitters.
  *
  * 1. A sample of a row is sorted. Two of its keys, the splitters, are chosen so that the k-th smallest of the row is
- *    almost certainly between them, and little else is: some hundred of 4,096 ranks.
- * 2. A pass over the row counts what is below the splitters, which belongs to the answer, and collects what is between
+ *    almost certainly between them, together with few other keys: a few hundred of 4,096 ranks.
+ * 2. A pass over the row counts the keys below the splitters, which belong to the answer, and collects the keys between
  *    them.
- * 3. The same again inside what was collected, with its own sample, until a block can do the rest.
- * 4. This block finds the k-th smallest digit by digit. Exactly k keys are up to it.
+ * 3. The same again for the collected keys, with a new sample, until a block can do the rest.
+ * 4. This block finds the k-th smallest key digit by digit. Exactly k keys are up to it.
  *
- * In one stage, if the answer may be unordered, each of these steps writes what it finds to be below: the matrix is
- * read once. In two stages, a second pass over the matrix writes everything up to the k-th smallest by column, as a
- * stable sort of the values alone needs it. The steps before count what is up to it in each piece of a row, so that
- * this pass knows its places. All bounds are keys, so equal values need no special case.
+ * If the answer may be unordered, there is one stage: each of these steps writes the keys that it finds to be below,
+ * and the matrix is read once. Otherwise there is a second stage: a pass over the matrix writes all keys up to the k-th
+ * smallest in the order of columns, as a stable sort of the values alone needs it. The steps before count the keys up
+ * to the k-th smallest in each piece of a row, so that this pass knows the places. All bounds are keys, so equal values
+ * need no special case.
  *
- * The splitters are a guess. If they were wrong, which the counts show, a row is done by a block without them; so are
- * rows too short for a sample.
+ * The splitters are a guess. If the counts show that they were wrong, a block does the row without them; rows too short
+ * for a sample are done in the same way.
  */
 #ifndef ADJI_GPU_SELECT_SELECT_SAMPLE_CUH
 #define ADJI_GPU_SELECT_SELECT_SAMPLE_CUH
@@ -33,8 +34,8 @@ enum {
   LIST_COLUMNS = WARP_COLUMNS, /* keys of a list that a warp visits */
   KTH_THREADS = 512,
   LOG_KTH_BINS = 11,
-  KTH_READS = 8,    /* keys a thread has in flight */
-  LAST_KEYS = 32768 /* in which one block finds the k-th smallest */
+  KTH_READS = 8,    /* keys that a thread has in flight */
+  LAST_KEYS = 32768 /* the most keys in which one block finds the k-th smallest */
 };
 
 /* Lists of keys, one per row. */
@@ -53,9 +54,9 @@ template <class T>
 struct row_search {
   key_of<T> low, high;    /* splitters; in the end both are the k-th smallest key */
   uint32_t rank, length;  /* rank 0: the splitters were wrong */
-  uint32_t below, inside; /* of these keys: counted by a pass */
+  uint32_t below, inside; /* numbers of these keys, counted by a pass */
 
-  /* Continues with the keys that are inside. A list has all of them if they are not more than its capacity. */
+  /* Continues with the keys between the splitters. A list has all of them if they are not more than its capacity. */
   __device__ bool descend(uint32_t capacity) {
     bool correct = below < rank && rank - below <= inside && inside <= capacity;
     rank = correct ? rank - below : 0;
@@ -67,8 +68,9 @@ struct row_search {
 /* ---- Splitters ------------------------------------------------------------------------------- */
 
 /* The ranks of the splitters in a sorted sample of `size` keys, counted from 0, for the key that has this share of all
- * keys up to it. The number of sampled keys below it is at most binomial; 6 deviations are added, and 5 for the tail
- * if few are expected. Below 0, or `size` and above: there is no splitter. */
+ * keys up to it. The number of sampled keys below that key varies at most as a binomial one; 6 deviations are added,
+ * and 5 for the tail if few are expected. A rank below 0, or of `size` and above, means that there is no such
+ * splitter. */
 struct splitter_ranks {
   float low, high;
 };
@@ -78,7 +80,7 @@ __host__ __device__ inline splitter_ranks ranks_of_splitters(float size, float s
   return splitter_ranks{floorf(mean - spread), ceilf(mean + spread)};
 }
 
-/* From a row, or its list, to a sorted sample, of which the splitters are kept. */
+/* Sorts a sample of a row, or of its list, and keeps the splitters. */
 template <class T>
 struct sample_to_splitters {
   typedef key_of<T> key;
@@ -106,9 +108,9 @@ struct sample_to_splitters {
 template <int EACH>
 constexpr uint32_t SAMPLE_KEYS = EACH *FINISH_THREADS;
 
-/* Chooses the splitters of each row, a block per row: from the matrix, or from what the last pass collected, both in
- * device memory. A sample has EACH keys per thread, each from another part of the row. Limits: latency of the reads,
- * and instruction issue of the sort, about 10 microseconds per block. */
+/* Chooses the splitters of each row, a block per row: from the matrix, or from the keys that the last pass collected,
+ * both in device memory. A sample has EACH keys per thread, each from another part of the row. Limited by the latency
+ * of the reads and the instruction issue of the sort, about 10 microseconds per block. */
 template <class T, int EACH>
 __global__ void __launch_bounds__(FINISH_THREADS, 2)
     choose_splitters(selection<T> s, key_lists<T> from, row_search<T> *searches) {
@@ -142,7 +144,7 @@ __global__ void __launch_bounds__(FINISH_THREADS, 2)
 
 /* ---- Passes ---------------------------------------------------------------------------------- */
 
-/* Keys of a warp on their way to a list, in shared memory. */
+/* A buffer in shared memory for keys of a warp, before they go to a list. */
 template <class T>
 struct warp_buffer {
   static constexpr uint32_t CAPACITY = 2048 / sizeof(key_of<T>);
@@ -163,14 +165,14 @@ struct warp_buffer {
     __syncwarp();
   }
 
-  /* All lanes call it; those with `mine` add a key. */
+  /* All lanes call it; lanes with `own` add a key. */
   template <class TO>
-  __device__ void add(bool mine, const key_of<T> &key, uint32_t *count, uint32_t lane, const TO &to) {
-    uint32_t mask = __ballot_sync(ALL_LANES, mine), many = __popc(mask);
-    if (!many) return;
-    if (held + many > CAPACITY) flush(count, lane, to);
-    if (mine) keys[held + __popc(mask & ((1u << lane) - 1))] = key;
-    held += many;
+  __device__ void add(bool own, const key_of<T> &key, uint32_t *count, uint32_t lane, const TO &to) {
+    uint32_t mask = __ballot_sync(ALL_LANES, own), added = __popc(mask);
+    if (!added) return;
+    if (held + added > CAPACITY) flush(count, lane, to);
+    if (own) keys[held + __popc(mask & ((1u << lane) - 1))] = key;
+    held += added;
   }
 };
 
@@ -220,17 +222,18 @@ struct list_pieces {
 template <class T>
 struct splitting {
   row_search<T> *searches;
-  two_counts *pieces; /* of the matrix: keys up to the k-th smallest; NULL: they are written */
-  key_lists<T> to;    /* gets what is inside */
+  two_counts *pieces; /* per piece of the matrix: keys up to the k-th smallest; NULL: keys are written */
+  key_lists<T> to;    /* gets the keys between the splitters */
   uint32_t each;      /* pieces per row of the input */
 };
 
-/* Splits the keys of each row at its splitters, a warp per piece of a row. Input and output in device memory. What is
- * inside goes to the row's list. WRITE: what is below is written, from the current end of the row's answer on;
- * otherwise it is counted, for the row and for its piece of the matrix. WARP_COLUMNS and LIST_COLUMNS keys per piece.
+/* Splits the keys of each row at its splitters, a warp per piece of a row. Input and output in device memory. Keys
+ * between the splitters go to the row's list. WRITE: keys below are written, from the current end of the row's answer
+ * on; otherwise they are counted, for the row and for their piece of the matrix. A piece has WARP_COLUMNS or
+ * LIST_COLUMNS keys.
  *
- * Keys pass through 2 KiB of shared memory per warp, so that one atomic addition reserves places for some hundred of
- * them, and writes are coalesced. Limits: memory; about 15 instructions per value. */
+ * Keys pass through 2 KiB of shared memory per warp, so that one atomic addition reserves places for a few hundred
+ * keys, and writes are coalesced. Limited by memory; about 15 instructions per value. */
 template <class T, class FROM, bool WRITE>
 __global__ void __launch_bounds__(SPLIT_THREADS) split_rows(selection<T> s, FROM from, splitting<T> p) {
   __shared__ __align__(16) unsigned char memory[(WRITE ? 2 : 1) * SPLIT_WARPS * 2048];
@@ -239,7 +242,7 @@ __global__ void __launch_bounds__(SPLIT_THREADS) split_rows(selection<T> s, FROM
   if (number >= static_cast<uint64_t>(s.rows) * p.each) return;
   uint32_t row = static_cast<uint32_t>(number / p.each), piece = static_cast<uint32_t>(number % p.each);
   row_search<T> *search = p.searches + row;
-  uint32_t rank = search->rank, length = from.length(s, *search), begin = s.k - rank, mine = 0;
+  uint32_t rank = search->rank, length = from.length(s, *search), begin = s.k - rank, own = 0;
   if (!rank || static_cast<uint64_t>(piece) * LIST_COLUMNS >= length) return;
   key_of<T> low = search->low, high = search->high;
   warp_buffer<T> inside = {reinterpret_cast<key_of<T> *>(memory + warp * 2048), 0};
@@ -248,7 +251,7 @@ __global__ void __launch_bounds__(SPLIT_THREADS) split_rows(selection<T> s, FROM
     if (at < p.to.capacity) p.to.row(row)[at] = key;
   };
   auto to_answer = [&](uint32_t at, const key_of<T> &key) {
-    if (at < rank) s.put(row, begin + at, key); /* more are below only if the splitters are wrong */
+    if (at < rank) s.put(row, begin + at, key); /* more keys are below only if the splitters are wrong */
   };
   from.visit(s, row, piece, length, lane, [&](const key_of<T> &key, bool there) {
     bool is_below = there && less(key, low);
@@ -256,7 +259,7 @@ __global__ void __launch_bounds__(SPLIT_THREADS) split_rows(selection<T> s, FROM
     if (WRITE) {
       below.add(is_below, key, &search->below, lane, to_answer);
     } else {
-      mine += is_below;
+      own += is_below;
       if (!FROM::OF_MATRIX && is_below)
         atomicAdd(&p.pieces[static_cast<uint64_t>(row) * warp_pieces(s.columns) + key_column(key) / WARP_COLUMNS].below,
                   1u);
@@ -264,19 +267,19 @@ __global__ void __launch_bounds__(SPLIT_THREADS) split_rows(selection<T> s, FROM
   });
   inside.flush(&search->inside, lane, to_list);
   if (WRITE) return below.flush(&search->below, lane, to_answer);
-  mine = __reduce_add_sync(ALL_LANES, mine);
-  if (lane == 0 && mine) atomicAdd(&search->below, mine);
-  if (lane == 0 && FROM::OF_MATRIX) p.pieces[number] = two_counts{0, mine};
+  own = __reduce_add_sync(ALL_LANES, own);
+  if (lane == 0 && own) atomicAdd(&search->below, own);
+  if (lane == 0 && FROM::OF_MATRIX) p.pieces[number] = two_counts{0, own};
 }
 
 /* ---- The k-th smallest ----------------------------------------------------------------------- */
 
-/* All keys of a list or of a row, by the threads of a block. */
+/* Visits all keys of a list or of a row with the threads of a block. */
 template <class T>
 struct block_keys {
   const selection<T> &s;
   const T *values;
-  const key_of<T> *list; /* NULL: those of the row */
+  const key_of<T> *list; /* NULL: the keys of the row */
   uint32_t length;
 
   template <class VISIT>
@@ -316,24 +319,24 @@ __device__ key_digits<T> common_digits(const row_search<T> &search, uint32_t log
   return known;
 }
 
-/* Finds the k-th smallest key of each row, a block per row, among what the last pass collected (from.keys NULL:
- * without passes), or among all keys of the row if the splitters were wrong. WRITE: writes what is up to it; otherwise
- * counts that in the pieces. Limits: latency, of three to six readings of a list that is in the caches, and about
- * thirty barriers. */
+/* Finds the k-th smallest key of each row, a block per row, among the keys that the last pass collected, or among all
+ * keys of the row if there was no pass (from.keys NULL) or the splitters were wrong. WRITE: writes all remaining keys
+ * up to it; otherwise counts them in the pieces. Limited by latency: three to six passes over a list that is in the
+ * caches, and about thirty barriers. */
 template <class T, bool WRITE>
 __global__ void __launch_bounds__(KTH_THREADS)
     find_kth_keys(selection<T> s, key_lists<T> from, row_search<T> *searches, two_counts *pieces) {
   __shared__ __align__(16) uint32_t counts[1 << LOG_KTH_BINS];
   __shared__ uint32_t sums[SCAN_SUMS], written;
   uint32_t row = blockIdx.x, each = warp_pieces(s.columns);
-  two_counts *mine = WRITE ? NULL : pieces + static_cast<uint64_t>(row) * each;
+  two_counts *own = WRITE ? NULL : pieces + static_cast<uint64_t>(row) * each;
   row_search<T> search = {};
   if (from.keys) search = searches[row];
   bool whole = !from.keys || !search.rank || !search.descend(from.capacity);
   if (whole) search = row_search<T>{make_key(order_of<T>(0), 0), last_key<T>(), s.k, s.columns, 0, 0};
   if (whole && !WRITE)
     for (uint32_t i = threadIdx.x; i < each; i += KTH_THREADS)
-      mine[i] = two_counts{0, 0};
+      own[i] = two_counts{0, 0};
   if (threadIdx.x == 0) written = s.k - search.rank;
   __syncthreads();
   block_keys<T> keys = {s, s.row(row), whole ? NULL : from.row(row), search.length};
@@ -347,12 +350,12 @@ __global__ void __launch_bounds__(KTH_THREADS)
     if (WRITE)
       s.put(row, atomicAdd(&written, 1u), key);
     else
-      atomicAdd(&mine[key_column(key) / WARP_COLUMNS].below, 1u);
+      atomicAdd(&own[key_column(key) / WARP_COLUMNS].below, 1u);
   });
 }
 
 /* Writes all keys up to the k-th smallest, by column, to arrays that are sorted afterwards. One warp per piece of each
- * row. places: how many are before each piece. */
+ * row. places: the number of these keys before each piece. */
 template <class T>
 __global__ void __launch_bounds__(RADIX_THREADS)
     write_up_to(selection<T> s, const row_search<T> *searches, const two_counts *places, uint64_t pieces,
@@ -364,9 +367,9 @@ __global__ void __launch_bounds__(RADIX_THREADS)
   uint32_t before = counts_in_row(places, number, static_cast<uint64_t>(row) * each).below;
   key_of<T> kth = searches[row].high;
   visit_piece(s, row, static_cast<uint32_t>(number % each), lane, [&](order_of<T> order, uint32_t column, bool there) {
-    bool mine = there && !less(kth, make_key(order, column));
-    uint32_t mask = __ballot_sync(ALL_LANES, mine);
-    if (mine) to.put(s, row, before + __popc(mask & ((1u << lane) - 1)), order, column);
+    bool own = there && !less(kth, make_key(order, column));
+    uint32_t mask = __ballot_sync(ALL_LANES, own);
+    if (own) to.put(s, row, before + __popc(mask & ((1u << lane) - 1)), order, column);
     before += __popc(mask);
   });
 }

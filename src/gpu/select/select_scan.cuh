@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Selection: one pass over the values that collects those not above their row's bound.
+ * Selection: one pass over the values that collects the values not above the bound of their row.
  */
 #ifndef ADJI_GPU_SELECT_SELECT_SCAN_CUH
 #define ADJI_GPU_SELECT_SELECT_SCAN_CUH
@@ -10,8 +10,8 @@
 
 namespace {
 
-/* What was found: row r has counts[r] keys up to its bound. keys[r * capacity] .. holds all of them, unordered, if
- * they are not more than the capacity. */
+/* The keys found: row r has counts[r] keys up to its bound. If they are not more than the capacity, all of them are at
+ * keys[r * capacity] and after, unordered. */
 template <class T>
 struct findings {
   const key_of<T> *bounds;
@@ -22,7 +22,7 @@ struct findings {
   __device__ key_of<T> *row(uint32_t number) const {
     return keys + static_cast<uint64_t>(number) * capacity;
   }
-  /* Whether the k smallest are among so many keys, and all of these are there; otherwise the bound was wrong. */
+  /* Whether `count` keys include the k smallest and all of them were stored; otherwise the bound was wrong. */
   __device__ bool holds(uint32_t count, uint32_t k) const {
     return count >= k && count <= capacity;
   }
@@ -30,7 +30,7 @@ struct findings {
 
 enum {
   SCAN_WARPS = 8,
-  SCAN_VECTORS = 4, /* that a thread reads at once */
+  SCAN_VECTORS = 4, /* vectors that a thread reads at once */
   SCAN_TILE = SCAN_VECTORS * ADJI_WARP
 };
 
@@ -39,14 +39,14 @@ static_assert(SCAN_WARPS * SCAN_TILE == ADJI_SCAN_UNIT, "as planned");
 template <class T>
 constexpr int SCAN_VALUES = SCAN_VECTORS *key_traits<T>::VECTOR;
 
-/* Keys of one warp on their way to a row's findings, in shared memory. There is room for all values that a warp reads
- * at once. */
+/* A buffer in shared memory for keys of one warp, before they go to a row's findings. There is room for all values that
+ * a warp reads at once. */
 template <class T>
 struct collector {
   static constexpr uint32_t CAPACITY = ADJI_WARP * SCAN_VALUES<T>;
   key_of<T> *buffer;
   uint32_t held; /* the same in all lanes, as is full */
-  bool full;     /* the row exceeds its capacity in any case */
+  bool full;     /* the row already exceeds its capacity */
 
   __device__ void flush(const findings<T> &to, uint32_t row, uint32_t lane) {
     if (!held) return;
@@ -61,9 +61,9 @@ struct collector {
     __syncwarp();
   }
 
-  /* Reserves a place for each lane's `mine` keys. */
-  __device__ uint32_t reserve(const findings<T> &to, uint32_t row, uint32_t lane, uint32_t mine) {
-    uint32_t sum = mine;
+  /* Reserves places for each lane's `lane_keys` keys. */
+  __device__ uint32_t reserve(const findings<T> &to, uint32_t row, uint32_t lane, uint32_t lane_keys) {
+    uint32_t sum = lane_keys;
 #pragma unroll
     for (uint32_t step = 1; step < ADJI_WARP; step *= 2) {
       uint32_t other = __shfl_up_sync(ALL_LANES, sum, step);
@@ -71,7 +71,7 @@ struct collector {
     }
     uint32_t total = __shfl_sync(ALL_LANES, sum, ADJI_WARP - 1);
     if (held + total > CAPACITY) flush(to, row, lane);
-    uint32_t at = held + sum - mine;
+    uint32_t at = held + sum - lane_keys;
     held += total;
     return at;
   }
@@ -110,8 +110,8 @@ struct segment {
   }
 };
 
-/* A bound as used in a segment of columns: a value belongs if it is at most `value`, except that if the bound's column
- * is inside the segment (`mixed`), an equal value must not be after `column`. */
+/* A bound for a segment of columns: a value is collected if it is at most `value`. But if the bound's column is inside
+ * the segment (`mixed`), a value that equals `value` must not be after `column`. */
 template <class T>
 struct scan_bound {
   key_of<T> key;
@@ -119,8 +119,8 @@ struct scan_bound {
   uint32_t column;
   bool mixed;
 
-  /* A NaN bound counts as one after all numbers: if there are k of them, no NaN is needed; if not, too few are
-   * found. */
+  /* A NaN bound is replaced by one after all numbers: if there are k numbers, no NaN is needed; if not, too few keys
+   * are found. */
   __device__ explicit scan_bound(const key_of<T> &bound) : key(bound) {
     if (key_order(key) == NOT_A_NUMBER<T>) key = make_key(in_order(T(INFINITY)), 0xffffffffu);
   }
@@ -134,7 +134,7 @@ struct scan_bound {
   }
 };
 
-/* Adds a lane's values that belong to the collector. All lanes of the warp call it. */
+/* Adds a lane's values that are within the bound to the collector. All lanes of the warp call it. */
 template <class T>
 __device__ void collect(collector<T> &c, const findings<T> &to, uint32_t row, const segment<T> &part,
                         const scan_bound<T> &bound, const T (&x)[SCAN_VALUES<T>], uint32_t first, uint32_t lane) {
@@ -153,7 +153,7 @@ __device__ void collect(collector<T> &c, const findings<T> &to, uint32_t row, co
     if (belongs >> i & 1) c.buffer[at++] = make_key(order_of_value(x[i]), part.column(first, lane, i));
 }
 
-/* The few values before and after the vectors, by one warp. */
+/* Collects the few values before and after the vectors, with one warp. */
 template <class T>
 __device__ void collect_ends(collector<T> &c, const findings<T> &to, const selection<T> &s, uint32_t row,
                              const key_of<T> &bound, uint32_t head, uint32_t tail, uint32_t lane) {
@@ -166,7 +166,7 @@ __device__ void collect_ends(collector<T> &c, const findings<T> &to, const selec
 }
 
 /* Scans a segment with all warps of a block; each has its own collector, and none waits for another. The next values
- * are requested before the current ones are compared. now: the first ones, from vector `first` on. */
+ * are requested before the current ones are compared. now: the first values, from vector `first` on. */
 template <class T>
 __device__ void scan_segment(collector<T> &c, const findings<T> &to, uint32_t row, const segment<T> &part,
                              const scan_bound<T> &bound, T (&now)[SCAN_VALUES<T>], uint32_t first, uint32_t lane) {
@@ -189,15 +189,15 @@ __device__ void scan_segment(collector<T> &c, const findings<T> &to, uint32_t ro
 /* Collects the keys not above the bound of all listed rows, in segments of `length` vectors, `segments` per row; a
  * block takes one after the other. Values, bounds and findings in device memory.
  *
- * 1. A thread reads 4 x 16 bytes, with a short lifetime in the caches, and compares. The first of them are in flight
+ * 1. A thread reads 4 x 16 bytes, with a short lifetime in the caches, and compares. The first reads are in flight
  *    before the bound is known.
- * 2. A warp that has found something adds it to its buffer in shared memory. A full buffer goes to the row's findings,
- *    at a place that one atomic addition to the row's count gives.
- * 3. At the end of a segment the buffers are flushed. A warp that learns that the row exceeds its capacity stops.
+ * 2. A warp that has found keys adds them to its buffer in shared memory. A full buffer goes to the row's findings, at
+ *    a place that one atomic addition to the row's count gives.
+ * 3. At the end of a segment the buffers are flushed. A warp stops when it learns that the row exceeds its capacity.
  *
- * If launched to overlap the previous kernel, it must be for all rows, since a list is read before the wait. Values
- * per thread and reading ahead keep 128 bytes per thread in flight. Limits: memory; about 3 instructions per value if
- * little is found, of the 30 there is time for. */
+ * A launch that overlaps the previous kernel must be for all rows, since a list is read before the wait. Several values
+ * per thread and reading ahead keep 128 bytes per thread in flight. Limited by memory: if little is found, it takes
+ * about 3 instructions per value, and there is time for 30. */
 template <class T>
 __global__ void __launch_bounds__(SCAN_WARPS *ADJI_WARP, 4)
     scan_rows(selection<T> s, row_list list, findings<T> to, uint32_t length, uint32_t segments) {

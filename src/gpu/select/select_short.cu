@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Selection from short rows: a row that fits shared memory is read once, and everything else happens there.
+ * Selection from short rows: a row that fits shared memory is read once, and all further work is done there.
  *
- * A bound is found first, with at least k keys up to it and not many more: for small k from the least keys of groups of
- * columns, for larger k digit by digit. Both are proven, not guessed: the k smallest are up to the bound. These are
- * then ordered, in buckets if possible.
+ * First a bound is found that has at least k keys up to it and not many more: for small k from the least keys of groups
+ * of columns, for larger k digit by digit. Both bounds are certain, not guesses: the k smallest keys are up to the
+ * bound. These keys are then ordered, by buckets if possible.
  */
 #include "gpu/select/select.cuh"
 #include "gpu/select/select_buckets.cuh"
@@ -13,14 +13,14 @@ namespace {
 
 enum {
   SHORT_GROUPS = 256,    /* of columns */
-  MOST_BY_GROUPS = 128,  /* k: half of the groups */
-  HALF_OF_GROUPS = 48,   /* k: half as many groups suffice */
-  MOST_BY_WARP = 32,     /* k: a warp sorts the few keys, without buckets */
-  SHORT_VECTORS = 8,     /* that a thread has in flight */
-  LOG_MOST_COLUMNS = 14, /* of rows */
+  MOST_BY_GROUPS = 128,  /* k; half of the groups */
+  HALF_OF_GROUPS = 48,   /* k up to which half as many groups suffice */
+  MOST_BY_WARP = 32,     /* k up to which a warp sorts the keys, without buckets */
+  SHORT_VECTORS = 8,     /* vectors that a thread has in flight */
+  LOG_MOST_COLUMNS = 14, /* the most columns are 2^14 */
 };
 
-/* What is in shared memory, in this order. */
+/* The layout of shared memory, in this order: row, places, counts, sums. */
 template <class T>
 struct short_layout {
   uint32_t columns; /* of the row, and what it is shifted by */
@@ -59,8 +59,8 @@ struct short_row {
   __device__ const order_vector<T> *begin() const {
     return reinterpret_cast<const order_vector<T> *>(orders + head);
   }
-  /* Calls visit(order, column) with a thread's values. Those of a vector come by one load: otherwise what is done with
-   * one value would keep the compiler from loading the next one earlier. */
+  /* Calls visit(order, column) with a thread's values. One load fetches all values of a vector; otherwise the work on
+   * one value would keep the compiler from loading the next one early. */
   template <class VISIT>
   __device__ __forceinline__ void visit_all(const VISIT &visit) const {
     for (uint32_t v = threadIdx.x; v < vectors; v += THREADS) {
@@ -82,7 +82,7 @@ struct short_row {
   }
 };
 
-/* The least values of every `each` consecutive values of a row, 2 or 4, or all its values (1). */
+/* The least value of every `each` consecutive values of a row: each is 2 or 4, or 1 for all values. */
 template <class T, int THREADS>
 struct short_minima {
   const short_row<T, THREADS> &row;
@@ -134,19 +134,19 @@ __device__ __forceinline__ order_vector<double> orders_of(const double2 &v, bool
   return order_vector<double>{{order_of_value(flipped(v.x, flip)), order_of_value(flipped(v.y, flip))}};
 }
 
-/* Reads the vectors of a row; returns the least number of the thread's. */
+/* Reads the vectors of a row; returns the least ordered number that the thread has read. */
 template <class T, int THREADS>
 __device__ __forceinline__ order_of<T> read_vectors(const typename key_traits<T>::vector *from, order_vector<T> *to,
-                                                    uint32_t many, bool flip) {
+                                                    uint32_t vector_count, bool flip) {
   order_of<T> least = NOT_A_NUMBER<T>;
-  for (uint32_t first = threadIdx.x; first < many; first += SHORT_VECTORS * THREADS) {
+  for (uint32_t first = threadIdx.x; first < vector_count; first += SHORT_VECTORS * THREADS) {
     typename key_traits<T>::vector v[SHORT_VECTORS];
 #pragma unroll
     for (int u = 0; u < SHORT_VECTORS; u++)
-      if (first + u * THREADS < many) v[u] = __ldcs(from + first + u * THREADS);
+      if (first + u * THREADS < vector_count) v[u] = __ldcs(from + first + u * THREADS);
 #pragma unroll
     for (int u = 0; u < SHORT_VECTORS; u++) {
-      if (first + u * THREADS >= many) break;
+      if (first + u * THREADS >= vector_count) break;
       order_vector<T> orders = orders_of(v[u], flip);
       to[first + u * THREADS] = orders;
 #pragma unroll
@@ -168,7 +168,7 @@ __device__ short_row<T, THREADS> read_row(const selection<T> &s, uint32_t number
   order_of<T> *to = reinterpret_cast<order_of<T> *>(memory) + skew;
   order_of<T> least = read_vectors<T, THREADS>(reinterpret_cast<const typename key_traits<T>::vector *>(from + head),
                                                reinterpret_cast<order_vector<T> *>(to + head), vectors, s.flip);
-  uint32_t ends = s.columns - vectors * VECTOR; /* fewer than 2 vectors, and than threads */
+  uint32_t ends = s.columns - vectors * VECTOR; /* fewer than two vectors, and fewer than threads */
   if (threadIdx.x < ends) {
     uint32_t c = threadIdx.x < head ? threadIdx.x : threadIdx.x + vectors * VECTOR;
     to[c] = order_of_value(flipped(from[c], s.flip));
@@ -199,20 +199,20 @@ __device__ __forceinline__ void choose_group(const order_of<T> *least, uint32_t 
     if (lane * EACH + i == k - 1) *bound = v[i];
 }
 
-/* The k-th smallest of the groups' least values: k groups have one up to it. Column c is in group c % groups. At least
- * k groups have columns, as k <= columns and k <= groups / 2. It uses values alone, which is half the work; if so many
- * are equal that this is not enough, the next step finds too many keys up to the bound. least and bound: shared
- * memory. */
+/* The bound is the k-th smallest of the groups' least values, so k groups have a value up to it. Column c is in group c
+ * % groups. At least k groups have columns, as k <= columns and k <= groups / 2. It uses values without columns, which
+ * is half the work. If too many values are equal for that, the next step finds too many keys up to the bound. least and
+ * bound: shared memory. */
 template <class T, int THREADS>
 __device__ key_of<T> bound_by_groups(const short_row<T, THREADS> &row, uint32_t k, order_of<T> *least,
                                      order_of<T> *bound) {
   const bool few = k <= HALF_OF_GROUPS;
   const uint32_t groups = few && THREADS < SHORT_GROUPS ? SHORT_GROUPS / 2 : SHORT_GROUPS;
   for (uint32_t group = threadIdx.x; group < groups; group += THREADS) {
-    order_of<T> mine = NOT_A_NUMBER<T>;
+    order_of<T> group_least = NOT_A_NUMBER<T>;
     for (uint32_t c = group; c < row.columns; c += groups)
-      mine = row.orders[c] < mine ? row.orders[c] : mine;
-    least[group] = mine;
+      group_least = row.orders[c] < group_least ? row.orders[c] : group_least;
+    least[group] = group_least;
   }
   __syncthreads();
   if (threadIdx.x < ADJI_WARP) {
@@ -226,14 +226,15 @@ __device__ key_of<T> bound_by_groups(const short_row<T, THREADS> &row, uint32_t 
   return make_key(*bound, 0xffffffffu);
 }
 
-/* How many values share one count if digits give the bound. The k-th smallest of the least ones is a bound, as k of
- * them are up to it, and it is close to the best while there are twice as many of them as needed. */
+/* How many consecutive values are represented by the least of them if digits give the bound. The k-th smallest of these
+ * least values is a bound, as k of them are up to it. It is close to the best bound if there are at least twice as many
+ * of them as needed. */
 __device__ __forceinline__ uint32_t values_counted_together(uint32_t columns, uint32_t k) {
   return columns >= 8 * k ? 4 : columns >= 4 * k ? 2 : 1;
 }
 
-/* A bound with at least k keys up to it and, if each is 1, no more than the capacity. Otherwise it is a value alone,
- * and if many are equal there are more. */
+/* Finds a bound with at least k keys up to it and, if each is 1, no more than the capacity. Otherwise the bound is a
+ * value without a column, and if many values are equal more keys are up to it. */
 template <class T, int THREADS>
 __device__ __forceinline__ key_of<T> bound_of_minima(const short_minima<T, THREADS> &minima, uint32_t k,
                                                      const short_layout<T> &layout, const bucket_memory<T> &room) {
@@ -246,7 +247,7 @@ __device__ __forceinline__ key_of<T> bound_of_minima(const short_minima<T, THREA
 
 /* ---- The kernel ------------------------------------------------------------------------------ */
 
-/* Copies all keys up to the bound to the places, unordered; returns how many there are, which may be more than fit. */
+/* Copies all keys up to the bound to the places, unordered; returns their number, which may be more than fit. */
 template <class T, int THREADS>
 __device__ uint32_t gather_short(const short_row<T, THREADS> &row, const key_of<T> &bound,
                                  const bucket_memory<T> &room) {
@@ -262,7 +263,7 @@ __device__ uint32_t gather_short(const short_row<T, THREADS> &row, const key_of<
   return held;
 }
 
-/* Writes the k smallest of the keys up to a bound; false: there are too many, or they are too close. */
+/* Writes the k smallest of the keys up to a bound; false: there are too many keys, or they are too close together. */
 template <class T, int THREADS>
 __device__ bool write_short(const selection<T> &s, uint32_t number, const short_row<T, THREADS> &row,
                             const key_of<T> &bound, uint32_t buckets, const bucket_memory<T> &room) {
@@ -289,27 +290,27 @@ __device__ bool write_short(const selection<T> &s, uint32_t number, const short_
  * 1 <= k <= columns <= 2^LOG_MOST_COLUMNS, k <= ADJI_SELECT_MOST.
  *
  * 1. The row goes to shared memory, with 8 x 16 bytes per thread in flight.
- * 2. Find a bound with at least k keys up to it: from the groups' least keys, or digit by digit from the least of
+ * 2. Find a bound with at least k keys up to it: from the groups' least values, or digit by digit, from the least of
  *    every few values if k is a small share of them.
- * 3. Keys up to it go to buckets and are written from there.
- * 4. If that fails, because values are equal or unevenly spread: find a bound with no more keys than the capacity, and
- *    sort them.
+ * 3. Keys up to the bound go to buckets and are written from there.
+ * 4. If that fails, because values are equal or unevenly spread, find a bound with no more keys than the capacity, and
+ *    sort these keys.
  *
- * Limits: for small k the read; blocks of one multiprocessor are at different steps. For large k shared memory: an
- * addition per value or per few, and about ten accesses per selected key. */
+ * Limits: for small k the read, since the blocks of a multiprocessor are at different steps; for large k shared memory,
+ * with one addition per value or few values, and about ten accesses per selected key. */
 template <class T, int THREADS>
 __global__ void __launch_bounds__(THREADS, (sizeof(T) == 4 ? 1024 : 768) / THREADS)
     select_short(selection<T> s, short_layout<T> layout) {
   extern __shared__ __align__(16) unsigned char memory[];
-  unsigned char *behind_row = memory + layout.row_bytes(), *behind_places = behind_row + layout.place_bytes();
-  uint32_t *sums = reinterpret_cast<uint32_t *>(behind_places + layout.count_bytes());
-  bucket_memory<T> room = {reinterpret_cast<uint32_t *>(behind_places), sums, reinterpret_cast<key_of<T> *>(behind_row),
+  unsigned char *after_row = memory + layout.row_bytes(), *after_places = after_row + layout.place_bytes();
+  uint32_t *sums = reinterpret_cast<uint32_t *>(after_places + layout.count_bytes());
+  bucket_memory<T> room = {reinterpret_cast<uint32_t *>(after_places), sums, reinterpret_cast<key_of<T> *>(after_row),
                            layout.capacity};
   const uint32_t bins = 1u << layout.log_bins;
   for (uint32_t number = blockIdx.x; number < s.rows; number += gridDim.x) {
     short_row<T, THREADS> row = read_row<T, THREADS>(s, number, memory, reinterpret_cast<order_of<T> *>(sums));
     if (s.k <= MOST_BY_GROUPS) {
-      key_of<T> bound = bound_by_groups(row, s.k, reinterpret_cast<order_of<T> *>(behind_places),
+      key_of<T> bound = bound_by_groups(row, s.k, reinterpret_cast<order_of<T> *>(after_places),
                                         reinterpret_cast<order_of<T> *>(sums));
       __syncthreads();
       if (write_short(s, number, row, bound, bins, room)) continue;
@@ -333,15 +334,15 @@ __global__ void __launch_bounds__(THREADS, (sizeof(T) == 4 ? 1024 : 768) / THREA
 
 /* ---- Launching ------------------------------------------------------------------------------ */
 
-/* Threads per row: each has 32 values or more, and many rows are done at once. A warp has no barriers to wait at, but
- * takes long if much is selected. */
+/* Threads per row: few, so that each has 32 values or more and many rows are done at once. A single warp has no
+ * barriers to wait at, but takes long if k is large. */
 uint32_t threads_of(uint32_t columns, uint32_t k) {
   if (k <= MOST_BY_GROUPS && columns <= 2048) return 32;
   return columns <= (k <= MOST_BY_GROUPS ? 4096 : 2048) ? 128 : 256;
 }
 
-/* Capacity for half as many keys again as requested if groups give the bound, a quarter if digits do. Bins such that
- * add_up has four per thread, and, if much is selected, a digit of 11 bits. */
+/* The capacity is half as many keys again as requested if groups give the bound, a quarter if digits do. There are
+ * enough bins for add_up to have four per thread and, if k is large, for a digit of 11 bits. */
 template <class T>
 short_layout<T> layout_of(uint32_t columns, uint32_t k) {
   uint32_t capacity = k + k / (k <= MOST_BY_GROUPS ? 2 : 4) + BUCKET_MOST, threads = threads_of(columns, k);

@@ -11,7 +11,8 @@
 #include <cub/device/device_segmented_radix_sort.cuh>
 #include <cub/device/device_select.cuh>
 
-/* Calls a CUB function twice: for the workspace size, then to run it in room. Returns from the function on failure. */
+/* Calls a CUB function twice: for the size of the workspace, then to run it in `room`. On failure, returns from the
+ * enclosing function. */
 #define CUB(gpu, stream, room, function, ...)                           \
   do {                                                                  \
     size_t bytes_ = 0;                                                  \
@@ -23,7 +24,7 @@
 
 /* ---- Sorting --------------------------------------------------------------------------------- */
 
-/* The pairs as CUB has them, and back. */
+/* Converts pairs to CUB's buffers, and back. */
 template <class KEY, class VALUE>
 struct buffers {
   cub::DoubleBuffer<KEY> keys;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Arrays on a device that CUB sorts, adds up and filters. Its headers take longer to compile than most kernels, so only
- * arrays.cu includes them, and no kernel of CUB is compiled twice.
+ * Arrays on a device that CUB sorts, adds up and filters. CUB's headers take longer to compile than most kernels, so
+ * only arrays.cu includes them, and no kernel of CUB is compiled twice.
  *
- * room: CUB's workspace, made larger if need be; the caller frees it. Everything is queued on the compute stream,
- * unless a stream is given.
+ * room: CUB's workspace, which grows as needed; the caller frees it. All work is queued on the compute stream, unless a
+ * stream is given.
  */
 #ifndef ADJI_GPU_SHARED_ARRAYS_CUH
 #define ADJI_GPU_SHARED_ARRAYS_CUH
@@ -13,9 +13,9 @@
 
 /* ---- Sorting --------------------------------------------------------------------------------- */
 
-/* Keys with values, and as much room again. After a sort, keys and values are the sorted ones; the pointers may have
- * changed places with the others. Values may be NULL, of keys of 32 bits. Sorts are stable and use the lowest `bits`
- * bits of a key. */
+/* Keys with values, and as much room again. After a sort, keys and values point to the sorted ones; they may have been
+ * swapped with the others. Values may be NULL if keys have 32 bits. Sorts are stable and use the lowest `bits` bits of
+ * a key. */
 template <class KEY, class VALUE = uint32_t>
 struct adji_pairs {
   KEY *keys, *other_keys;
@@ -32,11 +32,11 @@ static inline adj_status adji_sort_pairs(adji_gpu *gpu, adji_block *room, adji_p
   return adji_sort_pairs(gpu, gpu->compute, room, pairs, count, bits);
 }
 
-/* Segments of the arrays, each sorted by one block: for long ones. Entries outside are undefined afterwards. At most
- * one of KEY and VALUE is uint64_t, the others are uint32_t. */
+/* Segments of the arrays, each sorted by one block; meant for long segments. Entries outside of them are undefined
+ * afterwards. At most one of KEY and VALUE is uint64_t, the others are uint32_t. */
 struct adji_segments {
-  const int64_t *begins, *ends; /* device; NULL: one behind the other, */
-  uint64_t each;                /* of that length                      */
+  const int64_t *begins, *ends; /* device; NULL: contiguous segments */
+  uint64_t each;                /* of this length */
   uint64_t count;
   uint64_t entries; /* of the arrays */
 };
@@ -62,16 +62,16 @@ static __device__ __forceinline__ double from_order(uint64_t bits) {
 
 /* ---- Adding up, filtering -------------------------------------------------------------------- */
 
-/* to[i]: the sum of from[0] .. from[i - 1]. They may be the same array. */
+/* to[i]: the sum of from[0] .. from[i - 1]. from and to may be the same array. */
 adj_status adji_add_up(adji_gpu *gpu, adji_block *room, const uint32_t *from, uint64_t *to, uint64_t count);
 adj_status adji_add_up(adji_gpu *gpu, adji_block *room, const uint64_t *from, uint64_t *to, uint64_t count);
 
 /* numbers[i]: the largest of numbers[0] .. numbers[i]. */
 adj_status adji_run_maximum(adji_gpu *gpu, adji_block *room, uint32_t *numbers, uint64_t count);
 
-/* The positions whose row, ids[position], is in first .. end - 1: of `count` positions in from, or of 0 .. count - 1 if
- * from is NULL. If places is not NULL, the row is places[ids[position]]. They stay in order; ADJI_ANSWER_ITEMS is how
- * many there are. */
+/* Lists the positions whose row, ids[position], is in first .. end - 1. Candidates are the `count` positions in from,
+ * or 0 .. count - 1 if from is NULL. If places is not NULL, the row is places[ids[position]]. Positions stay in order;
+ * ADJI_ANSWER_ITEMS is their number. */
 struct adji_wanted_rows {
   const uint32_t *ids;
   uint64_t first, end;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
  * The bitonic network of Hanak's thesis (4.1.1 to 4.1.4): EACH * THREADS keys in the registers of a block. Thread t
- * owns the consecutive keys t * EACH .. t * EACH + EACH - 1. Separators of small strides are inside a thread, those of
- * up to 16 threads are shuffles, and wider ones go through shared memory, two rows at a time: row i are the i-th keys
- * of all threads. So 2 * THREADS keys of shared memory suffice for any number of keys.
+ * owns the consecutive keys t * EACH .. t * EACH + EACH - 1. Separators of small strides are inside a thread, those
+ * across up to 16 threads are shuffles, and wider ones go through shared memory, two rows at a time: row i has the i-th
+ * keys of all threads. So shared memory for 2 * THREADS keys suffices, however many keys a thread has.
  *
- * All threads of the block call these functions. Whoever uses `rows` before or after them needs no barrier of its own:
- * they begin and end with one.
+ * All threads of the block call these functions. They begin and end with a barrier, so code that uses `rows` before or
+ * after them needs none.
  */
 #ifndef ADJI_GPU_SHARED_BLOCK_SORT_CUH
 #define ADJI_GPU_SHARED_BLOCK_SORT_CUH
@@ -15,8 +15,8 @@
 
 namespace {
 
-/* Separators with strides of 32 threads and more, from `mask` threads on, in shared memory (Algorithm 1). A thread is a
- * comparator there, not an element. */
+/* Separators with strides of 32 threads and more, from `mask` threads on, in shared memory (Algorithm 1). There a
+ * thread stands for a comparator, not for an element. */
 template <int EACH, int THREADS, class KEY>
 __device__ __forceinline__ void separate_warps(KEY (&v)[EACH], uint32_t mask, KEY *rows) {
 #pragma unroll
@@ -36,7 +36,7 @@ __device__ __forceinline__ void separate_warps(KEY (&v)[EACH], uint32_t mask, KE
   __syncthreads();
 }
 
-/* Sorts bitonic sequences of 2 * mask threads' keys. */
+/* Sorts the bitonic sequences that the keys of each 2 * mask threads form. */
 template <int EACH, int THREADS, class KEY>
 __device__ __forceinline__ void merge_bitonic(KEY (&v)[EACH], uint32_t mask, KEY *rows) {
   if (mask >= ADJI_WARP) separate_warps<EACH, THREADS>(v, mask, rows);
@@ -46,7 +46,8 @@ __device__ __forceinline__ void merge_bitonic(KEY (&v)[EACH], uint32_t mask, KEY
   merge_inside<EACH, EACH / 2>(v);
 }
 
-/* The i-th key of the thread with its keys in reverse, in thread `other`. from: what each thread has. */
+/* Calls visit(i, key) for each i, where key is the i-th key of thread `other` counted from the end. from: the keys of
+ * the calling thread. */
 template <int EACH, int THREADS, class KEY, class VISIT>
 __device__ __forceinline__ void visit_mirrored(const KEY (&from)[EACH], uint32_t other, KEY *rows, const VISIT &visit) {
 #pragma unroll
@@ -63,7 +64,7 @@ __device__ __forceinline__ void visit_mirrored(const KEY (&from)[EACH], uint32_t
   __syncthreads();
 }
 
-/* The reversed separator between groups of threads / 2 threads that are sorted (Algorithm 2). */
+/* The reversed separator between sorted groups of threads / 2 threads each (Algorithm 2). */
 template <int EACH, int THREADS, class KEY>
 __device__ __forceinline__ void separate_reversed(KEY (&v)[EACH], uint32_t threads, KEY *rows) {
   bool upper = threadIdx.x & (threads / 2);
@@ -90,7 +91,7 @@ __device__ __forceinline__ void keep_smaller_keys(KEY (&best)[EACH], const KEY (
   merge_bitonic<EACH, THREADS>(best, THREADS / 2, rows);
 }
 
-/* The same for lists of LANES threads each, several in a warp: all strides are shuffles. */
+/* The same for lists of LANES threads each, several lists per warp: all strides between threads are shuffles. */
 template <int EACH, int LANES, class KEY>
 __device__ __forceinline__ void sort_lists(KEY (&v)[EACH]) {
   sort_inside<EACH>(v);

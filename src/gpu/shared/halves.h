@@ -9,19 +9,19 @@
  * in double precision: each difference is off by at most 2^-52 |z|, and sums of up to 2^12 squares by less than 2^-40
  * of themselves.
  *
- * What belongs. u half an ulp of 1 in f32: for the canonical sum s and the true distance d of a pair,
- * d^2 <= s * f + g with f = 1 + 4u(dim + 4) and g = 2 * dim * 2^-149, as index/sketch.c derives. So s <= limit means
+ * What belongs. Let u be half an ulp of 1 in f32. For the canonical sum s and the true distance d of a pair, d^2 <= s *
+ * f + g with f = 1 + 4u(dim + 4) and g = 2 * dim * 2^-149, as index/sketch.c derives. So s <= limit means
  *
  *     |x^ - y^| <= p,   p = reach + error(x) + most,   reach = scale * sqrt(limit * f + g),
  *
  * where most >= error(y) for every y that is not a stray. Strays, whose error is too large, always pass.
  *
  * The test. |x^ - y^| <= p is 2 x^y^ >= |x^|^2 + |y^|^2 - p^2. Tensor cores compute d = x^y^ - u(x) - v(y), starting
- * from the rounded -u - v. Products of halves are exact in f32. Sums are taken of up to four products and the sum so
- * far at a time, or of more: addends are truncated below 2^-23 of the largest of them, and so is the result, as every
- * device is checked for (gpu/device/tensor_probe.h). That is an error of less than 24 * 2^-23 * S for 16 dimensions, S
- * = |u| + |v| + (|x^|^2 + |y^|^2) / 2 being at least the sum of all magnitudes. With the gamma below, which is a third
- * more and something for the start, the error is at most gamma * S. Let
+ * from the rounded -u - v. Products of halves are exact in f32. At least four of them and the sum so far are added at a
+ * time. Addends are truncated below 2^-23 of the largest of them, and so is the result; every device is checked for
+ * this (gpu/device/tensor_probe.h). The error for 16 dimensions is then less than 24 * 2^-23 * S, where S = |u| + |v| +
+ * (|x^|^2 + |y^|^2) / 2 is at least the sum of all magnitudes. The gamma below is a third larger, with some more for
+ * the rounded start, so the error is at most gamma * S. Let
  *
  *     v(y) <= |y^|^2 / 2 - 2 gamma |y^|^2,   u(x) <= v(x) - (1 + 4 gamma) p^2 / 2,   |v| <= |y^|^2 / 2,
  *     |u| <= |x^|^2 / 2 + p^2.
@@ -31,7 +31,7 @@
  *     x^y^ - u - v >= 2 gamma (|x^|^2 + |y^|^2 + p^2) >= 2 gamma S,
  *
  * so d >= gamma * S > 0: a pair whose d has its sign set does not belong. Nothing underflows: reach is at least 2^-5,
- * by the choice of the scale. u is kept above -ADJI_HALVES_PASS, at which every pair has a positive d already.
+ * by the choice of the scale. u is kept above -ADJI_HALVES_PASS, where every pair already has a positive d.
  */
 #ifndef ADJI_GPU_SHARED_HALVES_H
 #define ADJI_GPU_SHARED_HALVES_H
@@ -49,7 +49,7 @@ enum {
 };
 
 #define ADJI_HALVES_LARGEST 65504.0 /* the largest half */
-#define ADJI_HALVES_PASS 1e30f      /* -u or -v of what always passes */
+#define ADJI_HALVES_PASS 1e30f      /* -u or -v of points that always pass */
 #define ADJI_HALVES_ABSENT 1e38f    /* u or v of a missing point: never passes */
 
 /* How points become copies, and the test on them. */
@@ -61,14 +61,14 @@ typedef struct adji_halves_scale {
   double gamma;
 } adji_halves_scale;
 
-/* What a plan decides. */
+/* The decision of a plan. */
 typedef struct adji_halves_plan {
-  bool use, asked; /* asked for by name */
+  bool use, asked; /* asked: requested by name */
   adji_halves_scale scale;
   float *centre; /* dim entries */
 } adji_halves_plan;
 
-/* Coordinates of a copy: whole instructions, in a number that there are kernels for. */
+/* The number of coordinates of a copy: whole instructions, as many as there is a kernel for. */
 ADJI_EVERYWHERE uint32_t adji_halves_width(uint32_t dim) {
   uint32_t steps = (dim + ADJI_HALVES_STEP - 1) / ADJI_HALVES_STEP;
   if (steps == 5 || steps == 7) steps++;
@@ -95,7 +95,7 @@ ADJI_EVERYWHERE double adji_halves_round(double z) {
   return adji_halves_cut(rint(x / quantum) * quantum);
 }
 
-/* f32 numbers close to x that are not above, and not below it. */
+/* An f32 close to x that is not above x, and one that is not below x. */
 ADJI_EVERYWHERE float adji_halves_below(double x) {
   return (float)(x - fabs(x) * 0x1p-22 - 0x1p-120);
 }
@@ -118,7 +118,7 @@ ADJI_EVERYWHERE float adji_halves_candidate(const adji_halves_scale *scale, doub
   return adji_halves_below(norm_sq * (0.5 - 2.5 * scale->gamma));
 }
 
-/* u, from the v and the error of the same point. */
+/* u, from v and the error of the same point. */
 ADJI_EVERYWHERE float adji_halves_query(const adji_halves_scale *scale, float v, float error, float most) {
   double p = (scale->reach + (double)error + (double)most) * (1 + 0x1p-40);
   double u = (double)v - (0.5 + 2.5 * scale->gamma) * p * p;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Canonical sums of a tile of queries with a tile of points, in registers: the modified matrix product of papers/004,
- * section 4.2, with canonical steps in place of multiplications. What the kernels of brute force and of range joins
- * share; they differ in where coordinates come from, and in what becomes of the sums.
+ * section 4.2, with canonical steps in place of multiplications. The kernels of brute force and of range joins share
+ * this code; they differ in where coordinates come from and in how the sums are used.
  *
  * A warp owns 4 GROUPS V rows and 8 GROUPS V columns of the tile of its block, where V is 16 bytes of values. A lane
  * owns (GROUPS V)^2 sums: rows V at a time, 4 V apart, and columns V at a time, 8 V apart, so that the 16-byte loads of
@@ -73,7 +73,7 @@ struct alignas(16) vector_of {
   T at[16 / sizeof(T)];
 };
 
-/* The i-th of the lane's rows, and columns, in the tile. */
+/* The lane's i-th row in the tile; its j-th column. */
 template <class S>
 __device__ __forceinline__ uint32_t row_of(uint32_t i) {
   uint32_t warp = threadIdx.x / ADJI_WARP / S::WARP_COLUMNS, lane = threadIdx.x % ADJI_WARP / 8;
@@ -98,9 +98,10 @@ static __device__ __forceinline__ double larger(double a, double b) {
   return fmax(a, b);
 }
 
-/* The canonical step in fewer instructions, with the same bits. The definition leaves a difference of -0 as it is,
- * where |t| is +0: a sum, which is never -0, is the same with either added to it, and neither is above it. Nothing here
- * is a NaN: coordinates are finite, so a difference may overflow to an infinity, but no two infinities are subtracted.
+/* The canonical step in fewer instructions, with the same bits. The definition keeps a difference of -0, while |t| is
+ * +0 here. That makes no difference: a sum is never -0, so adding either gives the same sum, and neither is above it.
+ * No value here is a NaN: coordinates are finite, so a difference may overflow to an infinity, but no two infinities
+ * are subtracted.
  */
 template <int STEP, class T>
 __device__ __forceinline__ T tile_step(T s, T x, T c, const adji_gpu_measure<T> &measure, uint32_t j) {
@@ -109,7 +110,7 @@ __device__ __forceinline__ T tile_step(T s, T x, T c, const adji_gpu_measure<T> 
   return adji_gpu_step<STEP>(s, x, c, measure, j);
 }
 
-/* The steps of one dimension. */
+/* Makes the steps of one dimension. */
 template <int STEP, class T, class S>
 __device__ __forceinline__ void add_dimension(const adji_gpu_measure<T> &measure, const register_tile<T, S> &tile,
                                               uint32_t k, uint32_t dimension, T (&sums)[S::EACH][S::EACH]) {
@@ -127,12 +128,12 @@ __device__ __forceinline__ void add_dimension(const adji_gpu_measure<T> &measure
                                    measure, dimension);
 }
 
-/* The sums of a tile. source.fill(from, to) starts to copy the coordinates of DEPTH dimensions from `from` on, in
- * groups of cp.async. All threads of the block call it; the buffers may still be read by others when it returns. */
+/* Computes the sums of a tile. source.fill(from, to) starts to copy the coordinates of DEPTH dimensions from `from` on,
+ * in groups of cp.async. All threads of the block call it; the buffers may still be read by others when it returns. */
 template <int STEP, class T, class S, class SOURCE>
 __device__ __forceinline__ void sum_tile(const adji_gpu_measure<T> &measure, uint32_t dim, SOURCE *source,
                                          register_tile<T, S> (&tiles)[2], T (&sums)[S::EACH][S::EACH]) {
-  /* The lengths of a periodic box take registers, and powers are long. */
+  /* Not unrolled for periodic boxes, whose lengths take registers, nor for powers, whose code is long. */
   constexpr int UNROLLED = STEP >= ADJI_STEP_L2_BOX || STEP == ADJI_STEP_LP ? 1 : 4;
 #pragma unroll
   for (int i = 0; i < S::EACH; i++)

@@ -20,7 +20,7 @@ static __device__ T distance_of(const adji_measure &measure, T s) {
     case ADJI_REPORT_NEGATED:
       return adji_minus(T(0), s);
     case ADJI_REPORT_ARC: {
-      if (isinf(s)) return s; /* padding behind the last neighbour: no chord is infinite */
+      if (isinf(s)) return s; /* padding after the last neighbour, since no chord is infinite */
       double half = adji_root(static_cast<double>(s)) * 0.5;
       return static_cast<T>(2 * adji_arc(half < 1 ? half : 1) * measure.unit);
     }

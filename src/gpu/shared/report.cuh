@@ -7,7 +7,7 @@
 
 #include "gpu/shared/steps.cuh"
 
-/* In place, for `count` values of the type. */
+/* Converts `count` values of the type, in place. */
 adj_status adji_gpu_report(adji_gpu *gpu, cudaStream_t stream, const adji_measure *measure, adj_type type,
                            uint64_t count, void *values);
 

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sorts rows by their length. A warp sorts a row of up to 1,152 ids; several warps of a block sort longer ones
- * (row_sort_rows.cuh), up to 8,192 entries, or 4,096 with f64 sums. Longer rows: row_sort_long.cu.
+ * Sorts rows, with a kernel that depends on their length. A warp sorts a row of up to 1,152 ids; several warps of a
+ * block sort longer ones (row_sort_rows.cuh), up to 8,192 entries, or 4,096 with f64 sums. row_sort_long.cu sorts
+ * longer rows.
  */
 #include "gpu/shared/row_sort_private.cuh"
 
-/* Where no row is longer than this, a network of few levels is as quick. */
+/* If no row is longer than this, a network of few levels is as fast. */
 enum { SHORT_ROWS = 64 };
 
-/* Milliseconds for 1 G random ids on an H200, in rows of 129 to 640: 3.2; to 1,152: 2.9; to 2,048: 3.3 (one warp a row:
- * 5.5; four: 4.3); to 4,096: 3.5 (two warps: 4.6; eight: 4.3); to 8,192: 3.6 (eight: 4.3). Networks take 6.9 in rows of
- * 400, and 8.4 in rows of 1,000. */
+/* Milliseconds for 1 G random ids on an H200, in rows of 129 to 640: 3.2; to 1,152: 2.9; to 2,048: 3.3 (one warp per
+ * row: 5.5; four: 4.3); to 4,096: 3.5 (two warps: 4.6; eight: 4.3); to 8,192: 3.6 (eight: 4.3). Networks take 6.9 in
+ * rows of 400, and 8.4 in rows of 1,000. */
 static adj_status sort_ids(adji_gpu *gpu, cudaStream_t stream, const adji_row_sort_job *job) {
   ids_alone entries = {job->ids};
   if (job->longest <= SHORT_ROWS) return sort_class<0, 2>(gpu, stream, job, entries);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Rows of ids with f32 sums. An order has kernels of its own: by id buckets, by sum networks.
+ * Rows of ids with f32 sums. Each order has its own kernels: buckets by id, networks by sum.
  */
 #include "gpu/shared/row_sort_private.cuh"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Rows of ids with f64 sums. The kernels are told the order: what it costs is little beside keys of 16 bytes.
+ * Rows of ids with f64 sums. The order is a parameter of the kernels: with keys of 16 bytes that costs little.
  */
 #include "gpu/shared/row_sort_private.cuh"
 

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * Rows sorted in registers. A key is an id, or an id and a sum in one number, so that one network
- * serves all orders.
+ * Sorts rows in registers. A key is an id, or an id and a sum in one number, so that one network serves all orders.
  *
  * A warp sorts EACH * 32 keys by a bitonic network. Lane l holds keys l * EACH .. l * EACH + EACH - 1 of the sorted
  * row. Merges of up to EACH keys stay inside a lane; wider ones exchange whole registers between lanes. The input may
- * be in any order, so it is read coalesced, as it lies; the output passes through shared memory to be coalesced.
+ * be in any order, so it is read coalesced, in memory order; the output passes through shared memory to be coalesced.
  *
  * For longer rows each warp of a block sorts a run in this way, and runs are merged in pairs. In the wider half of a
- * merge's levels a thread holds every T-th key of T threads' keys, in the narrower half EACH consecutive ones. So
- * nearly all levels stay inside a lane; keys change places through shared memory.
+ * merge's levels a thread holds every T-th key of the keys of T threads, in the narrower half EACH consecutive ones. So
+ * nearly all levels stay inside a lane; keys move between threads through shared memory.
  *
- * Limits: instruction issue, about 1.1 instructions a key for each level inside a lane and 3 for each between lanes:
- * 85 for rows of 1,024 ids. Each merge of runs should add about 20: four accesses, ten levels inside, up to three
- * between.
+ * Limited by instruction issue: about 1.1 instructions per key for each level inside a lane and 3 for each level
+ * between lanes, 85 in total for rows of 1,024 ids. Each merge of runs should add about 20: four accesses, ten levels
+ * inside a lane, up to three between lanes.
  */
 #ifndef ADJI_GPU_SHARED_ROW_SORT_KERNELS_CUH
 #define ADJI_GPU_SHARED_ROW_SORT_KERNELS_CUH
@@ -41,7 +40,7 @@ __device__ __forceinline__ bool less(const wide_key &a, const wide_key &b) {
   return a.high < b.high || (a.high == b.high && a.low < b.low);
 }
 
-/* The same in a network, where || and && would put a branch into every exchange. */
+/* The same for networks, where || and && would put a branch into every exchange. */
 template <class KEY>
 __device__ __forceinline__ bool comes_first(const KEY &a, const KEY &b) {
   return less(a, b);
@@ -139,7 +138,8 @@ __device__ __forceinline__ void merge_inside(KEY (&v)[EACH]) {
       if (!(i & stride)) exchange(v[i], v[i + stride]);
 }
 
-/* Sorts each lane's keys. The first level of a merge pairs ends with ends, so that all runs have the same direction. */
+/* Sorts each lane's keys. The first level of a merge pairs the first key with the last, and so on, so that all runs
+ * have the same direction. */
 template <int EACH, class KEY>
 __device__ __forceinline__ void sort_inside(KEY (&v)[EACH]) {
 #pragma unroll
@@ -155,7 +155,7 @@ __device__ __forceinline__ void sort_inside(KEY (&v)[EACH]) {
   }
 }
 
-/* One level between lanes: the `high` one keeps the larger keys. */
+/* One level between lanes: the lane with `high` keeps the larger keys. */
 template <int EACH, class KEY>
 __device__ __forceinline__ void merge_lanes(KEY (&v)[EACH], uint32_t mask, bool high) {
 #pragma unroll
@@ -173,7 +173,7 @@ __device__ __forceinline__ void sort_warp(KEY (&v)[EACH], uint32_t lane) {
   for (uint32_t lanes = 2; lanes <= ADJI_WARP; lanes *= 2) {
     bool upper = lane & (lanes / 2);
 #pragma unroll
-    for (int i = 0; i < (EACH + 1) / 2; i++) { /* ends with ends: lane and register mirrored */
+    for (int i = 0; i < (EACH + 1) / 2; i++) { /* pairs the first key with the last: lane and register are mirrored */
       int j = EACH - 1 - i;
       KEY other_i = from_lane(v[j], lanes - 1), other_j = from_lane(v[i], lanes - 1);
       v[i] = comes_first(other_i, v[i]) != upper ? other_i : v[i];
@@ -188,8 +188,8 @@ __device__ __forceinline__ void sort_warp(KEY (&v)[EACH], uint32_t lane) {
 
 /* ---- Rows ------------------------------------------------------------------------------------------------------ */
 
-/* Entry i of a row in shared memory, with a gap behind every 32, so that lanes that are EACH apart use different
- * banks. */
+/* The place of entry i of a row in shared memory, with a gap after every 32 entries, so that lanes that are EACH apart
+ * use different banks. */
 template <int EACH>
 __device__ __forceinline__ uint32_t padded(uint32_t i) {
   return EACH > 1 ? i + i / 32 : i;
@@ -219,23 +219,24 @@ __device__ void sort_row(const ENTRIES &entries, typename ENTRIES::key *shared, 
 
 /* ---- Rows of several warps ------------------------------------------------------------------------------------- */
 
-/* Key i of a row that a block sorts, in shared memory, with a gap behind every EACH. Lanes that read keys EACH apart
- * use different banks, and so do lanes that read neighbours. Linear in i by steps of EACH. */
+/* The place in shared memory of key i of a row that a block sorts, with a gap after every EACH keys. Lanes that read
+ * keys EACH apart use different banks, and so do lanes that read neighbouring keys. Linear in i in steps of EACH. */
 template <int EACH>
 __host__ __device__ constexpr uint32_t gapped(uint32_t i) {
   return i + i / EACH;
 }
 
-/* Every group of `threads` threads, a power of two, holds two sorted runs, each half of it one, and merges them. If the
- * second run is all padding, by the row's length, there is nothing to do. ROLLED: loops with little inside stay loops.
+/* Every group of `threads` threads, a power of two, holds two sorted runs, one in each half, and merges them. If the
+ * second run is all padding, according to the row's length, there is nothing to do. ROLLED: loops with small bodies are
+ * not unrolled.
  *
- * 1. The keys go to shared memory in their order.
- * 2. Thread t of a group takes the keys t, t + threads, ... of it, those of the second run counted from its end: the
- *    two runs are then one bitonic sequence, and all levels of strides of at least `threads` are inside a thread.
- * 3. Back in memory, each thread takes EACH consecutive keys, as before, for the narrower levels; those of strides of
- *    EACH and more are between lanes of a warp, since threads <= EACH * 32.
+ * 1. The keys go to shared memory in order.
+ * 2. Thread t of a group takes the group's keys t, t + threads, ..., those of the second run counted from its end. The
+ *    two runs then form one bitonic sequence, and all levels with strides of at least `threads` are inside a thread.
+ * 3. The keys go back to memory, and each thread takes EACH consecutive keys, as before, for the narrower levels.
+ *    Levels with strides of EACH and more are between lanes of a warp, since threads <= EACH * 32.
  *
- * Step 1 needs no barrier before it: before and after all this a key's place is accessed by its own warp only.
+ * Step 1 needs no barrier before it: before and after this function only a key's own warp accesses its place.
  */
 template <int EACH, bool ROLLED, class KEY>
 __device__ __forceinline__ void merge_runs(KEY (&v)[EACH], KEY *shared, const uint32_t threads, uint32_t length) {
@@ -273,9 +274,10 @@ __device__ __forceinline__ void merge_runs(KEY (&v)[EACH], KEY *shared, const ui
   merge_inside<EACH, EACH / 2>(v);
 }
 
-/* A row of up to EACH * 32 * WARPS_EACH entries, by all threads of a block. Warps whose run is all padding have
- * nothing to sort. ROLLED: the merges are a loop. They compile in a fraction of the time, at the price of an addition
- * for each access to shared memory. Wide keys take so many instructions that one merge is all the cache should hold. */
+/* Sorts a row of up to EACH * 32 * WARPS_EACH entries with all threads of a block. Warps whose run is all padding have
+ * nothing to sort. ROLLED: the merges are a loop. This compiles in a fraction of the time, but costs an addition for
+ * each access to shared memory. With wide keys one merge has so many instructions that the instruction cache should not
+ * have to hold more than one. */
 template <int EACH, int WARPS_EACH, bool ROLLED, class ENTRIES>
 __device__ void sort_row_together(const ENTRIES &entries, typename ENTRIES::key *shared, uint64_t begin,
                                   uint32_t length) {
@@ -291,7 +293,7 @@ __device__ void sort_row_together(const ENTRIES &entries, typename ENTRIES::key 
   for (uint32_t threads = 2 * ADJI_WARP; threads <= WARPS_EACH * ADJI_WARP; threads *= 2)
     merge_runs<EACH, ROLLED>(v, shared, threads, length);
   uint32_t end =
-      min(length, first + EACH * ADJI_WARP); /* of the keys that the warp holds and writes, in its own places */
+      min(length, first + EACH * ADJI_WARP); /* end of the keys that the warp holds and writes, in its own places */
 #pragma unroll
   for (int i = 0; i < EACH; i++)
     shared[gapped<EACH>(threadIdx.x * EACH) + i] = v[i];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Rows too long for a block's registers: they are listed, and sorted by their digits, a block per row (arrays.cuh).
+ * Rows too long for the registers of a block: they are listed, then sorted digit by digit, a block per row
+ * (arrays.cuh).
  */
 #include "gpu/shared/arrays.cuh"
 #include "gpu/shared/row_sort_private.cuh"
@@ -15,7 +16,7 @@ struct long_rows {
   adji_segments rows;
 };
 
-/* Where the rows longer than `least` begin and end, in any order; *count: how many. */
+/* Lists where the rows longer than `least` begin and end, in any order; *count: their number. */
 __global__ void list_long(const uint64_t *offsets, uint64_t first_row, uint64_t end_row, uint64_t base, uint64_t least,
                           int64_t *begins, int64_t *ends, unsigned long long *count) {
   uint64_t row = first_row + static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -25,8 +26,8 @@ __global__ void list_long(const uint64_t *offsets, uint64_t first_row, uint64_t 
   ends[at] = static_cast<int64_t>(offsets[row + 1] - base);
 }
 
-/* The values of the rows, from one array to another or in place: as they are, as numbers in their order, or back. One
- * block per row. */
+/* Copies the values of the rows from one array to another, or converts them in place: unchanged, to ordered numbers, or
+ * back. One block per row. */
 template <class FROM, class TO, class VALUE>
 __global__ void copy_long(adji_segments rows, const FROM *from, TO *to, VALUE value) {
   for (int64_t i = rows.begins[blockIdx.x] + threadIdx.x; i < rows.ends[blockIdx.x]; i += blockDim.x)
@@ -59,7 +60,7 @@ adj_status copy(long_rows *l, const FROM *from, TO *to, VALUE value) {
   return ADJ_OK;
 }
 
-/* To where the rows were, unless they are there. */
+/* Copies the rows back to their place, unless they are already there. */
 template <class V>
 adj_status put_back(long_rows *l, const V *sorted, void *place) {
   return sorted == place ? ADJ_OK : copy(l, sorted, static_cast<V *>(place), same());
@@ -71,7 +72,7 @@ adj_status sort_long_ids(long_rows *l) {
   return status ? status : put_back(l, ids.keys, l->job->ids);
 }
 
-/* By id first; then by sum if wanted: the second sort is stable. */
+/* Sorts by id, then by sum if wanted; the second sort is stable. */
 template <class T, class ORDER>
 adj_status sort_long_pairs(long_rows *l) {
   adji_pairs<uint32_t, ORDER> by_id = {l->job->ids, adji_at<uint32_t>(l->ids), static_cast<ORDER *>(l->job->sums),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * How the rows of a window are sorted by their lengths: the parts of row_sort.cu by type, one file each, so that they
- * compile side by side.
+ * How the rows of a window are sorted, by length: the parts of row_sort.cu, one file per type, so that they compile in
+ * parallel.
  */
 #ifndef ADJI_GPU_SHARED_ROW_SORT_PRIVATE_CUH
 #define ADJI_GPU_SHARED_ROW_SORT_PRIVATE_CUH
@@ -9,15 +9,15 @@
 #include "gpu/shared/row_sort.cuh"
 #include "gpu/shared/row_sort_rows.cuh"
 
-/* Ids with sums of that type, in either order. */
+/* Rows of ids with sums of that type, in either order. */
 adj_status adji_row_sort_f32(adji_gpu *gpu, cudaStream_t stream, const adji_row_sort_job *job);
 adj_status adji_row_sort_f64(adji_gpu *gpu, cudaStream_t stream, const adji_row_sort_job *job);
-/* The rows with more than `least` entries, with or without sums. */
+/* Rows with more than `least` entries, with or without sums. */
 adj_status adji_row_sort_long(adji_gpu *gpu, cudaStream_t stream, const adji_row_sort_job *job, uint64_t least);
 
 namespace {
 
-/* So many blocks keep a device busy to the end, however long their rows are. */
+/* This many blocks keep a device busy to the end, however long their rows are. */
 enum { FEW_BLOCKS = 16384 };
 
 template <int LEAST, int MOST, class ENTRIES>
@@ -30,10 +30,10 @@ adj_status sort_class(adji_gpu *gpu, cudaStream_t stream, const adji_row_sort_jo
   return ADJ_OK;
 }
 
-/* Rows that a warp or block looks at, if `at_once` of them do so. */
+/* The number of rows per warp or block; a block of threads handles `at_once` rows at the same time. */
 inline uint32_t rows_of_each(uint64_t rows, uint32_t at_once) {
-  uint64_t many = rows / (FEW_BLOCKS * at_once);
-  return many < 1 ? 1 : many > MOST_MANY ? MOST_MANY : static_cast<uint32_t>(many);
+  uint64_t rows_each = rows / (FEW_BLOCKS * at_once);
+  return rows_each < 1 ? 1 : rows_each > MOST_ROWS_EACH ? MOST_ROWS_EACH : static_cast<uint32_t>(rows_each);
 }
 
 template <int EACH, int DENSE, class ENTRIES>
@@ -44,9 +44,9 @@ adj_status sort_together(adji_gpu *gpu, cudaStream_t stream, const adji_row_sort
   ADJI_CUDA(gpu, cudaFuncSetAttribute(sort_rows_together<EACH, DENSE, ENTRIES>,
                                       cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(BYTES)));
   uint64_t rows = job->end_row - job->first_row;
-  uint32_t many = rows_of_each(rows, 1);
-  sort_rows_together<EACH, DENSE><<<adji_blocks_for(rows, many), DENSE * ADJI_WARP, BYTES, stream>>>(
-      entries, job->offsets, job->first_row, job->end_row, job->base, many);
+  uint32_t rows_each = rows_of_each(rows, 1);
+  sort_rows_together<EACH, DENSE><<<adji_blocks_for(rows, rows_each), DENSE * ADJI_WARP, BYTES, stream>>>(
+      entries, job->offsets, job->first_row, job->end_row, job->base, rows_each);
   ADJI_LAUNCHED(gpu, "sort_rows_together");
   return ADJ_OK;
 }
@@ -59,15 +59,15 @@ adj_status sort_shape(adji_gpu *gpu, cudaStream_t stream, const adji_row_sort_jo
   ADJI_CUDA(gpu, cudaFuncSetAttribute(sort_rows_by_buckets<SHAPE, BLOCKS, ENTRIES>,
                                       cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(BYTES)));
   uint64_t rows = job->end_row - job->first_row;
-  uint32_t many = rows_of_each(rows, SHAPE::ROWS);
+  uint32_t rows_each = rows_of_each(rows, SHAPE::ROWS);
   sort_rows_by_buckets<SHAPE, BLOCKS>
-      <<<adji_blocks_for(rows, many * SHAPE::ROWS), SHAPE::ROWS * SHAPE::THREADS, BYTES, stream>>>(
-          entries, job->offsets, job->first_row, job->end_row, job->base, many);
+      <<<adji_blocks_for(rows, rows_each * SHAPE::ROWS), SHAPE::ROWS * SHAPE::THREADS, BYTES, stream>>>(
+          entries, job->offsets, job->first_row, job->end_row, job->base, rows_each);
   ADJI_LAUNCHED(gpu, "sort_rows_by_buckets");
   return ADJ_OK;
 }
 
-/* Rows with sums, by their lengths: up to EACH * 32 * 8 entries in registers. */
+/* Sorts rows with sums, by length: up to EACH * 32 * 8 entries in registers. */
 template <int EACH, class ENTRIES>
 adj_status sort_lengths(adji_gpu *gpu, cudaStream_t stream, const adji_row_sort_job *job, const ENTRIES &entries) {
   adj_status status = sort_class<0, 8>(gpu, stream, job, entries);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The kernels that sort the rows of a window. Each has the rows of some lengths, and leaves the others alone. A warp or
- * a block looks at `many` rows, up to MOST_MANY, and sorts those that are its own, one after the other: where there are
- * many rows most have another length, and one block per row would take longer to start than to find that out.
+ * The kernels that sort the rows of a window. Each kernel sorts the rows of some lengths and skips the others. A warp
+ * or a block checks `rows_each` rows, up to MOST_ROWS_EACH, and sorts those whose length suits it, one after the other.
+ * Most rows have another length, and starting one block per row would take longer than checking the rows.
  *
  * Rows in order of id are sorted by buckets (row_sort_buckets.cuh). Rows whose ids are too unevenly spread for that,
  * and rows in order of distance, are sorted by a network (row_sort_kernels.cuh).
@@ -14,14 +14,13 @@
 
 namespace {
 
-/* WARPS: of a block whose warps have a row each. */
-enum { WARPS = 4, MOST_MANY = 16 };
+/* WARPS: the warps of a block in which each warp has its own row. */
+enum { WARPS = 4, MOST_ROWS_EACH = 16 };
 
-/* ---- Networks only ------------------------------------------------------------------------------------------------
- */
+/* ---- Networks only ------------------------------------------------------------------------------------------- */
 
-/* Rows of the window with more than LEAST * 32 and at most MOST * 32 entries, MOST / LEAST <= 8 (LEAST 0: from 2
- * entries on); one warp per row. */
+/* Sorts the rows of the window with more than LEAST * 32 and at most MOST * 32 entries, MOST / LEAST <= 8 (LEAST 0:
+ * from 2 entries on); one warp per row. */
 template <int LEAST, int MOST, class ENTRIES>
 __global__ void __launch_bounds__(WARPS *ADJI_WARP)
     sort_rows(ENTRIES entries, const uint64_t *offsets, uint64_t first_row, uint64_t end_row, uint64_t base) {
@@ -50,15 +49,15 @@ constexpr uint32_t dense_bytes() {
   return gapped<EACH>(EACH * WARPS_EACH * ADJI_WARP) * sizeof(typename ENTRIES::key);
 }
 
-/* The rows that a warp, or a block whose warps all ask this, looks at: lane l has row first + l. */
+/* The rows that a warp checks, or a block whose warps all check the same rows: lane l has row first + l. */
 struct some_rows {
   uint64_t begin;  /* of the lane's row, in the arrays of the window */
   uint32_t length; /* 0: not wanted */
   uint32_t wanted; /* a bit for each row: the same in all lanes */
 
-  __device__ some_rows(const uint64_t *offsets, uint64_t first, uint64_t end_row, uint64_t base, uint32_t many) {
+  __device__ some_rows(const uint64_t *offsets, uint64_t first, uint64_t end_row, uint64_t base, uint32_t rows_each) {
     uint64_t row = first + threadIdx.x % ADJI_WARP;
-    bool is_row = threadIdx.x % ADJI_WARP < many && row < end_row;
+    bool is_row = threadIdx.x % ADJI_WARP < rows_each && row < end_row;
     begin = is_row ? offsets[row] : 0;
     uint64_t entries = is_row ? offsets[row + 1] - begin : 0;
     begin -= base;
@@ -68,27 +67,27 @@ struct some_rows {
   __device__ void want(uint32_t least, uint32_t most) {
     wanted = __ballot_sync(ALL_LANES, length > least && length <= most);
   }
-  /* Takes the next one that is wanted. */
-  __device__ bool next(uint64_t *its_begin, uint32_t *its_length) {
+  /* Takes the next row that is wanted. */
+  __device__ bool next(uint64_t *row_begin, uint32_t *row_length) {
     if (!wanted) return false;
     int lane = __ffs(static_cast<int>(wanted)) - 1;
     wanted &= wanted - 1;
-    *its_begin = __shfl_sync(ALL_LANES, begin, lane);
-    *its_length = __shfl_sync(ALL_LANES, length, lane);
+    *row_begin = __shfl_sync(ALL_LANES, begin, lane);
+    *row_length = __shfl_sync(ALL_LANES, length, lane);
     return true;
   }
 };
 
-/* Rows of the window with at most EACH * 32 * WARPS_EACH entries, and more than half of that, by blocks of WARPS_EACH
- * warps. Keys that are larger than ids get 128 registers. */
+/* Sorts the rows of the window with at most EACH * 32 * WARPS_EACH entries, and more than half of that, with blocks of
+ * WARPS_EACH warps. Threads with keys larger than ids get 128 registers. */
 template <int EACH, int WARPS_EACH, class ENTRIES>
 __global__ void __launch_bounds__(WARPS_EACH *ADJI_WARP, 16 / WARPS_EACH)
     sort_rows_together(ENTRIES entries, const uint64_t *offsets, uint64_t first_row, uint64_t end_row, uint64_t base,
-                       uint32_t many) {
+                       uint32_t rows_each) {
   static_assert(WARPS_EACH <= EACH, "lanes that exchange keys are in one warp");
   constexpr uint32_t MOST = EACH * ADJI_WARP * WARPS_EACH;
   extern __shared__ __align__(16) unsigned char memory[];
-  some_rows rows(offsets, first_row + static_cast<uint64_t>(blockIdx.x) * many, end_row, base, many);
+  some_rows rows(offsets, first_row + static_cast<uint64_t>(blockIdx.x) * rows_each, end_row, base, rows_each);
   rows.want(MOST / 2, MOST);
   uint64_t begin;
   uint32_t length;
@@ -97,10 +96,9 @@ __global__ void __launch_bounds__(WARPS_EACH *ADJI_WARP, 16 / WARPS_EACH)
                                                        begin, length);
 }
 
-/* ---- Buckets, or a network ----------------------------------------------------------------------------------------
- */
+/* ---- Buckets, or a network ----------------------------------------------------------------------------------- */
 
-/* The smallest power of two that is not below EACH; and the largest that is not above. */
+/* The smallest power of two that is not below `each`, and the largest that is not above it. */
 constexpr int power_above(int each) {
   int power = 1;
   while (power < each)
@@ -111,8 +109,9 @@ constexpr int power_below(int each) {
   return power_above(each + 1) / 2;
 }
 
-/* Keys of a thread, from more than FULL on: EACH are the sizes there is code for, in ascending order. A network needs a
- * power of two: a block's ends with the largest one below, which is the longest row then. */
+/* The possible numbers of keys per thread, all above FULL: EACH lists the sizes that code is generated for, in
+ * ascending order. A network needs a power of two. For a block it is the largest one not above the last size, which
+ * then limits the length of rows. */
 template <int WARPS_EACH, int FULL_, int... EACH>
 struct row_shape {
   static constexpr int sizes[] = {EACH...};
@@ -125,7 +124,7 @@ struct row_shape {
   /* Room for the keys of a row, in units of 16 bytes. */
   static constexpr uint32_t KEYS = ((NETWORK_KEYS > LAST * THREADS ? NETWORK_KEYS : LAST * THREADS) + 3) / 4 * 4;
 
-  /* Rows of `length` entries with the fewest keys a thread. */
+  /* Sorts a row of `length` entries with the fewest keys per thread. */
   template <int FULL_HERE, int HERE, int... MORE, class ENTRIES>
   static __device__ __forceinline__ bool by_buckets(const ENTRIES &entries, typename ENTRIES::key *shared,
                                                     uint64_t begin, uint32_t length) {
@@ -138,7 +137,7 @@ struct row_shape {
   template <class ENTRIES>
   static __device__ __forceinline__ void by_network(const ENTRIES &entries, typename ENTRIES::key *shared,
                                                     uint64_t begin, uint32_t length) {
-    wait_for_row<WARPS_EACH>(); /* buckets may have been in this memory */
+    wait_for_row<WARPS_EACH>(); /* this memory may have been used for buckets */
     if constexpr (WARPS_EACH > 1) {
       sort_row_together<NETWORK, WARPS_EACH, false>(entries, shared, begin, length);
     } else {
@@ -162,17 +161,17 @@ struct row_shape {
   }
 };
 
-/* Rows of the window with more than SHAPE::LEAST and at most SHAPE::MOST entries, in order of id, by blocks of as many
- * warps, or in a block of WARPS by one each. BLOCKS: per multiprocessor. */
+/* Sorts the rows of the window with more than SHAPE::LEAST and at most SHAPE::MOST entries by id. A row is sorted by
+ * all warps of a block, or by one of a block's WARPS warps. BLOCKS: blocks per multiprocessor. */
 template <class SHAPE, int BLOCKS, class ENTRIES>
 __global__ void __launch_bounds__(SHAPE::ROWS *SHAPE::THREADS, BLOCKS)
     sort_rows_by_buckets(ENTRIES entries, const uint64_t *offsets, uint64_t first_row, uint64_t end_row, uint64_t base,
-                         uint32_t many) {
+                         uint32_t rows_each) {
   extern __shared__ __align__(16) unsigned char memory[];
   uint32_t here = threadIdx.x / SHAPE::THREADS;
   typename ENTRIES::key *shared = reinterpret_cast<typename ENTRIES::key *>(memory) + here * SHAPE::KEYS;
-  uint64_t first = first_row + (static_cast<uint64_t>(blockIdx.x) * SHAPE::ROWS + here) * many;
-  some_rows rows(offsets, first, end_row, base, many);
+  uint64_t first = first_row + (static_cast<uint64_t>(blockIdx.x) * SHAPE::ROWS + here) * rows_each;
+  some_rows rows(offsets, first, end_row, base, rows_each);
   rows.want(SHAPE::LEAST ? SHAPE::LEAST : 1, SHAPE::MOST);
   uint64_t begin;
   uint32_t length;

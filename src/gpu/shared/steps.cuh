@@ -50,8 +50,8 @@ static __device__ __forceinline__ double adji_root(double s) {
   return __dsqrt_rn(s);
 }
 
-/* L2 in two parts, for kernels that compute differences and sums in different places: t = x - c, and the sum s plus
- * its square. */
+/* L2 in two parts, for kernels that compute differences and sums in different places: t = x - c, and s plus the square
+ * of t. */
 template <class T>
 static __device__ __forceinline__ T adji_gpu_difference(T x, T c) {
   return adji_minus(x, c);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Values as keys. A key is a value and its column in one number. So no two keys of a row are equal, and all algorithms
- * give the same answer: by value, ties by the lower column, NaN after every number. -0 equals 0.
+ * give the same order: by value, ties by the lower column, NaN after every number. -0 equals 0.
  */
 #ifndef ADJI_GPU_SHARED_VALUE_KEYS_CUH
 #define ADJI_GPU_SHARED_VALUE_KEYS_CUH
@@ -21,7 +21,7 @@ struct key_traits<float> {
   static constexpr order SIGN = 0x80000000u;
   enum {
     VECTOR = 4, /* values per 16 bytes */
-    EACH = 32   /* keys a thread can hold in registers while sorting */
+    EACH = 32   /* keys that a thread can hold in registers while sorting */
   };
 };
 
@@ -39,10 +39,10 @@ using key_of = typename key_traits<T>::key;
 template <class T>
 using order_of = typename key_traits<T>::order;
 
-/* Of zeros, which have no sign as keys. */
+/* The ordered number of zeros, which have no sign as keys. */
 template <class T>
 constexpr order_of<T> ZERO = key_traits<T>::SIGN;
-/* Of NaNs. */
+/* The ordered number of NaNs. */
 template <class T>
 constexpr order_of<T> NOT_A_NUMBER = ~order_of<T>(0);
 
@@ -70,7 +70,7 @@ __device__ __forceinline__ uint32_t key_column(const wide_key &key) {
   return static_cast<uint32_t>(key.low);
 }
 
-/* After every key: no column has this number. */
+/* A key after all others: no column has this number. */
 template <class T>
 __device__ __forceinline__ key_of<T> last_key() {
   return make_key(NOT_A_NUMBER<T>, 0xffffffffu);
