@@ -25,11 +25,13 @@
 
 struct adji_staged {
   const adji_join *join;
+  const adji_range_index *index;
   adj_result *result;
   uint64_t rows;
   uint32_t distance_words; /* 32-bit words of a distance: 0, 1 or 2 */
   adji_bins bins;
   uint64_t *begins; /* first entry of each stretch, and the end of the last one */
+  uint32_t *labels; /* of the points of the right index, by position; NULL: rows have ids */
 };
 typedef adji_staged staged;
 
@@ -37,13 +39,13 @@ enum { HEADER = 2, LINE_WORDS = 16 };
 
 /* ---- 1. Rows into bins -------------------------------------------------------------------------------- */
 
-/* Finishes a row of `found` neighbours in the bin. Returns the number that remain. */
-static uint32_t finish_row(const adji_row_style *style, adji_row_room *room, uint32_t slot, uint32_t row,
+/* Finishes a row of `found` neighbours in the bin. own: what the query is listed as. Returns the number that remain. */
+static uint32_t finish_row(const adji_row_style *style, adji_row_room *room, uint32_t slot, uint32_t own,
                            uint32_t found, uint32_t *to) {
   /* By inner product, a point may not be its own neighbour. */
   bool has_self = !style->drop_self || adji_measure_grows(style->measure);
-  if (adji_row_is_plain(style) && has_self) return adji_row_place_plain(style, room->ids[slot], found, row, to);
-  uint32_t count = adji_row_order(style, room, slot, row, found);
+  if (adji_row_is_plain(style) && has_self) return adji_row_place_plain(style, room->ids[slot], found, own, to);
+  uint32_t count = adji_row_order(style, room, slot, own, found);
   memcpy(to, room->ids[slot], count * sizeof *to);
   if (!style->distances) return count;
   adji_report_distances(style->measure, style->type, room->sums[slot], count, room->sums[slot]);
@@ -51,22 +53,23 @@ static uint32_t finish_row(const adji_row_style *style, adji_row_room *room, uin
   return count;
 }
 
-/* Consecutive queries share neighbours, so their labels are in a cache. */
-static void label_ids(const uint32_t *labels, uint32_t *ids, uint32_t count) {
-  for (uint32_t i = 0; i < count; i++)
-    ids[i] = labels[ids[i]];
+/* The row number of a query, or its label. Labels ascend with the rows of the right set. */
+static uint32_t own_id(const adji_walker *w, uint32_t position, uint32_t row) {
+  const staged *s = w->walk.user;
+  if (!s->labels || !s->join->self_join) return row;
+  return w->walk.index->symmetric ? s->labels[position] : s->result->labels[row];
 }
 
-static adj_status stage_row(adji_walker *w, const adji_row_style *style, uint32_t slot, uint32_t row, uint32_t found,
-                            adji_tally *tally) {
+static adj_status stage_row(adji_walker *w, const adji_row_style *style, uint32_t slot, uint32_t position,
+                            uint32_t found, adji_tally *tally) {
   if (!found) return ADJ_OK;
   staged *s = w->walk.user;
   uint64_t entry = 1 + (uint64_t)s->distance_words;
+  uint32_t row = w->walk.index->left->view.ids[position];
   adji_bin *b = adji_bins_reserve(&s->bins, w->lane, row, HEADER + found * entry);
   if (!b) return ADJ_E_MEMORY;
-  uint32_t count = finish_row(style, &w->room, slot, row, found, b->at + HEADER);
+  uint32_t count = finish_row(style, &w->room, slot, own_id(w, position, row), found, b->at + HEADER);
   if (!count) return ADJ_OK;
-  if (s->result->labels) label_ids(s->result->labels, b->at + HEADER, count);
   b->at[0] = row;
   b->at[1] = count;
   b->at += HEADER + count * entry;
@@ -104,7 +107,7 @@ static adj_status stage_group(adji_walker *w, const adji_group *group, adji_tall
     if (many > ADJI_LIST_MAX) many = ADJI_LIST_MAX;
     adji_list_queries(w, &style, group, first, many, found);
     for (uint32_t k = 0; k < many && !status; k++)
-      status = stage_row(w, &style, k, group->task.left->ids[group->task.queries[first + k]], found[k], tally);
+      status = stage_row(w, &style, k, group->task.queries[first + k], found[k], tally);
   }
   return status;
 }
@@ -179,7 +182,7 @@ adj_status adji_staged_gather(staged *s, adji_run *run) {
   run->progress_from = run->progress_to;
   adj_status status = make_room(s, run);
   if (!status) status = adji_loop(s->join->ctx, s->bins.count, place_bin, s);
-  s->result->labelled = !status && s->result->labels;
+  s->result->labelled = !status && s->labels;
   adji_trace(s->join->ctx, "deal", 0, begin, s->rows);
   return status;
 }
@@ -203,11 +206,26 @@ static adj_status open_bins(staged *s, double pairs) {
   return s->begins ? adji_bins_open(&s->bins, total) : ADJ_E_MEMORY;
 }
 
+static void label_slice(void *user, uint64_t begin, uint64_t end) {
+  const staged *s = user;
+  const uint32_t *ids = s->index->right.view.ids;
+  for (uint64_t i = begin; i < end; i++)
+    s->labels[i] = s->result->labels[ids[i]];
+}
+
+/* The labels of the right points in the order of the index: rows then have labels at no further cost. */
+static adj_status open_labels(staged *s) {
+  enum { SLICE = 1 << 16 };
+  uint64_t count = s->index->right.view.count;
+  s->labels = adji_alloc_zero(&s->join->ctx->memory, count + ADJI_PAD, sizeof *s->labels, "labels of points");
+  return s->labels ? adji_loop_slices(s->join->ctx, count, count / SLICE + 1, label_slice, s) : ADJ_E_MEMORY;
+}
+
 adj_status adji_staged_begin(adji_walk *walk, adji_run *run, const adji_pass *pass, double pairs, adji_staged **out) {
   const adji_join *join = walk->join;
   staged *s = calloc(1, sizeof *s);
   if (!s) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
-  *s = (staged){.join = join, .result = pass->result, .rows = join->left->count};
+  *s = (staged){.join = join, .index = walk->index, .result = pass->result, .rows = join->left->count};
   *out = s;
   if (join->style.distances) s->distance_words = (uint32_t)adji_type_size(join->style.type) / 4;
   walk->counts = false;
@@ -216,12 +234,15 @@ adj_status adji_staged_begin(adji_walk *walk, adji_run *run, const adji_pass *pa
   walk->visit = stage_group;
   walk->user = s;
   run->progress_to = 0.9;
-  return open_bins(s, pairs);
+  adj_status status = pass->result->labels ? open_labels(s) : ADJ_OK;
+  walk->right_ids = s->labels;
+  return status ? status : open_bins(s, pairs);
 }
 
 void adji_staged_end(staged *s) {
   if (!s) return;
   adji_bins_close(&s->bins);
   adji_free(&s->join->ctx->memory, s->begins);
+  adji_free(&s->join->ctx->memory, s->labels);
   free(s);
 }

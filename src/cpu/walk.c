@@ -60,6 +60,8 @@ static adj_status open_walker(adji_walker *w, const adji_walk *walk, uint32_t la
   adji_memory *memory = &walk->join->ctx->memory;
   w->walk = *walk;
   w->lane = lane;
+  w->right = index->right.view;
+  if (walk->right_ids) w->right.ids = walk->right_ids;
   w->all_wanted = !walk->window || wants_all(walk->window, walk->join->left->count);
   w->split.compare_all = walk->sums;
   w->limited = index->boxes;
@@ -150,7 +152,7 @@ static adj_status split_ranges(adji_walker *w, uint32_t query_count, const adji_
 static adj_status visit_group(adji_walker *w, uint32_t query_count, const adji_range *ranges, uint32_t count,
                               adji_tally *tally) {
   adji_group group = {.task = {.left = &w->walk.index->left->view,
-                               .right = &w->walk.index->right.view,
+                               .right = &w->right,
                                .queries = w->queries,
                                .query_count = query_count,
                                .ranges = ranges,
@@ -317,7 +319,7 @@ enum { LEAST_SHARING = 16 };
 /* The panel of a group's candidates, if enough queries share it. Candidates in order (walk_ordered.c) are already a
  * copy. */
 static adji_panel *panel_of(adji_walker *w, const adji_group *group) {
-  bool shared = group->task.query_count >= LEAST_SHARING && group->task.right == &w->walk.index->right.view;
+  bool shared = group->task.query_count >= LEAST_SHARING && group->task.right == &w->right;
   return shared ? &w->panel : NULL;
 }
 

@@ -35,7 +35,8 @@ typedef struct adji_walk {
   bool counts;               /* neighbours are only counted */
   uint64_t row_length; /* without a window: estimated length of the rows, if they will be sorted; 0: they will not */
   bool forward;        /* each unordered pair once: only candidates after the query */
-  bool sums;           /* neighbours are listed with their sums, so none may be accepted without being compared */
+  const uint32_t *right_ids; /* listed in place of the right index's ids, with ADJI_PAD more entries; NULL: those ids */
+  bool sums;                 /* neighbours are listed with their sums, so none may be accepted without being compared */
   /* Processes a group. The walk itself adds to tally->candidates. */
   adj_status (*visit)(adji_walker *walker, const adji_group *group, adji_tally *tally);
   void *user;
@@ -63,6 +64,7 @@ typedef struct adji_group_shape {
 struct adji_walker {
   _Alignas(64) adji_walk walk; /* no two walkers share a cache line */
   uint32_t lane;
+  adji_view right; /* the right index, with the ids to be listed */
   adji_group_shape shape;
   bool all_wanted; /* every query is visited: testing each would cost more than visiting a few empty rows */
   adji_neighbours neighbours;

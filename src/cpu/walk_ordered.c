@@ -46,20 +46,25 @@ void adji_ordered_clear(adji_ordered *o, adji_memory *memory) {
   adji_free(memory, o->coords);
 }
 
-static uint64_t list_keys(const adji_group *group, uint64_t *keys) {
+/* bits: those that are set in some id. */
+static uint64_t list_keys(const adji_group *group, uint64_t *keys, uint32_t *bits) {
   uint64_t count = 0;
   const uint32_t *ids = group->task.right->ids;
-  for (uint32_t r = 0; r < group->task.range_count; r++)
-    for (uint64_t i = group->task.ranges[r].begin; i < group->task.ranges[r].end; i++)
+  *bits = 0;
+  for (uint32_t r = 0; r < group->task.range_count; r++) {
+    for (uint64_t i = group->task.ranges[r].begin; i < group->task.ranges[r].end; i++) {
       keys[count++] = (uint64_t)ids[i] << 32 | i;
+      *bits |= ids[i];
+    }
+  }
   return count;
 }
 
 /* Sorts by the least significant digit first. There are as many digits as the largest id needs, of widths as equal as
  * possible. One pass counts all digits. */
-static void sort_keys(adji_ordered *o, uint64_t count, uint32_t largest) {
+static void sort_keys(adji_ordered *o, uint64_t count, uint32_t id_bits) {
   uint32_t places[4][BUCKETS];
-  int bits = largest ? 32 - __builtin_clz(largest) : 0, digits = (bits + DIGIT - 1) / DIGIT;
+  int bits = id_bits ? 32 - __builtin_clz(id_bits) : 0, digits = (bits + DIGIT - 1) / DIGIT;
   int digit = digits ? (bits + digits - 1) / digits : 0, buckets = 1 << digit;
   memset(places, 0, (size_t)digits * sizeof *places);
   for (uint64_t i = 0; i < count; i++)
@@ -98,8 +103,9 @@ adj_status adji_ordered_copy(adji_walker *w, const adji_group *group, adji_group
   adj_status status = reserve(o, join);
   if (status) return status;
   const adji_view *right = group->task.right;
-  uint64_t count = list_keys(group, o->keys);
-  sort_keys(o, count, right->count);
+  uint32_t id_bits;
+  uint64_t count = list_keys(group, o->keys, &id_bits);
+  sort_keys(o, count, id_bits);
   for (uint64_t i = 0; i < count; i++)
     o->ids[i] = (uint32_t)(o->keys[i] >> 32);
   if (join->style.type == ADJ_F64)
