@@ -177,7 +177,7 @@ __device__ __forceinline__ bool reordered_drops(const points<T> &job, uint32_t q
 /* The canonical sum, with SHORTC or without; a larger number where REORDER drops the candidate. Instances for a fixed
  * dimension never abandon a sum. */
 template <class W, class T, int DIM>
-__device__ __forceinline__ T point_sum(const points<T> &job, const own<T, DIM> &mine, uint32_t position) {
+__device__ __forceinline__ T point_sum(const points<T> &job, const lane_query<T, DIM> &mine, uint32_t position) {
   const tiles<T> &t = job.common;
   T s = 0, c[W::WIDTH ? W::WIDTH : 1];
   if (!DIM && job.dims && reordered_drops<W>(job, mine.position, position)) return job.dims_limit;
@@ -223,7 +223,7 @@ __device__ __forceinline__ void put_entry(const points<T> &job, uint32_t row, ui
 }
 
 template <class W, class T, int DIM>
-__device__ __forceinline__ void meet_candidate(const points<T> &job, const own<T, DIM> &mine, uint32_t position,
+__device__ __forceinline__ void meet_candidate(const points<T> &job, const lane_query<T, DIM> &mine, uint32_t position,
                                                bool both, tally *sum) {
   const tiles<T> &t = job.common;
   T s = point_sum<W>(job, mine, position);
@@ -242,8 +242,8 @@ __device__ __forceinline__ void meet_candidate(const points<T> &job, const own<T
 
 /* Steps 2 and 3. Lanes without a query take part in the shuffles. */
 template <class W, class T, int DIM>
-__device__ __forceinline__ void visit_all(const points<T> &job, const own<T, DIM> &mine, bool active, uint32_t lane,
-                                          tally *sum) {
+__device__ __forceinline__ void visit_all(const points<T> &job, const lane_query<T, DIM> &mine, bool active,
+                                          uint32_t lane, tally *sum) {
   uint32_t threads = 1u << job.thread_bits, member = lane & (threads - 1), odd = 0;
   if (job.access == ADJI_ACCESS_UNICOMP)
     odd = adji_odd_slabs(&job.strides, static_cast<uint64_t>(mine.cell_row) * job.common.row_stride + mine.cell);
@@ -271,8 +271,8 @@ __device__ __forceinline__ void account_effort(unsigned long long *spread, const
 
 /* Step 4, counting: rows and totals. The query itself is among its candidates once and is subtracted here. */
 template <class W, class T, int DIM>
-__device__ __forceinline__ void account_count(const points<T> &job, const own<T, DIM> &mine, bool active, uint32_t lane,
-                                              const tally &sum) {
+__device__ __forceinline__ void account_count(const points<T> &job, const lane_query<T, DIM> &mine, bool active,
+                                              uint32_t lane, const tally &sum) {
   const tiles<T> &t = job.common;
   uint32_t threads = 1u << job.thread_bits, found = sum.found;
   for (uint32_t step = 1; step < threads; step *= 2)
@@ -299,7 +299,7 @@ __global__ void __launch_bounds__(POINT_BLOCK, 4) join_points(const points<typen
   uint64_t query = first + (lane >> job.thread_bits);
   bool active = query < job.batch.count;
   if (!__any_sync(ALL_LANES, active)) return;
-  own<T, W::DIM> mine = open_query<W>(job.common, job.batch.first + query * job.batch.step, active);
+  lane_query<T, W::DIM> mine = open_query<W>(job.common, job.batch.first + query * job.batch.step, active);
   tally sum = {0, 0, 0, 0};
   visit_all<W>(job, mine, active, lane, &sum);
   if (!W::FILL) account_count<W>(job, mine, active, lane, sum);
@@ -511,9 +511,9 @@ static adj_status clear_cursors(adji_gpu *gpu, adji_per_point *state, const adji
 
 template <class T, int STEP, int DIM>
 static adj_status launch_instance(adji_gpu *gpu, cudaStream_t stream, const points<T> &job) {
-  if (!job.common.ids) return launch_points<what<T, STEP, DIM, COUNT, EVERYWHERE>>(gpu, stream, job);
-  if (!job.common.sums) return launch_points<what<T, STEP, DIM, IDS, EVERYWHERE>>(gpu, stream, job);
-  return launch_points<what<T, STEP, DIM, IDS_AND_SUMS, EVERYWHERE>>(gpu, stream, job);
+  if (!job.common.ids) return launch_points<kernel_traits<T, STEP, DIM, COUNT, EVERYWHERE>>(gpu, stream, job);
+  if (!job.common.sums) return launch_points<kernel_traits<T, STEP, DIM, IDS, EVERYWHERE>>(gpu, stream, job);
+  return launch_points<kernel_traits<T, STEP, DIM, IDS_AND_SUMS, EVERYWHERE>>(gpu, stream, job);
 }
 
 /* L2 in f32 has instances for the papers' dimensions. Abandoning sums (SHORTC) uses the one for any dimension. */

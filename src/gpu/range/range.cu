@@ -69,11 +69,11 @@ adj_status adji_range_compare(adji_gpu_range *r, const adji_tiles_job *job) {
   uint64_t each = static_cast<uint64_t>(r->blocks) * (r->tensor ? TENSOR_BLOCK : TILES_BLOCK);
   adj_status status = ADJ_OK;
   for (uint64_t first = 0; first < job->query_count && !status; first += each) {
-    adji_tiles_job some = *job;
-    if (some.queries) some.queries += first;
-    some.first_query += first;
-    some.query_count = job->query_count - first < each ? job->query_count - first : each;
-    status = run_kernels(r, &some);
+    adji_tiles_job slice = *job;
+    if (slice.queries) slice.queries += first;
+    slice.first_query += first;
+    slice.query_count = job->query_count - first < each ? job->query_count - first : each;
+    status = run_kernels(r, &slice);
   }
   return status;
 }
@@ -103,8 +103,8 @@ static adj_status choose_room(adji_gpu_range *r, adji_count_cache_request *reque
   if (r->join.left->dim <= 3 || r->tree) return ADJ_OK;
   uint64_t sample = r->all_pairs ? adji_all_pairs_sample(r->rows, 4096) : 4096;
   adj_status status = adji_gpu_range_sample(r, sample, &pairs, &candidates);
-  bool once = r->mirrored && !r->join.style.one_way; /* an item is two entries */
-  if (!status) request->room += pairs * (r->all_pairs ? 1.5 : 1.2) / (!in_pairs ? ADJI_WARP : once ? 2 : 1);
+  bool two_entries = r->mirrored && !r->join.style.one_way; /* an item is two entries */
+  if (!status) request->room += pairs * (r->all_pairs ? 1.5 : 1.2) / (!in_pairs ? ADJI_WARP : two_entries ? 2 : 1);
   return status;
 }
 

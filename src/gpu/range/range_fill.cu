@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT
+ *
  * Rows of a range join on a device: slots are filled with the rows of a window, sorted, and copied. A slot is copied on
  * another stream. Events make sure that it is filled before it is copied, and copied before it is filled again.
  */

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT
+ *
  * Range joins on a device for lists of queries. A list is sorted into the order of the device, since the kernels need
  * queries that are neighbours. The papers' kernels may want the queries with the most work first, as the host has them.
  * The rows of a list are counted in place. When filling, they are written one after the other into a slot, together
  * with their numbers and where each begins.
+ *
  * The papers' kernels run on several streams: each slot has a stream, the queries of its list, and answers of its own.
  * The preparation of a list runs on the compute stream, after that of the list before, while kernels of other lists
  * run.
+ *
  * Memory: 4 bytes per left point while there is a host's order, and 16 more while rows are filled. Per query of a list
  * 8 bytes, once or, with several streams, in each slot. Each of the four slots also has 8 bytes per query when
  * counting, or 12 bytes per query and the entries when filling.
@@ -126,8 +129,8 @@ static adj_status make_lists(adji_gpu_lists *l, const adji_lists_request *reques
   return status;
 }
 
-static uint64_t half_of(uint64_t what, uint64_t least) {
-  return what / 2 > least ? what / 2 : least < what ? least : what;
+static uint64_t half_of(uint64_t value, uint64_t least) {
+  return value / 2 > least ? value / 2 : least < value ? least : value;
 }
 
 /* Copies the offsets from the host, which has counted some of the rows itself. */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT
+ *
  * Range joins on a device for lists of queries. A host passes lists as positions in its own order. The rows of a list
  * are in a slot, one after the other, whatever their numbers are.
  */

@@ -130,11 +130,11 @@ static adj_status build_indices(adji_gpu_range *r, const adji_gpu_range_options 
 static adj_status find_tree(adji_gpu_range *r, const adji_gpu_range_options *options) {
   adj_status status = ADJ_OK;
   if (!r->lent) {
-    adji_gpu_right_options mine = {};
-    mine.form = ADJI_RIGHT_TREE;
-    mine.set = r->join.right;
-    mine.rows = options->right_rows;
-    status = adji_gpu_right_open(r->gpu, &mine, &r->own_tree);
+    adji_gpu_right_options right_options = {};
+    right_options.form = ADJI_RIGHT_TREE;
+    right_options.set = r->join.right;
+    right_options.rows = options->right_rows;
+    status = adji_gpu_right_open(r->gpu, &right_options, &r->own_tree);
     if (status) return status;
     r->reports_right = adji_gpu_right_is_new(r->own_tree);
   }
