@@ -221,7 +221,7 @@ struct selection {
 
 /* Hides that a value does not change. Otherwise the compiler keeps sums for another radius, which takes more registers
  * than there are. */
-__device__ __forceinline__ void renew(float *x) {
+__device__ __forceinline__ void hide_constant(float *x) {
   asm volatile("" : "+f"(*x));
 }
 
@@ -257,7 +257,7 @@ __device__ __forceinline__ void compare_registers(const knn_job<T> &job, const l
     of[q].mask = 0;
 #pragma unroll
     for (int j = 0; j < V::W::DIM; j++)
-      renew(&of[q].x[j]);
+      hide_constant(&of[q].x[j]);
   }
 #pragma unroll
   for (uint32_t first = 0; first < MOST; first += STEP) {
@@ -269,7 +269,7 @@ __device__ __forceinline__ void compare_registers(const knn_job<T> &job, const l
 }
 
 template <class W>
-__device__ __forceinline__ float grown(float ratio) { /* of sums, where the number of points grows by that */
+__device__ __forceinline__ float sum_growth(float ratio) { /* of sums, where the number of points grows by that */
   return exp2f(log2f(ratio) * (2.0f / W::DIM));
 }
 
@@ -316,12 +316,12 @@ __device__ __forceinline__ T guess_reach(const knn_job<T> &job, const pool_memor
       of[0].radius = sum;
       compare_registers(job, pool, V::WINDOW_SLOTS, of);
       float count = static_cast<float>(__reduce_add_sync(KNN_LANES, bits_of(of[0].mask)));
-      sum *= grown<W>(wanted / fmaxf(count, 0.25f * wanted));
+      sum *= sum_growth<W>(wanted / fmaxf(count, 0.25f * wanted));
       if (count >= 0.5f * wanted && count <= 2 * wanted) break;
     }
     if (sum < least) least = sum;
   }
-  return least * grown<W>(all / wanted);
+  return least * sum_growth<W>(all / wanted);
 }
 
 /* An entry of a list: a point and the sum to the query. */
@@ -362,7 +362,7 @@ __device__ __forceinline__ void write_entry(const knn_job<T> &job, uint64_t to, 
 /* The reach, as a multiple of the guess: the more neighbours, the less their distances differ. With longer ones there
  * are more candidates, with shorter ones more queries take another round. */
 template <class V>
-__device__ __forceinline__ constexpr float stretch() {
+__device__ __forceinline__ constexpr float reach_factor() {
   if (V::E > 8) return V::W::DIM == 2 ? 1.3f : 1.18f;
   return V::E == 1 ? V::W::DIM == 2 ? 2.7f : 1.8f : V::W::DIM == 2 ? 1.6f : 1.35f;
 }
@@ -402,8 +402,8 @@ __device__ __forceinline__ void give_up(const knn_job<T> &job, uint32_t open, ui
 
 /* The first leaf of the window: around the queries, or in the group nearest to the one in their middle. */
 template <class V, class T>
-__device__ __forceinline__ uint32_t window_of(const knn_job<T> &job, const T (&mine)[V::W::ROOM], uint64_t position,
-                                              uint32_t many, uint32_t lane) {
+__device__ __forceinline__ uint32_t window_of(const knn_job<T> &job, const T (&own_point)[V::W::ROOM],
+                                              uint64_t position, uint32_t many, uint32_t lane) {
   uint32_t leaf;
   if (job.same_sets) {
     leaf = __shfl_sync(KNN_LANES, static_cast<uint32_t>(position / ADJI_TREE_LEAF), many / 2);
@@ -411,7 +411,7 @@ __device__ __forceinline__ uint32_t window_of(const knn_job<T> &job, const T (&m
     T x[V::W::ROOM];
 #pragma unroll
     for (int j = 0; j < V::W::ROOM; j++)
-      x[j] = __shfl_sync(KNN_LANES, mine[j], many / 2);
+      x[j] = __shfl_sync(KNN_LANES, own_point[j], many / 2);
     leaf = find_group<typename V::W>(job, x, lane) + ADJI_GPU_FAN / 2;
   }
   uint32_t first = leaf > V::WINDOW / 2 ? leaf - V::WINDOW / 2 : 0, all = job.levels[0].count;
@@ -426,7 +426,8 @@ __device__ __forceinline__ void choose_round(pool_search<W> *search, bool shorte
   if (search->open && shortened)
     halve(search);
   else if (search->open)
-    search->reach *= 1.2f * grown<W>(fminf(1.2f * wanted.enough / static_cast<float>(max(search->fewest, 1u)), 64.0f));
+    search->reach *=
+        1.2f * sum_growth<W>(fminf(1.2f * wanted.enough / static_cast<float>(max(search->fewest, 1u)), 64.0f));
   if (search->open) return;
   search->open = search->later;
   search->later = 0;
@@ -457,8 +458,8 @@ __global__ void __launch_bounds__(V::WARPS *ADJI_WARP, V::BLOCKS) find_pooled(co
   wanted_points wanted = {enough, V::LIST, sqrtf(static_cast<float>(enough * V::LIST))};
   T sum = guess_reach<V>(job, at, search, window_of<V>(job, x, position, many, lane), many, static_cast<float>(enough),
                          lane);
-  search.reach = sum * stretch<V>();
-  search.radius = sum * grown<W>(wanted.some / static_cast<float>(enough));
+  search.reach = sum * reach_factor<V>();
+  search.radius = sum * sum_growth<W>(wanted.some / static_cast<float>(enough));
   T guessed = search.reach;
   for (uint32_t round = 0; round < ROUNDS && search.tests <= job.budget; round++) {
     if (round) box_of_open(&search, x, lane);

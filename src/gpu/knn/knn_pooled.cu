@@ -72,7 +72,7 @@ __device__ __forceinline__ bool adjust_radius(const wanted_points &wanted, selec
     *low = of->radius;
   else
     *high = of->radius;
-  T next = of->radius * grown<typename V::W>(wanted.some / fmaxf(static_cast<float>(of->count), 1.0f));
+  T next = of->radius * sum_growth<typename V::W>(wanted.some / fmaxf(static_cast<float>(of->count), 1.0f));
   if (!(next > *low && next < *high)) next = T(0.5) * *low + T(0.5) * *high;
   of->radius = next < of->most ? next : of->most;
   return false;
@@ -93,11 +93,11 @@ __device__ __forceinline__ bool find_radius(const knn_job<T> &job, pool_shared<V
 #pragma unroll 1
   for (uint32_t tries = 0; tries < TRIES; tries++) {
     compare_slots(job, at, pool, slots, of, lane);
-    uint32_t mine = 0; /* 16 bits for each query */
+    uint32_t own_counts = 0; /* 16 bits for each query */
 #pragma unroll
     for (uint32_t q = 0; q < V::PAIR; q++)
-      mine |= bits_of(of[q].mask) << 16 * q;
-    uint32_t sum = mine;
+      own_counts |= bits_of(of[q].mask) << 16 * q;
+    uint32_t sum = own_counts;
 #pragma unroll
     for (uint32_t step = 1; step < ADJI_WARP; step *= 2) {
       uint32_t before = __shfl_up_sync(KNN_LANES, sum, step);
@@ -113,7 +113,7 @@ __device__ __forceinline__ bool find_radius(const knn_job<T> &job, pool_shared<V
     if (!done) continue;
 #pragma unroll
     for (uint32_t q = 0; q < V::PAIR; q++) {
-      uint32_t to = (sum - mine) >> 16 * q & 0xffff;
+      uint32_t to = (sum - own_counts) >> 16 * q & 0xffff;
       for (typename V::mask mask = of[q].mask; mask; mask &= mask - 1)
         at->lists[q][to++] = static_cast<uint16_t>(first_bit(mask) * ADJI_WARP + lane);
     }

@@ -44,7 +44,7 @@ struct grid_job {
 };
 
 /* The lanes that share a query. */
-struct team {
+struct lane_group {
   uint32_t bits, threads, member, lane;
 };
 
@@ -63,7 +63,7 @@ struct grid_list {
 };
 
 template <class T>
-__device__ __forceinline__ grid_list<T> open_list(unsigned char *memory, uint32_t k, T limit, const team &t) {
+__device__ __forceinline__ grid_list<T> open_list(unsigned char *memory, uint32_t k, T limit, const lane_group &t) {
   uint32_t stride = ADJI_GRID_STRIDE(k), lists = blockDim.x >> t.bits, mine = threadIdx.x >> t.bits;
   T *sums = reinterpret_cast<T *>(memory);
   uint32_t *ids = reinterpret_cast<uint32_t *>(sums + lists * stride);
@@ -71,7 +71,7 @@ __device__ __forceinline__ grid_list<T> open_list(unsigned char *memory, uint32_
 }
 
 template <class T>
-__device__ __forceinline__ void find_own_last(grid_list<T> *list, const team &t) {
+__device__ __forceinline__ void find_own_last(grid_list<T> *list, const lane_group &t) {
   list->own = T(-1); /* before everything, for lanes without an entry */
   list->own_id = list->own_at = 0;
   for (uint32_t i = t.member; i < list->k; i += t.threads) {
@@ -84,7 +84,7 @@ __device__ __forceinline__ void find_own_last(grid_list<T> *list, const team &t)
 
 /* Step 4: one candidate per group, the same in all its lanes. The warp must be converged. */
 template <class T>
-__device__ __forceinline__ void keep(grid_list<T> *list, bool there, T s, uint32_t id, const team &t) {
+__device__ __forceinline__ void keep(grid_list<T> *list, bool there, T s, uint32_t id, const lane_group &t) {
   bool takes = there && comes_before(s, id, list->last, list->last_id), stale = false;
   if (takes && list->count < list->k) {
     if ((list->count & (t.threads - 1)) == t.member) {
@@ -152,7 +152,7 @@ __device__ __forceinline__ grid_query<W> open_grid_query(const grid_job<T> &job,
 /* Step 2: finds rows first .. first + lanes - 1 around the query's cell. Returns how many candidates they have. */
 template <class W, class T>
 __device__ __forceinline__ uint32_t look_up(const grid_job<T> &job, const grid_query<W> &mine, uint32_t first,
-                                            grid_rows *rows, const team &t) {
+                                            grid_rows *rows, const lane_group &t) {
   range r = {0, 0};
   uint32_t number = first + t.member;
   if (mine.active && number < job.cells.row_count)
@@ -173,7 +173,7 @@ __device__ __forceinline__ uint32_t look_up(const grid_job<T> &job, const grid_q
 template <class W, class T>
 __device__ __forceinline__ uint32_t compare_rows(const grid_job<T> &job, const grid_query<W> &mine,
                                                  const grid_rows *rows, uint32_t total, grid_list<T> *list,
-                                                 const team &t) {
+                                                 const lane_group &t) {
   uint32_t at = threadIdx.x - t.member, compared = 0;
   uint32_t turns = __reduce_max_sync(KNN_LANES, (total >> t.bits) + ((total & (t.threads - 1)) != 0));
   for (uint32_t turn = 0; turn < turns; turn++) {
@@ -207,7 +207,7 @@ __device__ __forceinline__ uint32_t compare_rows(const grid_job<T> &job, const g
 /* Step 5. */
 template <class W, class T>
 __device__ __forceinline__ void write_list(const grid_job<T> &job, const grid_query<W> &mine, const grid_list<T> &list,
-                                           const team &t) {
+                                           const lane_group &t) {
   uint64_t to = entries_of(job.common, mine.row);
   for (uint32_t i = t.member; i < list.count; i += t.threads) {
     T s = list.sums[i];
@@ -239,7 +239,7 @@ __global__ void __launch_bounds__(ADJI_GRID_BLOCK) find_in_cells(const grid_job<
   typedef typename W::T T;
   extern __shared__ __align__(16) unsigned char memory[];
   __shared__ grid_rows rows;
-  team t = {job.thread_bits, 1u << job.thread_bits, 0, threadIdx.x % ADJI_WARP};
+  lane_group t = {job.thread_bits, 1u << job.thread_bits, 0, threadIdx.x % ADJI_WARP};
   t.member = t.lane & (t.threads - 1);
   uint64_t number = (static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x) >> t.bits, compared = 0;
   grid_query<W> mine = open_grid_query<W>(job, number);
