@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * The per_query kernel of kNN joins: a warp per query, for few queries, many neighbours, or queries far from all
- * others.
+ * The per_query kernel of kNN joins: a warp per query, for few queries, for many neighbours, or for queries far from
+ * all others.
  *
  * Computes: for a query q the k candidates after the first `place` with the smallest (s(q, c), id), in that order.
  *
  * Input: trees and queries in device memory (adji_knn_job). Output: ids and sums, row by row, in device memory.
  *
- * A warp owns a query. Its list is 32 E entries in the registers of all lanes, ascending: entry e of lane l is number
+ * A warp owns a query. Its list has 32 E entries in the registers of all lanes, ascending: entry e of lane l is number
  * 32 e + l. The first 32 E - k entries come before everything, so the last entry is the bound. Candidates within the
- * bound stay pending in shared memory until there is a batch of them, which is sorted there and merged into the list.
+ * bound stay pending in shared memory until there is a batch of them. The batch is sorted there and merged into the
+ * list.
  *
  *   1. start    search the group of 32 leaves around the query's own position
  *   2. descend  each lane tests one box of a group; the nearest is searched first, the others stay as a mask
@@ -20,7 +21,8 @@
  *
  * Grid: warps take queries round-robin. Warps synchronise with __syncwarp only; no block waits for another.
  *
- * Limits: a merge takes 10 E shuffles and about 60 E instructions, whatever the batch size; so batches grow with E.
+ * Limits: a merge takes 10 E shuffles and about 60 E instructions, whatever the size of the batch. So batches grow with
+ * E.
  */
 #include "gpu/knn/knn_private.cuh"
 #include "gpu/knn/knn_search.cuh"
@@ -52,7 +54,7 @@ struct per_query_shared {
 template <class W, int E>
 struct query_search {
   typename W::T x[W::ROOM];
-  uint32_t row, last_id; /* up to which candidates at the bound may enter the list */
+  uint32_t row, last_id; /* last_id: up to which id candidates at the bound may enter the list */
   typename W::T bound;
   typename W::T after; /* candidates up to (after, after_id) are already in the row; -1: none */
   uint32_t after_id;
@@ -111,8 +113,8 @@ __device__ __forceinline__ void sort_batch(per_query_shared<T, E> *at, uint32_t 
     }
 }
 
-/* Keeps the smallest 32 E of the list and a batch. Both ascend: the smaller ones of the list read forwards and the
- * batch read backwards form a bitonic sequence, and so do its halves after each exchange. */
+/* Keeps the smallest 32 E entries of the list and a batch. Both ascend: the element-wise minima of the list read
+ * forwards and the batch read backwards form a bitonic sequence, and so do its halves after each exchange. */
 template <class T, int E>
 __device__ __forceinline__ void merge(warp_list<T, E> *list, const per_query_shared<T, E> *at, uint32_t first,
                                       uint32_t lane) {
@@ -135,7 +137,7 @@ __device__ __forceinline__ void merge(warp_list<T, E> *list, const per_query_sha
 #pragma unroll
       for (uint32_t step = ADJI_WARP / 2; step; step /= 2)
         exchange(&list->sums[e], &list->ids[e], step, !(lane & step));
-  } else { /* a loop: all exchanges of a long list take half of the instruction cache, and more registers */
+  } else { /* a loop: unrolled, all exchanges of a long list take half of the instruction cache, and more registers */
 #pragma unroll 1
     for (uint32_t step = ADJI_WARP / 2; step; step /= 2)
 #pragma unroll
@@ -227,14 +229,14 @@ __device__ __forceinline__ uint32_t next_box(const knn_job<T> &job, per_query_sh
   }
 }
 
-/* The whole search: the group around the query's own position, which is box `own` of level 1, and whatever else is
- * near. Each part appears once: more copies would exceed the instruction cache. */
+/* The whole search: first the group around the query's own position, which is box `own` of level 1, then all others
+ * that are near. Each part appears once in the code, since more copies would exceed the instruction cache. */
 template <class W, int E, class T>
 __device__ __forceinline__ void search(const knn_job<T> &job, per_query_shared<T, E> *at, query_search<W, E> *q,
                                        uint32_t own, uint32_t lane) {
   constexpr uint32_t BATCH = per_query_shared<T, E>::BATCH;
   path<T> p = {job.level_count, 0, 0, T(0)};
-  bool started = job.level_count < 2, ended = false; /* one group is all there is */
+  bool started = job.level_count < 2, ended = false; /* there is only one group */
   path<T> group = {};                                /* of leaves */
   for (uint32_t box = own;;) {
     if (box != UINT32_MAX) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The pooled kernel of kNN joins (knn_pool.cuh) for lists of up to 14: queries are in the lanes.
+ * The pooled kernel of kNN joins (knn_pool.cuh) for lists of up to 14 entries. Lanes hold queries.
  *
  * Computes: for each query q the k candidates with the smallest (s(q, c), id), in that order, where s is the canonical
  * sum.
@@ -8,20 +8,22 @@
  * Input: trees and queries in device memory (adji_knn_job). Output: ids and sums, row by row, in device memory.
  *
  *   1. compare  all lanes compare eight points of the pool at a time with their queries. A point within the lane's
- * bound becomes a key in the lane's column in shared memory: the sum as a fixed-point number, and the place in the
- *               pool. At first the bound is the reach
- *   2. sort     all columns, each by its lane in registers, once in the end; or before if one may overflow: then the
- *               least keys stay, and the bound becomes shorter
+ *               bound becomes a key in the lane's column in shared memory: the sum as a fixed-point number, and the
+ *               place in the pool. At first the bound is the reach
+ *   2. sort     all columns, each by its lane in registers, once at the end; or earlier, if a column may overflow. Then
+ *               the least keys stay, and the bound becomes shorter
  *   3. write    the rows. If two neighbours in a column's order have the same number, its lane finds the k nearest of
  *               the column by sums and ids instead
  *
- * Columns have one more entry than there are neighbours to find: the query itself, which is a candidate like others.
+ * A column may have one more entry than there are neighbours to find: the query itself, which is a candidate like
+ * others.
  */
 #include "gpu/knn/knn_pool.cuh"
 
 namespace {
 
-/* AT_ONCE: candidates compared before the columns are checked. COLUMN: entries. KEPT: those that are sorted. */
+/* AT_ONCE: candidates compared before the columns are checked. COLUMN: entries of a column. KEPT: entries that stay
+ * after sorting. */
 enum { AT_ONCE = 8, COLUMN = 32, KEPT = 16, PLACE_BITS = 10 };
 
 constexpr uint32_t NO_KEY = UINT32_MAX;
@@ -44,22 +46,22 @@ template <class W>
 struct lane_search {
   typename W::T x[W::ROOM], bound; /* -1: not open */
   uint32_t row, count;             /* count: keys in the column */
-  bool open, within, failed;       /* within: the reach has all that the query may have */
+  bool open, within, failed; /* within: the query's bound is within the reach, which then has all its neighbours */
 };
 
-/* The key of a sum: a number that is monotone in it, and a place. scale: LAST_NUMBER for the reach. */
+/* The key of a sum: a number that is monotone in it, and a place. scale: maps the reach to LAST_NUMBER. */
 __device__ __forceinline__ uint32_t key_of(float s, float scale, uint32_t place) {
   return __float_as_uint(__fmaf_rn(s, scale, HALF)) << PLACE_BITS | place;
 }
 
-/* A reach of 0, or one so small that the quotient overflows, has the largest scale: then all numbers are equal. */
+/* A reach of 0, or one so small that the quotient overflows, gets the largest scale; sums may then share a number. */
 __device__ __forceinline__ float scale_of(float reach) {
   return fminf(LAST_NUMBER / reach, FLT_MAX);
 }
 
 /* ---- Columns --------------------------------------------------------------------------------- */
 
-/* The least keys of the lane's column, in order. */
+/* Loads the least keys of the lane's column, in ascending order. */
 template <class V>
 __device__ __forceinline__ void sort_column(const short_memory<V> *at, uint32_t (&keys)[KEPT], uint32_t lane) {
   uint32_t others[KEPT];
@@ -104,8 +106,8 @@ __device__ __forceinline__ void drop_behind(short_memory<V> *at, lane_search<typ
   own_query->failed = kept > COLUMN - AT_ONCE;
 }
 
-/* Makes room in the columns. The least keys stay, and if there are enough, all of them are within the number of the
- * last one that is wanted, plus two for roundings: that is the bound. If keys that would be dropped have this number
+/* Makes room in the columns. The least keys stay. If there are enough, all neighbours are within the number of the last
+ * key that is wanted, plus two for roundings: that becomes the bound. If keys that would be dropped have this number
  * too, all keys up to it stay, or the query fails. */
 template <class V>
 __device__ __forceinline__ void shorten_column(short_memory<V> *at, lane_search<typename V::W> *own_query,
@@ -143,7 +145,7 @@ __device__ __forceinline__ void compare_all(const knn_job<T> &job, short_memory<
     for (uint32_t c = 0; c < AT_ONCE; c += STEP) {
       typename pool_memory<V>::point points[STEP];
 #pragma unroll
-      for (uint32_t i = 0; i < STEP; i++) /* load all of them before any is stored: loads take long */
+      for (uint32_t i = 0; i < STEP; i++) /* all loads come before the stores, since loads take long */
         points[i] = at->pool[first + c + i];
 #pragma unroll
       for (uint32_t i = 0; i < STEP; i++) {
@@ -166,7 +168,8 @@ __device__ __forceinline__ void compare_all(const knn_job<T> &job, short_memory<
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
-/* Writes the row of a lane with equal numbers in its column: the nearest one after the last one, k times. */
+/* Writes the row of a lane with equal numbers in its column: k times it finds the nearest point after the one
+ * before. */
 template <class V, class T>
 __device__ __forceinline__ void write_exactly(const knn_job<T> &job, const short_memory<V> *at,
                                               const lane_search<typename V::W> &own_query, uint32_t lane) {
@@ -192,7 +195,7 @@ __device__ __forceinline__ void write_exactly(const knn_job<T> &job, const short
   }
 }
 
-/* Writes the rows of all lanes in `complete`, EACH entries of a few rows at a time. places: in the pool, by entry. */
+/* Writes the rows of all lanes in `complete`, EACH entries of a few rows at a time. */
 template <int EACH, class V, class T>
 __device__ __forceinline__ void write_rows(const knn_job<T> &job, const short_memory<V> *at, uint32_t complete,
                                            uint32_t lane) {
@@ -244,7 +247,7 @@ __device__ __forceinline__ void finish(const knn_job<T> &job, short_memory<V> *a
     same |= e < enough && keys[e] != NO_KEY && keys[e] >> PLACE_BITS == keys[e + 1] >> PLACE_BITS;
   same = same && complete;
   if (same) write_exactly(job, at, *own_query, lane);
-  __syncwarp(); /* places are listed where the columns are */
+  __syncwarp(); /* places are listed in the memory of the columns */
   search->open &= ~__ballot_sync(KNN_LANES, complete);
   search->failed |= __ballot_sync(KNN_LANES, own_query->failed);
   search->fewest = __reduce_min_sync(KNN_LANES, own_query->open && !complete ? own_query->count : UINT32_MAX);
