@@ -3,10 +3,10 @@
  * kNN joins on a device for lists of queries, which a host assigns as positions in its own order. The rows of a list
  * are stored one after the other, with their numbers beside them.
  *
- * Memory: 8 bytes per left point; 12 per query of a list; in each of four slots k ids, k distances and 4 bytes per query.
- * With a grid 4 more bytes per left point, 4 per query of a list, and 4 per query in each slot. The left points exist
- * twice while they are moved into the order of the host. Brute force only needs the four slots, and takes its queries in
- * the order of the rows.
+ * Memory: 8 bytes per left point; 12 per query of a list; in each of four slots k ids, k distances and 4 bytes per
+ * query. With a grid 4 more bytes per left point, 4 per query of a list, and 4 per query in each slot. The left points
+ * exist twice while they are moved into the order of the host. Brute force only needs the four slots, and takes its
+ * queries in the order of the rows.
  */
 #include "gpu/knn/knn_private.cuh"
 

@@ -5,25 +5,26 @@
  *
  * Computes: for a query q the k candidates c with the smallest (s(q, c), id) among those with s <= limit, in that
  * order, if there are enough. They are then the k nearest of all: every point with s <= limit is in a cell around that
- * of q (see index/grid.h), so points not visited come after them. Otherwise q fails and is reported.
+ * of q (see index/grid.h), so points that are not visited come after them. Otherwise q fails and is reported.
  *
  * A group of 1, 2, .. or 32 lanes owns a query. A warp holds as many groups as fit, and its lanes stay converged. A
- * query's list is in shared memory, unordered. Entry i belongs to lane i mod lanes, which knows the last of its own
- * entries; the group knows the last of all.
+ * query's list is in shared memory, unordered. Entry i belongs to lane i mod n of the n lanes of the group. Each lane
+ * knows the last of its own entries in the order of (s, id), and the group knows the last of all.
  *
- *   1. cell    of the query
+ *   1. cell    find the cell of the query
  *   2. look up each lane finds one row of cells around it; their candidates are numbered consecutively, in shared
  *              memory
  *   3. compare the lanes of the group take the candidates in turn
- *   4. keep    what comes before the last of the list, one by one: it takes the next free entry, or that of the last
- *   5. rank    each entry counts those before it, which gives its place in the row
+ *   4. keep    candidates that come before the last entry of the list, one by one: each takes the next free entry, or
+ *              replaces the last one
+ *   5. rank    for each entry, the entries before it are counted, which gives its place in the row
  *
  * Memory: points and cells in device memory; in shared memory a list of k entries per query and 8 bytes per thread.
  *
  * Grid: a block has as many threads as its lists allow (knn_grid.h). Synchronisation is within the warp; no block waits
  * for another.
  *
- * Limits: latency of scattered reads, and groups that wait for the one of their warp with the most candidates.
+ * Limits: the latency of scattered reads, and groups that wait for the group of their warp with the most candidates.
  */
 #include "gpu/papers/knn_grid.cuh"
 
@@ -35,28 +36,28 @@ namespace {
 /* adji_knn_grid_job with types. */
 template <class T>
 struct grid_job {
-  knn_job<T> common; /* right is the index, limit that of epsilon */
+  knn_job<T> common; /* its right points are those of the index, its limit is that of epsilon */
   cell_index cells;
-  adji_axis axes[ADJI_TREE_DIMS]; /* by dimension; no slabs where there is no axis */
+  adji_axis axes[ADJI_TREE_DIMS]; /* by dimension; 0 slabs where there is no axis */
   uint32_t enough, thread_bits;
   uint32_t *failed;
   unsigned long long *failed_count;
 };
 
-/* The lanes that share a query. */
+/* The lanes that share a query: log2 of their number, their number, this lane's number among them and in the warp. */
 struct lane_group {
   uint32_t bits, threads, member, lane;
 };
 
 /* ---- The list -------------------------------------------------------------------------------- */
 
-/* The same in all lanes of a group, except for the lane's own entries. */
+/* A query's list. The same in all lanes of a group, except for the lane's own last entry. */
 template <class T>
 struct grid_list {
   T *sums;
   uint32_t *ids;
   uint32_t count, k;
-  T last; /* of all entries once there are k; before that the limit */
+  T last; /* the last of all entries once there are k; before that the limit */
   uint32_t last_id;
   T own; /* the last of this lane's entries, and where it is */
   uint32_t own_id, own_at;
@@ -266,7 +267,7 @@ grid_job<T> with_cells(const adji_knn_grid_job *job) {
   typed.common.right_coords = static_cast<const T *>(index->coords);
   typed.common.right_ids = index->ids;
   typed.common.limit = static_cast<T>(job->limit);
-  typed.cells = index_of_cells(grid, index, true); /* no candidate is met twice */
+  typed.cells = index_of_cells(grid, index, true); /* no point is a candidate twice */
   for (uint32_t a = 0; a < grid->axis_count; a++)
     typed.axes[grid->axes[a].dim] = grid->axes[a];
   typed.enough = job->enough;

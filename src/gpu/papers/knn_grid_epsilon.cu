@@ -2,7 +2,8 @@
  *
  * Chooses epsilon for a kNN join through a grid by sampling and binning distances: HybridKNN-Join, section 4.4.
  *
- * Distances are canonical here too, but need not be: epsilon decides how long a search takes, not what it finds.
+ * Distances are canonical here, too, although they need not be: epsilon decides how long a search takes, not what it
+ * finds.
  */
 #include <cmath>
 
@@ -23,7 +24,7 @@ static __device__ __forceinline__ T distance_of(T s) {
 
 /* ---- The mean -------------------------------------------------------------------------------- */
 
-/* Adds up the distances between samples of both sides: sums[block] += distance(left i, right j), in f64.
+/* Adds up the distances between samples of both sets: sums[block] += distance(left i, right j), in f64.
  *
  * Input: trees in device memory. Output: one partial sum per block, in device memory. A block owns every gridDim.x-th
  * left point; its threads take the right points in turn. The order of all additions is fixed, so the result is
@@ -190,7 +191,7 @@ static uint64_t bin_blocks(const adji_gpu *gpu, uint64_t right) {
   return all < most ? all : most;
 }
 
-/* So that the count of a block fits 32 bits. */
+/* Limits the sample so that the counts of a block fit 32 bits. */
 uint64_t adji_knn_grid_most_sample(const adji_gpu *gpu, uint64_t right) {
   uint64_t each = right / bin_blocks(gpu, right) + THREADS;
   return UINT32_MAX / each ? UINT32_MAX / each : 1;
