@@ -287,8 +287,7 @@ __device__ __forceinline__ bool search(const knn_job<T> &job, dense_shared<W, K>
   for (;;) {
     bool over = !group.mask, compare = warp->pooled >= AT_ONCE || (over && warp->pooled && (!started || ended));
     uint32_t most = ROOM;
-    if (over &&
-        !compare) { /* short lists are filled for better bounds if it is worth it; long lists have good bounds */
+    if (over && !compare) { /* short lists are filled for better bounds if that pays; long lists have good ones */
       bool all = ended || (K < LONG && !started) || warp->bound == static_cast<T>(INFINITY);
       most = all ? 0 : K < LONG ? FEW : ROOM;
     }

@@ -145,8 +145,7 @@ __device__ __forceinline__ bool pool_leaves(const knn_job<T> &job, pool_memory<V
     uint32_t number = (i * ADJI_WARP + lane) / ADJI_TREE_LEAF;
     uint64_t leaf = at->leaves[search->leaves + (number < some ? number : 0)];
     uint64_t from = leaf * ADJI_TREE_LEAF + lane % ADJI_TREE_LEAF;
-    there[i] =
-        number < some && from < job.right_count; /* padding is NaN, which has no gap to a box and so would seem near */
+    there[i] = number < some && from < job.right_count; /* padding is NaN and would seem near: it has no gap to a box */
     ids[i] = load_record<W>(job, job.right_coords, job.right_ids, from, x[i]);
   }
 #pragma unroll
@@ -291,8 +290,7 @@ __device__ __forceinline__ T guess_reach(const knn_job<T> &job, const pool_memor
                                          const pool_search<typename V::W> &search, uint32_t window, uint32_t many,
                                          float all, uint32_t lane) {
   typedef typename V::W W;
-  constexpr float MOST =
-      0.35f * V::WINDOW * ADJI_TREE_LEAF; /* with more, the points within the sum would extend beyond the window */
+  constexpr float MOST = 0.35f * V::WINDOW * ADJI_TREE_LEAF; /* more would extend beyond the window */
   float wanted = fminf(all, MOST);
   lane_pool<V> pool;
 #pragma unroll

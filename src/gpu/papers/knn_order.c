@@ -55,8 +55,7 @@ static adj_status make_grid(const adji_join *join, const adji_measure *measure, 
 
 typedef struct ordering {
   const adji_index *left, *right;
-  uint64_t
-      *cells; /* of the left index: UINT32_MAX - population in the high half, the number of the cell in the low half */
+  uint64_t *cells;  /* of the left index: high half UINT32_MAX - population, low half the number of the cell */
   uint64_t *places; /* where the rows of each begin in the order */
   uint32_t *rows;
 } ordering;

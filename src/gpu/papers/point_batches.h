@@ -20,7 +20,7 @@ enum { ADJI_MOST_STREAMS = 8 };
 
 /* LBJoin's parameters; 0: the published value, which each comment names. */
 typedef struct adji_batch_options {
-  uint32_t streams;   /* ADJI_BATCH_STREAMS                                     */
+  uint32_t streams;   /* ADJI_BATCH_STREAMS */
   uint64_t pairs;     /* b_s, the entries that a batch has room for: ADJI_BATCH_PAIRS */
   double sample_part; /* fraction of the queries from which the number of batches is estimated: ADJI_BATCH_SAMPLE */
 } adji_batch_options;

@@ -34,8 +34,7 @@ template <class W, class T, int DIM>
 __device__ __forceinline__ void flush_pairs(const tiles<T> &job, const shared<T> &at, lane_query<T, DIM> *own_query,
                                             bool end, uint32_t lane) {
   __syncwarp();
-  uint32_t waiting =
-      __shfl_sync(ALL_LANES, *at.pair_count, 0); /* one lane reads it, since others may go on and add to it */
+  uint32_t waiting = __shfl_sync(ALL_LANES, *at.pair_count, 0); /* one lane reads it: others may already add to it */
   if (waiting < ADJI_WARP && !(end && waiting)) return;
   while (waiting >= ADJI_WARP || (end && waiting)) {
     uint32_t many = waiting < ADJI_WARP ? waiting : ADJI_WARP;
@@ -315,8 +314,7 @@ __device__ __forceinline__ void join_cells(const tiles<T> &job, const shared<T> 
                                                        own_query->cell_row != row_before));
   for (uint32_t remaining = heads; remaining; remaining &= remaining - 1) {
     uint32_t begin = __ffs(remaining) - 1;
-    uint32_t others =
-        (heads | ~members) & ~((2u << begin) - 1); /* lanes at which another group begins, or that are no members */
+    uint32_t others = (heads | ~members) & ~((2u << begin) - 1); /* another group begins, or no member */
     uint32_t end = others && begin < 31 ? __ffs(others) - 1 : ADJI_WARP;
     for (uint32_t first = begin; first < end; first += HIGH_DIM_QUERIES) {
       uint32_t last = end - first < HIGH_DIM_QUERIES ? end : first + HIGH_DIM_QUERIES;

@@ -119,8 +119,7 @@ struct kernel_traits {
   static constexpr bool PERHAPS_SUMS = WORK == IDS_PERHAPS_SUMS; /* sums, if the job has room for them */
   /* ids are written, to rows or to row chunks */
   static constexpr bool FILL = WORK == IDS || WORK == IDS_AND_SUMS || PERHAPS_SUMS || RINGS;
-  static constexpr bool DROPS_SELF =
-      FILL || KEEPS; /* otherwise the query itself is subtracted from the count afterwards */
+  static constexpr bool DROPS_SELF = FILL || KEEPS; /* otherwise the query is subtracted from its count later */
   static constexpr bool MIRRORED = WORK == PAIRS || WORK == PAIRS_AND_SUMS; /* each pair of points is compared once */
   static constexpr bool SUMS = WORK == IDS_AND_SUMS || WORK == PAIRS_AND_SUMS;
   static constexpr places PLACES = PLACES_;
