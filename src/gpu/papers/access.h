@@ -47,8 +47,7 @@ typedef struct adji_point_options {
   bool shortc;        /* abandon a sum as soon as it exceeds the limit */
   bool sortidu;       /* points of a cell are sorted by dimension sort_dim and searched by it */
   uint32_t sort_dim;
-  const uint32_t
-      *dims; /* with shortc: the order of dimensions for the filter of reorder.h, on the host; NULL: no filter */
+  const uint32_t *dims; /* with shortc: the dimensions in the order of reorder.h, on the host; NULL: no filter */
 } adji_point_options;
 
 /* Whether queries have threads of their own. */
