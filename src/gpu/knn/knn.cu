@@ -38,7 +38,7 @@ static adj_status make_right(adji_gpu_knn *n, const adji_gpu_knn_options *option
   return status;
 }
 
-/* Whether a kernel searches for 32 queries per warp. */
+/* Whether there is a kernel that searches for 32 queries per warp. */
 static bool has_warps_of_32(const adji_gpu_knn *n) {
   adj_type type = n->join.left->type;
   int step = n->measure.step;
@@ -286,7 +286,7 @@ static adj_status find_rows_brute(adji_gpu_knn *n) {
   return status;
 }
 
-/* ids[i] = names[ids[i]], except where there is none. One thread per entry; ids and names in device memory. Limited by
+/* ids[i] = names[ids[i]], unless ids[i] is ADJ_NO_ID. One thread per entry; ids and names in device memory. Limited by
  * loads of names. */
 static __global__ void rename_ids(const uint32_t *names, uint64_t entries, uint32_t *ids) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;

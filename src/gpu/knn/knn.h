@@ -52,7 +52,7 @@ typedef struct adji_gpu_knn_options {
    * rows that are not dense. Nothing else may use the device until adji_gpu_knn_take returns. */
   bool checks_left;
   uint64_t rows_at_once;          /* most rows of the result on the device; 0: as many as there is memory for */
-  uint32_t budget;                /* leaves a warp may search for 32 queries; 0: default */
+  uint32_t budget;                /* leaves that a warp may search for 32 queries; 0: default */
   bool per_query, dense;          /* one query per warp, or 32; neither: chosen by their number */
   bool cut;                       /* trees are cut within runs of the curve (tree_cut.cu) */
   uint32_t blocks;                /* thread blocks that search at a time; 0: as many as fit */

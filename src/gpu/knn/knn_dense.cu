@@ -60,7 +60,7 @@ template <class W, int K>
 struct lane_query {
   typename W::T x[W::ROOM];
   uint32_t row;
-  uint32_t tail;       /* of its queue: an address in shared memory */
+  uint32_t tail;       /* the end of its queue: an address in shared memory */
   typename W::T bound; /* candidates farther than this do not enter the list; -1: not a query */
   list_key<typename W::T> list[K];
 };
@@ -278,8 +278,7 @@ __device__ __forceinline__ leaf_group next_group(const knn_job<T> &job, dense_sh
 template <class W, int K, class T>
 __device__ __forceinline__ bool search(const knn_job<T> &job, dense_shared<W, K> *at, lane_query<W, K> *mine,
                                        warp_state<W> *warp, uint32_t base, uint32_t first, uint32_t lane) {
-  constexpr uint32_t ROOM =
-      queue_capacity(K) - AT_ONCE; /* queue entries that leave space for one more comparison step */
+  constexpr uint32_t ROOM = queue_capacity(K) - AT_ONCE; /* entries that leave space for one more comparison step */
   uint32_t there = __ballot_sync(KNN_LANES, base + lane < job.levels[0].count), later = there & ~first;
   leaf_group group = {base, there & first, true};
   path<T> p = {job.level_count, 0, 0, T(0)};
@@ -342,7 +341,7 @@ template <class W, int K, class T>
 __device__ __forceinline__ void bound_first(const knn_job<T> &job, lane_query<W, K> *mine, warp_state<W> *warp,
                                             uint32_t base, uint32_t lane) {
   T tries[TRIES];
-  uint32_t counts[TRIES] = {0}, wanted = job.k + job.drop_self; /* the query itself is among them */
+  uint32_t counts[TRIES] = {0}, wanted = job.k + job.drop_self; /* the query itself is among the points counted */
   float guess = guess_sum(*warp, wanted);
 #pragma unroll
   for (int i = 0; i < TRIES; i++)

@@ -37,7 +37,7 @@ typedef struct adji_knn_job : adji_gpu_knn_task {
   const adji_measure *measure;       /* host */
   const adji_gpu_tree *left, *right; /* if equal, a query is at its own position in the right tree */
   double limit;                      /* of sums; may be infinite */
-  void *sums;                        /* laid out as ids */
+  void *sums;                        /* same layout as ids */
   const void *bounds;                /* bounds of sums, by row, at most the limit; NULL: all rows have the limit */
   uint32_t most_blocks;              /* blocks that run at a time; 0: as many as fit */
 } adji_knn_job;

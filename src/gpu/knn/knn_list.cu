@@ -53,7 +53,7 @@ static adj_status make_slot(adji_gpu_knn *n, uint64_t queries, adji_knn_slot *sl
   if (!status && n->grid.positions.at)
     status = adji_block_get(gpu, gpu->compute, queries * 4, "list of queries", &slot->failed);
   if (status) return status;
-  /* A thread that waits for this event sleeps: the cores have other work. */
+  /* A thread that waits for this event sleeps, since the cores have other work. */
   ADJI_CUDA(gpu, cudaEventCreateWithFlags(&slot->found, cudaEventDisableTiming | cudaEventBlockingSync));
   return ADJ_OK;
 }
@@ -77,7 +77,8 @@ adj_status adji_gpu_knn_begin_lists(adji_gpu_knn *n, uint64_t first_row, uint64_
   n->list_first = first_row;
   n->list_end = end_row;
   n->list_candidates = 0;
-  if (n->brute && many > n->rows_at_once / ADJI_LISTS) many = n->rows_at_once / ADJI_LISTS; /* room for its matrix */
+  if (n->brute && many > n->rows_at_once / ADJI_LISTS)
+    many = n->rows_at_once / ADJI_LISTS; /* lists share the rows of its matrix */
   if (!many) many = 1;
   adj_status status = make_lists(n, many);
   while (status == ADJ_E_DEVICE_MEMORY && many > LEAST_QUERIES) {

@@ -77,7 +77,8 @@ __device__ __forceinline__ void put_in_order(T *s, uint32_t *id, T *other, uint3
   *other_id = i;
 }
 
-/* Keeps the smaller or the larger of the lane's entry and that of another lane; equal entries are identical. */
+/* Keeps the smaller or the larger of the lane's entry and another lane's entry. Entries that compare equal are
+ * identical. */
 template <class T>
 __device__ __forceinline__ void exchange(T *s, uint32_t *id, uint32_t step, bool lesser) {
   T other = __shfl_xor_sync(KNN_LANES, *s, step);
@@ -175,7 +176,8 @@ __device__ __forceinline__ void compare_leaves(const knn_job<T> &job, per_query_
                                                path<T> *group, uint32_t lane) {
   uint32_t leaf = UINT32_MAX;
 #pragma unroll
-  for (uint32_t i = 0; i < LEAVES_AT_ONCE; i++) { /* the nearest first: they make the bound that excludes others */
+  for (uint32_t i = 0; i < LEAVES_AT_ONCE;
+       i++) { /* the nearest first, since they give the bound that excludes others */
     if (!group->mask) break;
     uint32_t next = lane_of_least(group->mask, group->s, lane);
     if (lane / ADJI_TREE_LEAF == i) leaf = group->base + next;
@@ -203,7 +205,7 @@ __device__ __forceinline__ void compare_leaves(const knn_job<T> &job, per_query_
 
 /* ---- Boxes ----------------------------------------------------------------------------------- */
 
-/* A lower bound of the sum to box base + lane of a level; NaN if nothing there is of interest. */
+/* A lower bound of the sum to box base + lane of a level; NaN if the box can be skipped anyway. */
 template <class W, int E, class T>
 __device__ __forceinline__ T group_sum(const knn_job<T> &job, const query_search<W, E> &q, uint32_t level,
                                        uint32_t base, uint32_t lane) {

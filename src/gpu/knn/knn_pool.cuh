@@ -155,7 +155,7 @@ __device__ __forceinline__ bool pool_leaves(const knn_job<T> &job, pool_memory<V
   return true;
 }
 
-/* Which boxes of a group are within the reach. */
+/* The mask of the boxes of a group that are within the reach. */
 template <class W, class T>
 __device__ __forceinline__ uint32_t near_boxes(const knn_job<T> &job, pool_search<W> *search, uint32_t level,
                                                uint32_t base, uint32_t lane) {
@@ -468,7 +468,7 @@ __global__ void __launch_bounds__(V::WARPS *ADJI_WARP, V::BLOCKS) find_pooled(co
     T reach = search.reach;
     bool filled = fill_pool<V>(job, at, &search, lane);
     if (filled) {
-      if (search.pooled == job.right_count) search.reach = static_cast<T>(INFINITY); /* there are no others */
+      if (search.pooled == job.right_count) search.reach = static_cast<T>(INFINITY); /* the pool has all points */
       S::select(job, at, &search, wanted, lane);
       search.open &= ~search.failed;
     }

@@ -27,7 +27,7 @@ namespace {
 enum { AT_ONCE = 8, COLUMN = 32, KEPT = 16, PLACE_BITS = 10 };
 
 constexpr uint32_t NO_KEY = UINT32_MAX;
-constexpr float HALF = 8388608; /* 2^23: the bits of HALF + n, for n below that, end in those of n */
+constexpr float HALF = 8388608; /* 2^23: for n below that, the last bits of HALF + n are those of n */
 constexpr float LAST_NUMBER = (1 << (32 - PLACE_BITS)) - 2;
 
 template <class V>
@@ -91,7 +91,7 @@ __device__ __forceinline__ uint32_t key_at(const uint32_t (&keys)[KEPT], uint32_
   return key;
 }
 
-/* Drops keys of the lane's column with a larger number than that of `last`. */
+/* Drops keys of the lane's column whose number is larger than that of `last`. */
 template <class V>
 __device__ __forceinline__ void drop_behind(short_memory<V> *at, lane_search<typename V::W> *own_query, uint32_t last,
                                             uint32_t lane) {

@@ -31,14 +31,14 @@ struct adji_gpu_knn {
   adji_gpu *gpu;
   adji_join join;
   adji_measure measure;
-  adji_gpu_brute *brute; /* instead of trees; NULL: trees */
+  adji_gpu_brute *brute; /* used instead of trees; NULL: trees are used */
   adji_gpu_right *right; /* lent, or own_right */
   adji_gpu_right *own_right;
   bool reports_right;      /* the work of making it counts for this join */
   adji_gpu_tree left_tree; /* up to ADJI_PACKED_QUERIES queries may be packed in it in their own order */
   const adji_gpu_tree *left;
   adji_block bounds, names; /* bounds: of left rows; names: of right points */
-  const uint32_t *names_at; /* names, or those of picked points; NULL: none */
+  const uint32_t *names_at; /* where names are, or those of picked points; NULL: none */
   const uint32_t *rows_at;  /* the rows of left points in the result; NULL: the same numbers */
   uint64_t row_count;       /* of the result */
   uint64_t rows_at_once;

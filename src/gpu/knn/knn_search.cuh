@@ -24,7 +24,7 @@ struct knn_job : adji_gpu_knn_task {
   const T *left_coords, *right_coords; /* in tree order, points packed */
   const uint32_t *left_ids, *right_ids;
   uint64_t right_count;
-  adji_gpu_level levels[ADJI_GPU_LEVELS]; /* of right */
+  adji_gpu_level levels[ADJI_GPU_LEVELS]; /* of the right tree */
   uint32_t level_count;
   bool same_sets; /* a query is in the leaf of its own position */
   uint64_t first_query;
@@ -163,7 +163,7 @@ __device__ __forceinline__ uint32_t lane_of_least(uint32_t mask, float s, uint32
 }
 __device__ __forceinline__ uint32_t lane_of_least(uint32_t mask, double s, uint32_t lane) {
   return lane_of_least(mask, __double2float_rd(s),
-                       lane); /* rounded, so only nearly the smallest: it decides an order of visits, not a result */
+                       lane); /* rounded, so only nearly the smallest; this only decides the order of visits */
 }
 
 __device__ __forceinline__ float warp_max(float x) { /* for values that are not negative, or -1 */

@@ -41,7 +41,7 @@ typedef enum adji_work {
 } adji_work;
 
 typedef struct adji_point_options {
-  adji_access access; /* 0 and ADJI_ACCESS_TILES: none of the following matters */
+  adji_access access; /* 0 or ADJI_ACCESS_TILES: the other options are not used */
   adji_work order;    /* 0: ADJI_WORK_INDEX_ORDER */
   uint32_t threads;   /* per query: a power of two up to 32; 0: one */
   bool shortc;        /* abandon a sum as soon as it exceeds the limit */

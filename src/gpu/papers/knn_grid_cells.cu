@@ -59,7 +59,7 @@ struct grid_list {
   uint32_t count, k;
   T last; /* the last of all entries once there are k; before that the limit */
   uint32_t last_id;
-  T own; /* the last of this lane's entries, and where it is */
+  T own; /* the last of this lane's entries; own_at: where it is */
   uint32_t own_id, own_at;
 };
 
@@ -163,7 +163,7 @@ __device__ __forceinline__ uint32_t look_up(const grid_job<T> &job, const grid_q
     uint32_t before = __shfl_up_sync(KNN_LANES, end, step, t.threads);
     if (t.member >= step) end += before;
   }
-  __syncwarp(); /* the rows before these are finished */
+  __syncwarp(); /* the previous rows are finished */
   rows->ends[threadIdx.x] = end;
   rows->shifts[threadIdx.x] = r.begin - (end - r.count);
   __syncwarp();
@@ -224,7 +224,7 @@ __device__ __forceinline__ void write_list(const grid_job<T> &job, const grid_qu
   }
 }
 
-/* Appends failed queries after those of other warps. */
+/* Appends failed queries to those of other warps. */
 template <class T>
 __device__ __forceinline__ void report_failed(const grid_job<T> &job, bool fails, uint32_t position, uint32_t lane) {
   uint32_t all = __ballot_sync(KNN_LANES, fails);

@@ -106,14 +106,14 @@ static __global__ void __launch_bounds__(THREADS)
 
 /* ---- Launching ------------------------------------------------------------------------------- */
 
-/* The parameters of one of the two kernels. */
+/* The parameters of the two kernels. */
 typedef struct sampling {
   uint64_t left_sample, right_sample;
   double *sums;
   uint32_t blocks;
   double end;
   uint32_t bin_count;
-  unsigned long long *bins; /* NULL: the mean */
+  unsigned long long *bins; /* NULL: the kernel for the mean runs */
 } sampling;
 
 template <class T, int STEP>

@@ -12,7 +12,7 @@ extern "C" {
 #include "gpu/papers/access.h"
 }
 
-/* The state of these kernels from launch to launch of a join. */
+/* The state of these kernels that a join keeps between launches. */
 typedef struct adji_per_point {
   adji_point_options options;
   adji_block order;     /* positions of the left index, most work first; made by the first count if requested */

@@ -60,9 +60,9 @@ struct points {
   uint32_t width;                   /* cells of a row that are visited: 2 * reach + 1 */
   bool by_cell;                     /* visit rows of cells cell by cell */
   uint32_t first_visit, row_visits; /* the visits of rows; then follow the cells of the query's own row */
-  uint32_t visits;                  /* all of them */
-  unsigned long long *head;         /* of the queue, or NULL */
-  uint32_t *cursors;                /* filling: entries so far of row first_row + i */
+  uint32_t visits;                  /* the number of all visits */
+  unsigned long long *head;         /* head of the queue, or NULL */
+  uint32_t *cursors;                /* filling: the number of entries so far of row first_row + i */
   uint64_t first_row, end_row;
   adji_point_batch batch; /* if its rows are NULL, it has all queries of the launch, and entries go to their rows */
 };
@@ -554,7 +554,7 @@ adj_status adji_per_point_open(adji_gpu *gpu, const adji_point_options *options,
   if (!options->dims || !options->shortc) return ADJ_OK;
   adj_status status = adji_block_get(gpu, gpu->compute, dim * 4, "order of the dimensions", &state->dims);
   if (status) return status;
-  /* A copy from pageable memory has been read on return. */
+  /* On return the pageable memory has been read. */
   ADJI_CUDA(gpu, cudaMemcpyAsync(state->dims.at, options->dims, dim * 4, cudaMemcpyHostToDevice, gpu->compute));
   return ADJ_OK;
 }

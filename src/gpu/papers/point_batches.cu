@@ -30,7 +30,7 @@ typedef struct batch_slot {
   adji_block places[2]; /* with sums: numbers of entries, for the sort */
   adji_block answers, temporary;
   uint64_t *host_answers; /* pinned */
-  const void *parts[3];   /* sorted: by adji_batch_part */
+  const void *parts[3];   /* the sorted entries, by adji_batch_part */
 } batch_slot;
 
 struct adji_gpu_batches {

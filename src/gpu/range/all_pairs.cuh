@@ -8,7 +8,7 @@
 
 #include "gpu/range/tiles_job.cuh"
 
-/* Whether there are kernels: the index must have its coordinates by dimension. */
+/* Whether there are kernels for this dimension: the index must store coordinates dimension by dimension. */
 static inline bool adji_all_pairs_can(uint32_t dim) {
   return !adji_gpu_width(dim);
 }

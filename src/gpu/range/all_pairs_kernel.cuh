@@ -65,7 +65,7 @@ struct index_source {
   const all_pairs<T> *job;
   const uint32_t *positions;
   uint64_t first_query; /* a position, if the queries are not listed */
-  uint32_t queries;     /* of the tile */
+  uint32_t queries;     /* number of queries in the tile */
   uint64_t first_point;
 
   __device__ __forceinline__ void copy_listed(uint32_t from, register_tile<T, S> *tile) const {
@@ -177,7 +177,7 @@ __device__ __forceinline__ hits mirror(const all_pairs<T> &job, const block_shar
   return found;
 }
 
-/* Otherwise every query finds its own neighbours. */
+/* If not mirrored, every query finds its own neighbours. */
 template <class T, class S>
 __device__ __forceinline__ hits keep_own(const all_pairs<T> &job, const block_shared<T, S> &at, uint64_t near) {
   if (job.keep == ADJI_KEEP_ALL) return hits{near, 0};
@@ -373,7 +373,7 @@ __global__ void __launch_bounds__(S::THREADS, 512 / S::THREADS)
   open_rows(job, &at);
   uint64_t first_query = job.first_query + blockIdx.x * static_cast<uint64_t>(S::ROWS);
   uint64_t remaining = job.query_count - blockIdx.x * static_cast<uint64_t>(S::ROWS);
-  /* The last stretches, which all queries meet if mirrored, come first. */
+  /* The last stretches come first: if mirrored, these are compared with all queries. */
   uint32_t tile = (gridDim.y - 1 - blockIdx.y) * job.stretch, end = tile + job.stretch;
   uint32_t diagonal = at.positions[0] / S::COLUMNS;
   if (end > job.column_tiles) end = job.column_tiles;

@@ -174,7 +174,7 @@ static adj_status put_pairs(adji_gpu *gpu, const adji_count_cache *cache, const 
   return ADJ_OK;
 }
 
-/* Chunks that a warp requested but did not use belong to no row. */
+/* Cached chunks that a warp requested but did not use belong to no row. */
 adj_status adji_count_cache_put(adji_gpu *gpu, const adji_count_cache *cache, const adji_count_cache_place *place) {
   if (!cache->count) return ADJ_OK;
   if (cache->form == ADJI_CACHE_PAIRS)

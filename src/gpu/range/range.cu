@@ -27,7 +27,7 @@ const uint64_t *adji_gpu_range_offsets(const adji_gpu_range *r) {
 
 /* ---- Counting ------------------------------------------------------------------------------------------------- */
 
-/* The number of cells, which the index build left in the answers. */
+/* Notes the number of cells, which the index build has left in the answers. */
 static void note_cells(adji_gpu_range *r) {
   if (r->right == &r->own_right && !r->own_right.cell_count)
     r->own_right.cell_count = r->gpu->answers[ADJI_ANSWER_CELLS];
@@ -62,7 +62,7 @@ static adj_status run_kernels(adji_gpu_range *r, const adji_tiles_job *job) {
 /* Queries of a block of threads. */
 enum { TILES_BLOCK = 4 * ADJI_WARP, TENSOR_BLOCK = 256 };
 
-/* One launch, or as many as keep the number of running blocks within the limit. */
+/* Runs one launch, or as many as it takes to keep the number of running blocks within the limit. */
 adj_status adji_range_compare(adji_gpu_range *r, const adji_tiles_job *job) {
   if (adji_access_by_point(r->points.options.access)) return adji_per_point_run(r->gpu, &r->points, job);
   if (!r->blocks || r->tree) return run_kernels(r, job);
@@ -108,7 +108,7 @@ static adj_status choose_room(adji_gpu_range *r, adji_count_cache_request *reque
   return status;
 }
 
-/* Room for tile hits: the last tile of every warp is not full, nor is that of each of its stretches of queries. */
+/* Room for tile hits. The last tile of a warp, and of each of its stretches of queries, may not be full. */
 static double tile_hit_room(const adji_gpu_range *r) {
   if (r->single_pairs) return static_cast<double>(r->single_pairs) / ADJI_WARP + 1;
   return (static_cast<double>(r->rows) / ADJI_WARP + 1) * (r->tile_hit_candidates / ADJI_WARP + 3);

@@ -60,7 +60,7 @@ typedef struct adji_gpu_range_options {
   /* Receives the device's copy of the right points, for another range join over them. NULL: the copy is freed. With the
    * prefilter of tensor cores nothing is received, since the prefilter needs the copy. */
   adji_gpu_points *keep;
-  const adji_halves_plan *tensor; /* the prefilter of tensor cores; NULL, or not used: none. Copied */
+  const adji_halves_plan *tensor; /* the prefilter of tensor cores, copied; NULL, or its use not set: none */
   bool timed;                     /* adji_gpu_range_work reports the seconds that kernels take */
   bool all_pairs;                 /* from seven dimensions on, with neither axes nor prefilter: compares in tiles */
   bool mirrored;                  /* counts by comparing each pair of points once, if there are kernels for that */
@@ -69,9 +69,9 @@ typedef struct adji_gpu_range_options {
   double tile_hit_candidates; /* estimated candidates per query: a count caches tile hits for a fill of all rows, if
                                  there are kernels for that; 0: it does not */
   bool query_hits;            /* the same with query hits, for few candidates, if there are kernels for that */
-  const uint32_t *order; /* host, for a self-join without images: the order of another index over the same grid, which
-                            this index must have too; NULL: any order */
-  uint32_t blocks;       /* thread blocks that run at a time; 0: as many as fit */
+  const uint32_t *order;     /* in host memory, for a self-join without images: the order of another index over the same
+                                grid, which this index must also have; NULL: any order */
+  uint32_t blocks;           /* thread blocks that run at a time; 0: as many as fit */
   adji_point_options points; /* kernels other than the default ones; these have no single evaluation */
 } adji_gpu_range_options;
 

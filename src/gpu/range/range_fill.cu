@@ -69,7 +69,7 @@ adj_status adji_gpu_range_slots(adji_gpu_range *r, uint32_t count, uint64_t pair
 static adj_status select_queries(adji_gpu_range *r, const adji_gpu_window *window, adji_tiles_job *job) {
   job->first_row = window->first_row;
   job->end_row = window->end_row;
-  if (adji_access_mirrors(r->points.options.access)) return ADJ_OK; /* other queries find entries of these rows too */
+  if (adji_access_mirrors(r->points.options.access)) return ADJ_OK; /* other queries also find entries of these rows */
   job->query_count = window->end_row - window->first_row;
   if (job->query_count == r->rows) return ADJ_OK;
   adj_status status = make_room_for_queries(r);

@@ -35,7 +35,7 @@ typedef struct list_slot {
   adji_block ids, sums; /* its entries */
   uint64_t count, pairs;
   cudaEvent_t done;
-  /* With several streams. */
+  /* Used with several streams. */
   cudaStream_t stream;
   cudaEvent_t compared;
   adji_block queries[2], answers;
@@ -44,7 +44,7 @@ typedef struct list_slot {
 struct adji_gpu_lists {
   adji_gpu *gpu;
   adji_gpu_range *range;
-  adji_block order;      /* the device's position of the host's i-th query; empty: the same */
+  adji_block order;      /* the device's position of the host's i-th query; empty: they are the same */
   adji_block queries[2]; /* of a list: unsorted, sorted */
   adji_block bounds;     /* filling: where each row of a list begins and ends in its slot */
   adji_block temporary;  /* of CUB */
@@ -111,7 +111,7 @@ static adj_status make_slot(adji_gpu_lists *l, const adji_lists_request *request
     status = adji_block_get(gpu, gpu->compute, adji_mul(request->pairs, size), entries, &slot->sums);
   if (!status && l->streams) status = make_stream(l, request->queries, slot);
   if (status) return status;
-  /* A blocking wait lets the core do other work. */
+  /* With a blocking wait, the core can do other work. */
   ADJI_CUDA(gpu, cudaEventCreateWithFlags(&slot->done, cudaEventDisableTiming | cudaEventBlockingSync));
   return ADJ_OK;
 }
@@ -273,7 +273,7 @@ static adj_status add_up(adji_gpu_lists *l, const list_slot *slot) {
 static adj_status sort_list(adji_gpu_lists *l, const list_slot *slot) {
   const adji_join *join = &l->range->join;
   if (join->style.order == ADJ_ORDER_ANY) return ADJ_OK;
-  if (l->streams) { /* sorting is for one stream at a time */
+  if (l->streams) { /* only one stream at a time can sort */
     ADJI_CUDA(l->gpu, cudaEventRecord(slot->compared, slot->stream));
     ADJI_CUDA(l->gpu, cudaStreamWaitEvent(l->gpu->compute, slot->compared, 0));
   }

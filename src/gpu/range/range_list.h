@@ -42,10 +42,10 @@ typedef struct adji_gpu_lists adji_gpu_lists;
 ADJI_OP adj_status adji_gpu_lists_open(adji_gpu_range *range, adji_gpu_lists **out);
 ADJI_OP void adji_gpu_lists_close(adji_gpu_lists *lists);
 
-/* The host's order: rows[i] is the row of its i-th query. NULL: the device's order. */
+/* Sets the host's order: rows[i] is the row of its i-th query. NULL: the device's order. */
 ADJI_OP adj_status adji_gpu_lists_follow(adji_gpu_lists *lists, const uint32_t *rows);
 
-/* The order of the device, to host memory: rows[i] is the row of its i-th query. */
+/* Copies the order of the device to host memory: rows[i] is the row of its i-th query. */
 ADJI_OP adj_status adji_gpu_lists_order(adji_gpu_lists *lists, uint32_t *rows);
 
 /* A pass counts, or fills rows of a window, whose offsets are copied to the device. Slots get room for `queries`
@@ -63,8 +63,8 @@ typedef struct adji_lists_request {
 ADJI_OP adj_status adji_gpu_lists_begin(adji_gpu_lists *lists, adji_lists_request *request);
 ADJI_OP void adji_gpu_lists_end(adji_gpu_lists *lists);
 
-/* Starts to count or fill the rows of a list's queries that are in the window: *rows of them. Ranges are copied
- * through a pinned buffer (gpu/device/staging.h). */
+/* Starts to count or fill those rows of a list's queries that are in the window. *rows receives their number. Ranges
+ * are copied through a pinned buffer (gpu/device/staging.h). */
 ADJI_OP adj_status adji_gpu_lists_list(adji_gpu_lists *lists, const adji_list_ranges *list, uint32_t slot,
                                        uint32_t buffer, uint64_t *rows);
 /* Waits for a list. *found: the totals of all lists of this pass, up to this one. Fails with ADJ_E_INTERNAL if the

@@ -80,7 +80,7 @@ static adj_status check_order(adji_gpu_range *r, const uint32_t *order) {
                    (unsigned long long)r->gpu->answers[ADJI_ANSWER_ITEMS]);
 }
 
-/* The index of a self-join, in a given order. */
+/* Builds the index of a self-join, in a given order. */
 static adj_status build_in_order(adji_gpu_range *r, const adji_gpu_range_options *options,
                                  adji_gpu_index_options candidates, side right) {
   adji_block order = {};
@@ -94,7 +94,7 @@ static adj_status build_in_order(adji_gpu_range *r, const adji_gpu_range_options
   return status;
 }
 
-/* A grid for this join, and the right points in its order. */
+/* Makes a grid for this join, and indexes the right points in its order. */
 static adj_status build_right(adji_gpu_range *r, const adji_gpu_range_options *options) {
   adji_gpu_index_options candidates = {};
   candidates.images = adji_grid_is_periodic(options->grid);
@@ -149,7 +149,7 @@ static adj_status order_queries(adji_gpu_range *r, const adji_gpu_rows *rows) {
   adji_gpu_tree_options options = {r->join.left->low, r->join.left->high, false, false};
   adji_gpu_tree along = {};
   adj_status status = adji_gpu_tree_build(r->gpu, rows, &options, &along);
-  r->left_index = along.points; /* without boxes there is nothing else */
+  r->left_index = along.points; /* a tree without boxes has nothing else */
   return status;
 }
 

@@ -44,7 +44,7 @@ struct adji_gpu_range {
   bool tensor;                /* there is the prefilter of tensor cores, which has its own copies of the points */
   bool all_pairs;             /* every query is compared with every right point, in tiles */
   adji_gpu_halves halves;
-  adji_tensor_tiles_rows given;         /* points as given, for the prefilter */
+  adji_tensor_tiles_rows given;         /* the points as given, for the prefilter */
   adji_block left_points, right_points; /* copies of host points */
   adji_block degrees, offsets, queries, temporary;
   adji_per_point points;               /* for kernels other than the default ones */

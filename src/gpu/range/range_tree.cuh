@@ -15,7 +15,7 @@ typedef struct adji_range_tree_job {
   uint32_t most_blocks;      /* blocks that run at a time; 0: as many as fit */
 } adji_range_tree_job;
 
-/* For metrics and dimensions that trees have (gpu/knn/knn.h). */
+/* Only for metrics and dimensions that trees support (gpu/knn/knn.h). */
 adj_status adji_range_tree_run(adji_gpu *gpu, cudaStream_t stream, const adji_tiles_job *job,
                                const adji_range_tree_job *tree);
 

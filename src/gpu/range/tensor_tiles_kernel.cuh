@@ -190,7 +190,7 @@ __device__ __forceinline__ uint32_t list_tiles(const products &job, block_shared
     __syncthreads();
     uint32_t listed = at->listed;
     if (listed >= LIST_ENOUGH || *next >= end) return listed;
-    __syncthreads(); /* all have read it */
+    __syncthreads(); /* all threads have read it */
   }
 }
 

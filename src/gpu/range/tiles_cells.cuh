@@ -38,7 +38,7 @@ struct cell_index {
   uint32_t row_count, reach;
   int64_t cell_rows;   /* rows of cells */
   uint64_t row_stride; /* number of cell numbers in a row of cells */
-  bool exact;          /* only candidates of the requested cells are looked up */
+  bool exact;          /* look up exactly the candidates of the requested cells, and no others */
 };
 
 inline cell_index index_of_cells(const adji_gpu_grid *grid, const adji_gpu_index *right, bool exact) {
@@ -48,7 +48,7 @@ inline cell_index index_of_cells(const adji_gpu_grid *grid, const adji_gpu_index
       grid->row_stride,    exact};
 }
 
-/* adji_tiles_job with its types. */
+/* adji_tiles_job with types, as kernels read it. */
 template <class T>
 struct tiles : adji_tiles_task, cell_index {
   coordinates<T> left, right;
@@ -58,7 +58,7 @@ struct tiles : adji_tiles_task, cell_index {
   uint32_t group;     /* where cells hold few points: number of cells of a row that share look-ups */
   adji_gpu_near near; /* tests which rows of cells are near enough to a query */
   bool staged;        /* queries and candidates in many dimensions fit into shared memory */
-  bool same_sets;     /* both sides are the same index: a query is its own candidate */
+  bool same_sets;     /* both sets are the same index, so a query is its own candidate */
   T limit;
   adji_gpu_measure<T> measure;
   uint32_t line, queue; /* entries that a lane's queue writes at once, and its room */

@@ -246,7 +246,7 @@ __device__ __forceinline__ void join_dense(const tiles<T> &job, const shared<T> 
       if (waiting < ADJI_WARP) continue;
       __syncwarp();
       compare<W>(job, at, own_query, span, valid, may_be_query, items, totals, lane);
-      __syncwarp(); /* the last stage is no longer read */
+      __syncwarp(); /* the stage is no longer read */
       waiting -= ADJI_WARP;
       bool next = W::TRIMS && slot >= NEXT_STAGE && slot != NO_SLOT;
       if (next) put<W>(job, at, now, slot - NEXT_STAGE);

@@ -138,7 +138,7 @@ __device__ __forceinline__ float remaining_limit(const tiles<T> &job, const gaps
   return job.near.limit - (g->first[parts.first] + g->rest[parts.rest]);
 }
 
-/* The cells of a row that are near enough, with this much of the limit remaining. */
+/* The positions of the cells of a row that are near enough. remaining: the limit minus the row's gaps. */
 template <class T>
 __device__ __forceinline__ range near_cells(const tiles<T> &job, const gaps *g, const cell_stretch &around, int64_t row,
                                             float remaining) {
@@ -166,7 +166,7 @@ __device__ __forceinline__ void add_until_limit(const tiles<T> &job, const share
   }
 }
 
-/* The sum of query k and one of the lane's candidates, or any sum beyond the limit. */
+/* The sum of query k and one of the lane's candidates; or, if it exceeds the limit, any sum that does. */
 template <class W, class T>
 __device__ __forceinline__ T high_dim_sum(const tiles<T> &job, const shared<T> &at, const candidate<W> &c,
                                           const T (&x)[8], uint32_t k) {

@@ -112,7 +112,7 @@ __device__ __forceinline__ supply claim_tile_hits(const tiles<T> &job, uint32_t 
   return supply{first, first + many <= job.tile_hit_room ? first + many : first};
 }
 
-/* Writes a tile: each lane the word of its own query, and the id of a candidate. */
+/* Writes a tile. Each lane writes the word of its own query, and the id of a candidate. */
 template <class T>
 __device__ __forceinline__ void keep_tile_hits(const tiles<T> &job, supply *items, uint32_t word, uint32_t id,
                                                uint32_t lane) {

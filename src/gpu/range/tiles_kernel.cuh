@@ -101,13 +101,13 @@ __device__ __forceinline__ lane_query<T, W::DIM> open_query(const tiles<T> &job,
   return own_query;
 }
 
-/* Entries of the queue in shared memory. */
+/* The number of entries of the queue in shared memory. */
 template <class W, class T>
 __host__ __device__ __forceinline__ uint32_t queue_entries(const tiles<T> &job) {
   return W::PLACES == SPARSE && job.staged ? HIGH_DIM_QUEUE * (HIGH_DIM_QUERIES + 1) : job.queue * (ADJI_WARP + 1);
 }
 
-/* Values of a warp's candidates in shared memory, and of its queries. */
+/* The numbers of values in shared memory: of a warp's candidates, and of its queries. */
 template <class W>
 __host__ __device__ constexpr uint64_t stage_values(uint32_t dim, bool staged) {
   return W::PLACES == SPARSE || W::REPLAYS || !staged ? 0 : (W::DIM ? W::DIM : dim) * ADJI_WARP;
@@ -272,7 +272,7 @@ adj_status launch(adji_gpu *gpu, cudaStream_t stream, tiles<typename W::T> job) 
   job.queue = half ? SHORT_QUEUE : QUEUE;
   uint64_t each = shared_bytes<W>(job), warps = MOST_SHARED / each;
   if (warps > MOST_WARPS) warps = MOST_WARPS;
-  if (warps * each > 48 << 10) /* the same for all: contexts in other threads set it too */
+  if (warps * each > 48 << 10) /* the same value in all threads, since other contexts set it too */
     ADJI_CUDA(gpu, cudaFuncSetAttribute(join_tiles<W>, cudaFuncAttributeMaxDynamicSharedMemorySize, MOST_SHARED));
   uint64_t threads = warps * ADJI_WARP, queries = warps * job.lanes;
   uint64_t blocks = (job.query_count + queries - 1) / queries;

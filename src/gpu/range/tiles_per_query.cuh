@@ -125,7 +125,7 @@ __device__ __forceinline__ uint32_t hits_of_some(const tiles<T> &job, const lane
   return bits;
 }
 
-/* Counts the candidates of a range, and sets the bits of those that belong, except the query itself. */
+/* Counts the candidates of a range that belong, and returns their bits, without that of the query itself. */
 template <class W, class T, int DIM>
 __device__ __forceinline__ uint32_t hits_of_range(const tiles<T> &job, lane_query<T, DIM> *own_query, range r) {
   uint32_t bits = 0;

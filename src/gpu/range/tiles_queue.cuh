@@ -24,7 +24,7 @@ __host__ __device__ __forceinline__ bool has_sums(const tiles<T> &job) {
 
 /* A row's place in memory. All its lines but the first and the last are its own. */
 struct row_place {
-  uint32_t line; /* its first line, in ids: they have fewer than 2^37 entries */
+  uint32_t line; /* its first line in ids, which have fewer than 2^37 entries */
   uint32_t past; /* entries before it in that line */
   uint32_t room; /* entries */
 };
@@ -32,7 +32,7 @@ struct row_place {
 /* A lane's own query. */
 template <class T, int DIM>
 struct lane_query {
-  int64_t cell_row; /* its cell: the row of cells, and the cell within it: an axis has fewer than 2^32 slabs */
+  int64_t cell_row; /* its cell: the row of cells, and the cell within it (an axis has fewer than 2^32 slabs) */
   uint32_t cell;
   uint32_t position;
   uint32_t row;     /* of the result */
@@ -47,7 +47,7 @@ struct lane_query {
 
 /* Where a query's entries go, for the lanes that write them. */
 struct target {
-  uint64_t place;   /* of its row in ids; or the row's number */
+  uint64_t place;   /* where its row begins in ids; with row chunks the row's number */
   uint32_t written; /* entries written */
   uint32_t room;    /* entries that fit the row */
 };
@@ -101,7 +101,7 @@ enum work {
   FROM_TILE_HITS,
   PAIRS,
   PAIRS_AND_SUMS,
-  IDS_PERHAPS_SUMS /* the job says whether it wants sums: one kernel for both, for metrics other than L2 */
+  IDS_PERHAPS_SUMS /* the job says whether it wants sums: one kernel for both cases, for metrics other than L2 */
 };
 
 /* In many dimensions dense and sparse places have separate kernels. One for both would exceed the instruction cache,
@@ -276,7 +276,7 @@ __device__ __forceinline__ void drop(const tiles<T> &job, const shared<T> &at, l
 template <class W, layout LAYOUT, class T, int DIM>
 __device__ __forceinline__ void flush(const tiles<T> &job, const shared<T> &at, lane_query<T, DIM> *own_query,
                                       supply *items, uint32_t first, uint32_t lane) {
-  for (;;) { /* again if the first line was short */
+  for (;;) { /* repeated if the first line was short */
     bool full = LAYOUT == BY_LANE ? own_query->tail >= job.line * (ADJI_WARP + 1) + lane
                                   : own_query->found - own_query->written >= job.line;
     uint32_t due = __ballot_sync(ALL_LANES, full);

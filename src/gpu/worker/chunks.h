@@ -20,7 +20,7 @@ typedef struct adji_chunk_source {
   /* Makes a worker that counts and fills alone, on one of the devices. The sets of the join outlive it. If this or one
    * of the worker's passes fails with ADJ_E_DEVICE_MEMORY, smaller chunks are tried. */
   adj_status (*open)(void *state, uint32_t device, const adji_join *join, adji_worker *out);
-  /* As adji_gpu_range_worker_estimate and adji_gpu_range_worker_cells. */
+  /* The same as adji_gpu_range_worker_estimate and adji_gpu_range_worker_cells. */
   adj_status (*estimate)(adji_worker *worker, uint64_t sample, double *pairs, double *candidates);
   uint64_t (*cells)(const adji_worker *worker);
   void (*destroy)(void *state);

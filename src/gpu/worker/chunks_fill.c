@@ -27,7 +27,7 @@ typedef struct filling {
   uint64_t room; /* entries that fit the buffers */
   uint32_t *ids;
   void *values;               /* sums if ordered by distance, otherwise distances */
-  void *sums;                 /* of complete rows, if the window has no place for them */
+  void *sums;                 /* sums of complete rows, if the window has no place for them */
   uint32_t *degrees;          /* of the rows of a join of chunks */
   uint64_t *offsets;          /* sums of the degrees */
   uint32_t *taken;            /* entries of each current row that are in place */

@@ -531,7 +531,7 @@ static adj_status fill_region(filling *f, uint32_t region) {
 
 typedef struct filling_all {
   adji_chunks *c;
-  filling each[ADJI_MOST_GPUS]; /* of the devices */
+  filling each[ADJI_MOST_GPUS]; /* by device */
 } filling_all;
 
 static adj_status open_filling(adji_chunks *c, filling *f) {

@@ -182,7 +182,7 @@ static adj_status find_points(rest *r, bool *few) {
   return r->points && r->ids ? adji_loop(ctx, r->tasks, gather_some, r) : ADJ_E_MEMORY;
 }
 
-/* The same on the device. */
+/* Picks the same points on the device. */
 static adj_status pick_points(rest *r, bool *few) {
   adji_knn_chunks *c = r->c;
   adji_gpu_picking request = {.marked = &r->marked, .own = (const uint64_t *)r->open, .most = c->size};

@@ -32,7 +32,7 @@ static adji_knn_chunks *copy_of(const adji_knn_chunks *c, adji_gpu *gpu, adji_ru
   return d;
 }
 
-/* The first device is locked already, by the worker's own begin. */
+/* Prepares a device. The first one is locked already, by the worker's begin(). */
 static adj_status begin(void *state, uint32_t device) {
   sharing *s = state;
   adji_knn_chunks *c = s->c;

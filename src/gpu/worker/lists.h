@@ -68,7 +68,7 @@ struct adji_lists {
   uint64_t list_queries, list_pairs; /* that a slot has room for */
   uint32_t most; /* the most lists at a time, and each take is one list, if it fits; 0: ADJI_LISTS lists, of any size */
   adji_batch *ranges; /* of the next list */
-  /* Where in the batches the next list begins. */
+  /* Where the next list begins in the batches. */
   struct {
     const adji_batch *batches;
     uint64_t count, at;

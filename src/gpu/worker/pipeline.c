@@ -54,12 +54,13 @@ static uint64_t window_end(const adji_window *to, uint64_t first, uint64_t pairs
   return low;
 }
 
-/* Entries of the result before a window. */
+/* The number of entries of the result before a window. */
 static uint64_t entries_before(const pipe *p, const adji_gpu_window *rows) {
   return rows->base - p->job->to->offsets[p->job->to->first_row];
 }
 
-/* Pieces end at whole pieces of the result, so that one lane touches a huge page. */
+/* The number of pieces of a window. Pieces end at multiples of a piece in the result, so that only one lane writes to a
+ * huge page. */
 static uint64_t pieces_of(const pipe *p, const adji_gpu_window *rows, uint64_t each) {
   return (entries_before(p, rows) % each + rows->pairs + each - 1) / each;
 }

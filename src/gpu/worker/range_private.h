@@ -27,7 +27,7 @@ typedef struct adji_prefetched {
   uint64_t filled; /* slots that are being filled; 0: none, and the other members are not used */
 } adji_prefetched;
 
-/* Fills the window. prefetched may be NULL. */
+/* Fills the window. prefetched: what adji_ordered_prefetch has started; may be NULL. */
 adj_status adji_ordered_fill_window(const adji_ordered_fill *fill, adji_run *run, const adji_window *window,
                                     adji_prefetched *prefetched);
 /* Starts to fill the window, and returns without waiting. After a failure nothing is prefetched. */
