@@ -162,8 +162,7 @@ __device__ __forceinline__ uint32_t lane_of_least(uint32_t mask, float s, uint32
   return __ffs(__ballot_sync(KNN_LANES, (mask >> lane & 1) && own_bits == least)) - 1;
 }
 __device__ __forceinline__ uint32_t lane_of_least(uint32_t mask, double s, uint32_t lane) {
-  return lane_of_least(mask, __double2float_rd(s),
-                       lane); /* rounded, so only nearly the smallest; this only decides the order of visits */
+  return lane_of_least(mask, __double2float_rd(s), lane); /* rounded, which only affects the order of visits */
 }
 
 __device__ __forceinline__ float warp_max(float x) { /* for values that are not negative, or -1 */

@@ -22,9 +22,8 @@ typedef struct adji_count_cache {
   adji_block items;     /* adji_row_chunk, adji_gpu_pair, the adji_tile_hits of every position, or adji_query_hits */
   adji_block ids, sums; /* row chunks: 32 entries each, sums only if wanted. Pairs: only sums. Tile hits: they are in
                            ids. Query hits: ids has the queries without hits */
-  uint64_t room,
-      count; /* items that fit, and items that were requested; query hits: count is that of the queries without hits */
-  adji_block cursors; /* pairs: entries of each row that are in place */
+  uint64_t room, count; /* items that fit; items requested, or with query hits the number of queries without hits */
+  adji_block cursors;   /* pairs: entries of each row that are in place */
 } adji_count_cache;
 
 /* What to cache. */

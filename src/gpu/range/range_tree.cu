@@ -169,8 +169,7 @@ template <class W, bool KEEPS, class T>
 __device__ __forceinline__ uint32_t walk(const tree_task<T> &job, entry_queue<T> *at, query_ball<W> *q, uint32_t lane) {
   const knn_job<T> &tree = job.tree;
   uint32_t level = tree.level_count - 1, base = 0, mask = near_boxes(tree, *q, level, base, lane);
-  uint32_t kept_mask = 0, kept_base = 0,
-           leaves = 0; /* lane l keeps the boxes of level l that are still to be visited */
+  uint32_t kept_mask = 0, kept_base = 0, leaves = 0; /* lane l has the boxes still to visit of level l */
   for (;;) {
     while (!mask) {
       if (++level >= tree.level_count) return leaves * ADJI_TREE_LEAF;

@@ -98,7 +98,7 @@ __device__ __forceinline__ double staged_coordinate(const shared<T> &at, uint32_
  * tiny limits have no gaps (with_types() in tiles_kernel.cuh). Only L2 has gaps.
  *
  * If the gaps of a row leave l of the limit, in squares, its candidates are no further than sqrt(l) away along the
- * last axis: see trim() below, which adds 1e-3 of a cell for roundings. */
+ * last axis: see near_cells() below, which adds 1e-3 of a cell for roundings. */
 template <class W, class T, int DIM>
 __device__ __forceinline__ void find_gaps(const tiles<T> &job, const shared<T> &at, const lane_query<T, DIM> &own_query,
                                           uint32_t begin, uint32_t end, uint32_t lane) {

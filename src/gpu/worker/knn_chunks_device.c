@@ -91,10 +91,10 @@ adj_status adji_knn_hold_sets(adji_knn_chunks *c) {
 
 adj_status adji_knn_hold(adji_knn_chunks *c) {
   bool fit = true;
-  uint64_t begun = adji_now_ns();
+  uint64_t start = adji_now_ns();
   adj_status status = adji_knn_hold_sets(c);
   if (!status && !c->left) status = list_regions(c, &fit);
-  adji_trace(c->join.ctx, "hold", 0, begun, c->join.right->count);
+  adji_trace(c->join.ctx, "hold", 0, start, c->join.right->count);
   if (!status && fit) return ADJ_OK;
   adji_knn_release(c);
   adji_knn_regions_clear(c);
@@ -117,11 +117,11 @@ adj_status adji_knn_part_pick(adji_knn_chunks *c, adji_knn_pieces *from, uint64_
   adji_gpu_picking request = {.region = &bounds, .most = UINT64_MAX};
   request.own_count = from->regions.own[region];
   request.all_count = from->regions.all[region];
-  uint64_t begun = adji_now_ns();
+  uint64_t start = adji_now_ns();
   const adji_gpu_right *set = from == &c->left_pieces ? c->left_set : c->right_set;
   adji_gpu_pick_close(&part->picked);
   adj_status status = adji_gpu_pick_open(c->gpu, adji_gpu_right_rows(set), &request, &part->picked);
-  adji_trace(c->join.ctx, "pick", 0, begun, request.all_count);
+  adji_trace(c->join.ctx, "pick", 0, start, request.all_count);
   if (status) return status;
   part->points = NULL;
   part->has_ids = false;

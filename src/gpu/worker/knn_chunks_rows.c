@@ -91,11 +91,11 @@ adj_status adji_knn_rows_fetch(adji_knn_chunks *c, const adji_knn_found *found, 
 adj_status adji_knn_fetch_waiting(adji_knn_chunks *c) {
   adji_knn_found waiting = c->waiting;
   if (!waiting.knn) return ADJ_OK;
-  uint64_t begun = adji_now_ns();
+  uint64_t start = adji_now_ns();
   adj_status status = adji_knn_rows_fetch(c, &waiting, adji_knn_rows_take);
   c->waiting.knn = NULL;
   adji_knn_chunks_close(c, waiting.knn);
-  adji_trace(c->join.ctx, "fetch", 0, begun, waiting.end - waiting.first);
+  adji_trace(c->join.ctx, "fetch", 0, start, waiting.end - waiting.first);
   return status;
 }
 

@@ -80,8 +80,7 @@ struct adji_lists {
   adji_batch *missed; /* groups to return, and for each group whether it is one of them */
   uint8_t *is_missed;
   uint64_t missed_count;
-  uint64_t take_queries,
-      take_missed; /* if queries may be missed: how many there were in the last take, and how many were missed */
+  uint64_t take_queries, take_missed; /* of the last take: its queries, and those that were missed */
   adji_transfer_stats stats;
 };
 
