@@ -77,8 +77,7 @@ adj_status adji_gpu_knn_begin_lists(adji_gpu_knn *n, uint64_t first_row, uint64_
   n->list_first = first_row;
   n->list_end = end_row;
   n->list_candidates = 0;
-  if (n->brute && many > n->rows_at_once / ADJI_LISTS)
-    many = n->rows_at_once / ADJI_LISTS; /* lists share the rows of its matrix */
+  if (n->brute && many > n->rows_at_once / ADJI_LISTS) many = n->rows_at_once / ADJI_LISTS; /* room for its matrix */
   if (!many) many = 1;
   adj_status status = make_lists(n, many);
   while (status == ADJ_E_DEVICE_MEMORY && many > LEAST_QUERIES) {

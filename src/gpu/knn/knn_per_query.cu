@@ -176,8 +176,7 @@ __device__ __forceinline__ void compare_leaves(const knn_job<T> &job, per_query_
                                                path<T> *group, uint32_t lane) {
   uint32_t leaf = UINT32_MAX;
 #pragma unroll
-  for (uint32_t i = 0; i < LEAVES_AT_ONCE;
-       i++) { /* the nearest first, since they give the bound that excludes others */
+  for (uint32_t i = 0; i < LEAVES_AT_ONCE; i++) { /* the nearest first: their bound excludes others */
     if (!group->mask) break;
     uint32_t next = lane_of_least(group->mask, group->s, lane);
     if (lane / ADJI_TREE_LEAF == i) leaf = group->base + next;

@@ -9,8 +9,7 @@
  * 3. If many fail, epsilon grows by a fraction of its first value, the points are indexed again, and the failed queries
  *    are searched again (4.5, Table 3).
  * 4. If few remain, or a wider epsilon hardly helps, the tree searches for the failed queries. The paper's GPU-only
- *       mode
- *    has a long tail there (5.4.12), which no_tail brings back.
+ *    mode has a long tail there (5.4.12), which no_tail brings back.
  */
 #ifndef ADJI_GPU_PAPERS_KNN_GRID_H
 #define ADJI_GPU_PAPERS_KNN_GRID_H

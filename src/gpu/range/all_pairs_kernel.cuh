@@ -325,8 +325,7 @@ __device__ __forceinline__ void use_sums(const all_pairs<T> &job, block_shared<T
   if (near) near &= find_present<T, S>(job, *at, first_column);
   hits found = {0, 0};
   if (near) found = job.mirrored ? mirror<T, S>(job, *at, first_column, near) : keep_own<T, S>(job, *at, near);
-  if (!__syncthreads_or((found.rows | found.columns) != 0))
-    return; /* after this the tiles are no longer read, either */
+  if (!__syncthreads_or((found.rows | found.columns) != 0)) return; /* the tiles are no longer read */
   totals->found += __popcll(found.rows) + __popcll(found.columns);
   if (job.ids) {
     fill_rows<STEP, T, S>(job, at, found.rows, sums);

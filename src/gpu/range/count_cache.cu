@@ -33,8 +33,7 @@ static adj_status get_blocks(adji_gpu *gpu, const adji_count_cache_request *requ
   if (!status && bytes->sums) status = adji_block_get(gpu, gpu->compute, bytes->sums, label, &out->sums);
   if (!status && bytes->cursors) status = adji_block_get(gpu, gpu->compute, bytes->cursors, label, &out->cursors);
   if (status || request->form == ADJI_CACHE_TILE_HITS || request->form == ADJI_CACHE_QUERY_HITS) return status;
-  ADJI_CUDA(gpu,
-            cudaMemsetAsync(out->items.at, 0xff, out->items.bytes, gpu->compute)); /* items that belong to no row */
+  ADJI_CUDA(gpu, cudaMemsetAsync(out->items.at, 0xff, out->items.bytes, gpu->compute)); /* belongs to no row */
   return ADJ_OK;
 }
 
