@@ -255,8 +255,7 @@ __device__ __forceinline__ T group_sum(const knn_job<T> &job, const warp_state<W
 template <class W, int K, class T>
 __device__ __forceinline__ leaf_group next_group(const knn_job<T> &job, dense_shared<W, K> *at, warp_state<W> *warp,
                                                  path<T> *p, uint32_t done, uint32_t lane) {
-  p->mask &=
-      __ballot_sync(KNN_LANES, p->s <= warp->bound); /* a frequent test, so it leaves ids to the test of leaves */
+  p->mask &= __ballot_sync(KNN_LANES, p->s <= warp->bound); /* so often that ids are left to the test of leaves */
   for (;;) {
     uint32_t box = next_of_path(job, at, *warp, p, lane), below = box * ADJI_GPU_FAN;
     if (box == UINT32_MAX || ++warp->tests > job.budget) return leaf_group{0, 0, false};

@@ -15,7 +15,7 @@ extern "C" {
 
 /* Rows of the left set, those in the fullest cells first; equally full cells by their numbers, and the rows of a cell
  * in ascending order. The population is the number of right points. Without a positive epsilon there is one cell. The
- * rows are allocated from the context's memory. Memory: an index of each set and 24 bytes a cell, while this runs. */
+ * rows are allocated from the context's memory. Memory: an index of each set and 24 bytes per cell, while this runs. */
 adj_status adji_knn_order_rows(const adji_join *join, const adji_measure *measure, double epsilon, uint32_t **rows);
 
 /* Epsilon, chosen as by a device, but from smaller samples. Negative: there is none. */

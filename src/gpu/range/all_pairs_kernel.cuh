@@ -58,7 +58,8 @@ struct block_shared {
 
 /* ---- 1. Coordinates ----------------------------------------------------------------------------------------- */
 
-/* Copies coordinates of queries and points from the index to a tile, 16 bytes per copy. */
+/* Copies coordinates of queries and points from the index to a tile: 16 bytes at a time, or one by one if queries are
+ * listed or not aligned. */
 template <class T, class S>
 struct index_source {
   enum { ROW_CHUNKS = S::ROWS / S::VECTOR, COLUMN_CHUNKS = S::COLUMNS / S::VECTOR };
