@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
  * kNN joins on a device: points, trees, and the launches of a join; or brute force (brute_join.cu) instead of trees.
- * The workers of devices (gpu/worker/knn.c) call it.
+ * Called by the workers of devices (gpu/worker/knn.c).
  *
- * Memory: the trees (tree.cu), or the points; and for each row of the result on the device k ids, k distances and 8
- * bytes.
+ * Memory: the trees (tree.cu) or the points; and, for each row of the result that is on the device, k ids, k distances
+ * and 8 bytes.
  */
 #include "gpu/knn/knn_private.cuh"
 
@@ -14,9 +14,9 @@
 #include "gpu/shared/arrays.cuh"
 #include "gpu/shared/report.cuh"
 
-/* BUDGET: leaves a warp searches for 32 queries before it gives up, several times the average. ROOT_AT_ONCE: the search
- * kernels take the root of shorter rows; for longer ones there is a separate kernel, since the code would exceed the
- * instruction cache. */
+/* BUDGET: leaves that a warp searches for 32 queries before it gives up; several times the average. ROOT_AT_ONCE: the
+ * search kernels take the roots of rows up to this length. For longer rows there is a separate kernel, since with the
+ * roots the code would exceed the instruction cache. */
 enum { BUDGET_FEW_DIMS = 1024, BUDGET = 8192, LEAST_ROWS = 1024, ROOT_AT_ONCE = 128 };
 enum { RENAME_THREADS = 256, RENAME_BLOCKS = 4096 };
 
@@ -24,7 +24,7 @@ static_assert(static_cast<int>(ADJI_MOST_TREE_DIM) == static_cast<int>(ADJI_TREE
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-/* Right sets that nobody has lent. */
+/* Makes the tree of the right set, unless it is lent. */
 static adj_status make_right(adji_gpu_knn *n, const adji_gpu_knn_options *options) {
   n->right = options->right;
   if (n->right || options->brute) return ADJ_OK;
@@ -38,7 +38,7 @@ static adj_status make_right(adji_gpu_knn *n, const adji_gpu_knn_options *option
   return status;
 }
 
-/* Whether a kernel searches for 32 queries per warp. */
+/* Whether there is a kernel that searches for 32 queries per warp. */
 static bool has_warps_of_32(const adji_gpu_knn *n) {
   adj_type type = n->join.left->type;
   int step = n->measure.step;
@@ -46,14 +46,15 @@ static bool has_warps_of_32(const adji_gpu_knn *n) {
          adji_knn_has_dense(type, step, n->join.left->dim, n->join.k);
 }
 
-/* 32 queries per warp, if there is a kernel for that. Of a list, all queries of the join say how dense they are. */
+/* Whether to search for 32 queries per warp, if there is a kernel for that. For a list, the density is that of all
+ * queries of the join. */
 static bool wants_dense(const adji_gpu_knn *n, uint64_t queries) {
   uint64_t points = n->right->tree.points.count;
   bool pays = queries >= ADJI_KNN_FEW && adji_gpu_knn_is_dense(n->join.left->count, points);
   return !n->per_query && !n->checks_left && (n->dense || pays) && points && has_warps_of_32(n);
 }
 
-/* Where a warp has one query, some are packed as they come; others go along the curve. */
+/* Few queries that are searched one per warp are packed in their own order; all others are ordered along the curve. */
 static adj_status order_left(adji_gpu_knn *n, const adj_dataset *set, const adji_gpu_rows *rows) {
   if (rows->count <= ADJI_PACKED_QUERIES && !n->grid_first && !wants_dense(n, rows->count))
     return adji_gpu_index_pack(n->gpu, rows, &n->left_tree.points);
@@ -77,7 +78,7 @@ static adj_status make_left(adji_gpu_knn *n, const adj_dataset *set, const adji_
   return status;
 }
 
-/* Those given or, in a join with a limit for each row, the limits. */
+/* Sends the given bounds or, in a join with a limit for each row, these limits. */
 static adj_status send_bounds(adji_gpu_knn *n, const void *bounds) {
   adji_block_free(n->gpu, n->gpu->compute, &n->bounds);
   if (!bounds) return adji_gpu_send_limits(n->gpu, &n->join, &n->work, &n->bounds);
@@ -129,7 +130,7 @@ adj_status adji_gpu_knn_open(adji_gpu *gpu, const adji_gpu_knn_options *options,
   n->grid_first = options->grid.use;
   n->checks_left = n->cleared = options->checks_left;
   adj_status status = n->cleared ? adji_answer_clear(gpu, gpu->compute, 0, ADJI_ANSWERS) : ADJ_OK;
-  /* Before kernels build the tree: copies wait for them. */
+  /* Copied before kernels build the tree, since copies wait for kernels. */
   if (!status)
     status = adji_gpu_send_bytes(gpu, options->right_names, join->right->count * 4, "ids", &n->names, &n->work);
   if (n->names.at) n->names_at = adji_at<uint32_t>(n->names);
@@ -205,7 +206,7 @@ static adj_status make_rows(adji_gpu_knn *n, uint64_t rows) {
   return status;
 }
 
-/* The fewest rows worth a try; for brute force even a single one. */
+/* The fewest rows worth a try; for brute force a single one. */
 static uint64_t least_rows(const adji_gpu_knn *n) {
   return n->brute ? 1 : LEAST_ROWS;
 }
@@ -226,7 +227,7 @@ static adj_status reserve_rows(adji_gpu_knn *n, uint64_t first_row) {
   return ADJ_OK;
 }
 
-/* 32 queries per warp, and the hard ones of them, which exceeded the budget, one per warp. */
+/* Searches for 32 queries per warp, and then for the hard ones, which exceeded the budget, one per warp. */
 static adj_status search_dense(adji_gpu_knn *n, adji_knn_job *job) {
   bool pooled = adji_knn_has_pooled(job->type, job->measure->step, job->dim, job->k);
   adj_status status =
@@ -237,7 +238,7 @@ static adj_status search_dense(adji_gpu_knn *n, adji_knn_job *job) {
   return adji_knn_per_query(n->gpu, n->gpu->compute, job);
 }
 
-/* One query per warp, up to ADJI_MOST_PER_QUERY neighbours at a time. */
+/* Searches for one query per warp, up to ADJI_MOST_PER_QUERY neighbours at a time. */
 static adj_status search_per_query(adji_gpu_knn *n, adji_knn_job *job) {
   adj_status status = ADJ_OK;
   for (uint32_t place = 0; place < n->join.k && !status; place += job->k) {
@@ -285,7 +286,7 @@ static adj_status find_rows_brute(adji_gpu_knn *n) {
   return status;
 }
 
-/* ids[i] = names[ids[i]], except where there is none. One thread per entry; ids and names in device memory. Limited by
+/* ids[i] = names[ids[i]], unless ids[i] is ADJ_NO_ID. One thread per entry; ids and names in device memory. Limited by
  * loads of names. */
 static __global__ void rename_ids(const uint32_t *names, uint64_t entries, uint32_t *ids) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -363,7 +364,7 @@ adj_status adji_gpu_knn_end(adji_gpu_knn *n) {
     free_rows(n);
     return status;
   }
-  if (n->brute) /* it does not count candidates itself: all pairs are candidates */
+  if (n->brute) /* which does not count candidates: they are all pairs */
     n->gpu->answers[ADJI_ANSWER_SPREAD + ADJI_SPREAD] = (n->end_row - n->first_row) * n->join.right->count;
   n->effort.candidates += adji_answer_totals(n->gpu).candidates;
   n->effort.hard += n->gpu->answers[ADJI_ANSWER_HEAD];
@@ -374,7 +375,7 @@ void adji_gpu_knn_keep_table(adji_gpu_knn *n) {
   free_work(n);
   adji_blocks_free(n->gpu, {&n->order, &n->bounds, &n->names});
   adji_gpu_tree_clear(n->gpu, &n->left_tree);
-  if (n->own_right && n->reports_right) { /* what it took is told later */
+  if (n->own_right && n->reports_right) { /* its work is reported later, when it is gone */
     adji_device_stats right = adji_gpu_right_work(n->own_right);
     n->watch.seconds += right.kernel_s;
     adji_device_stats_add(&n->work, &right);
@@ -402,12 +403,12 @@ __global__ void count_entries(const uint32_t *ids, uint64_t entries, unsigned lo
   if (threadIdx.x % ADJI_WARP == 0 && mine) atomicAdd(pairs, mine);
 }
 
-/* Without a radius every row is as long as it can be. With one, begins to count; adji_gpu_knn_end fetches the answer.
- */
+/* Without a radius every row is as long as it can be, and nothing has to be counted. */
 static bool must_count_pairs(const adji_gpu_knn *n) {
   return n->join.limits || n->join.limit < static_cast<double>(INFINITY);
 }
 
+/* Starts to count the pairs of the table. adji_gpu_knn_end fetches the answer. */
 static adj_status begin_count(adji_gpu_knn *n, const adji_gpu_table *table) {
   adji_gpu *gpu = n->gpu;
   adj_status status = adji_answer_clear(gpu, gpu->compute, ADJI_ANSWER_PAIRS, 1);

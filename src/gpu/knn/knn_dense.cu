@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The dense kernel of kNN joins: a warp for 32 queries that are near each other. In two and three dimensions of f32
- * there are faster ones (knn_pool.cuh), whose pools have room for all candidates there.
+ * The dense kernel of kNN joins: a warp for 32 queries that are near each other. For f32 in two and three dimensions
+ * there are faster kernels (knn_pool.cuh), whose pools have room for all candidates.
  *
  * Computes: for each query q the k candidates with the smallest (s(q, c), id), in that order, where s is the canonical
  * sum.
@@ -12,14 +12,14 @@
  * registers, ascending. The first K - k entries come before everything and never move, so the last entry is the lane's
  * bound.
  *
- *   1. start    search the group of 32 leaves around the queries' own position: lists become good bounds. Long lists
- *               start with a bound that is guessed, and proven by counting
+ *   1. start    search the group of 32 leaves around the queries' own position, which fills the lists and so gives good
+ *               bounds. Long lists start with a bound that is guessed, and proven by counting
  *   2. descend  each lane tests one box of a group: the distance between the box of the warp's queries and that box,
  *               against the largest bound of the warp. The nearest is searched first; the others stay as a mask
- *   3. gather   the points of up to eight near leaves, two per lane, are tested in the same way. Those that are near
- *               go to a pool in shared memory: a third or a fourth of the points
- *   4. compare  all lanes compare eight points of the pool at a time with their queries. What is within the lane's
- *               bound goes to a short queue of the lane in shared memory
+ *   3. gather   the points of up to eight near leaves, two per lane, are tested in the same way. Those that are near,
+ *               a third or a fourth of them, go to a pool in shared memory
+ *   4. compare  all lanes compare eight points of the pool at a time with their queries. Points within the lane's bound
+ *               go to a short queue of the lane in shared memory
  *   5. insert   when a queue may overflow, or a group is done, all lanes sort some of their queue and merge it into
  *               their lists, in lockstep
  *
@@ -36,8 +36,8 @@
 
 namespace {
 
-/* AT_ONCE: candidates compared before the queues are checked. LONG: lists of at least this many are long. FEW: queue
- * entries that may stay pending. */
+/* AT_ONCE: candidates compared before the queues are checked. LONG: lists of at least this many entries are long. FEW:
+ * queue entries that may stay pending. */
 enum { DENSE_WARPS = 2, AT_ONCE = 8, LONG = 16, FEW = 3 };
 
 /* Entries sorted at once, for lists of k; and the capacity of a lane's queue. */
@@ -60,7 +60,7 @@ template <class W, int K>
 struct lane_query {
   typename W::T x[W::ROOM];
   uint32_t row;
-  uint32_t tail;       /* of its queue: an address in shared memory */
+  uint32_t tail;       /* the end of its queue: an address in shared memory */
   typename W::T bound; /* candidates farther than this do not enter the list; -1: not a query */
   list_key<typename W::T> list[K];
 };
@@ -74,15 +74,15 @@ struct dense_shared {
   uint32_t masks[ADJI_GPU_LEVELS], bases[ADJI_GPU_LEVELS]; /* per level: boxes of a group still to be visited */
 };
 
-/* Of the whole warp: the box of its queries, its largest bound and up to which id candidates at that bound may enter a
- * list, the size of the pool, and the work done: leaves and groups tested, and candidates compared. */
+/* The state of the whole warp: the box of its queries; its largest bound, and up to which id candidates at that bound
+ * may enter a list; the size of the pool; and the work done, as leaves and groups tested and candidates compared. */
 template <class W>
 struct warp_state {
   typename W::T low[W::ROOM], high[W::ROOM], bound;
   uint32_t last_id, pooled, tests, compared;
 };
 
-/* The leaves base + i for the set bits i of mask; there: false at the end of the search. */
+/* The leaves base + i for the set bits i of mask. there: false at the end of the search. */
 struct leaf_group {
   uint32_t base, mask;
   bool there;
@@ -103,8 +103,8 @@ __device__ __forceinline__ void store_queued(uint32_t to, double s, uint32_t id)
 
 /* ---- The list -------------------------------------------------------------------------------- */
 
-/* Step 5: inserts the pending candidates, SORTED at a time. The smaller ones of the list read backwards and the sorted
- * candidates read forwards form a bitonic sequence, and so do its halves after each exchange. */
+/* Step 5: inserts the pending candidates, SORTED at a time. The element-wise minima of the list read backwards and the
+ * sorted candidates read forwards form a bitonic sequence, and so do its halves after each exchange. */
 template <class W, int K>
 __device__ __forceinline__ void insert_sorted(const dense_shared<W, K> *at, lane_query<W, K> *mine, uint32_t pending,
                                               uint32_t self, uint32_t lane) {
@@ -172,9 +172,9 @@ __device__ __forceinline__ gathered<W> gather(const knn_job<T> &job, leaf_group 
   return mine;
 }
 
-/* Adds points near the box of the queries to the pool, those at the bound itself whatever their ids: their leaf has
- * passed is_near(), and one comparison here is 5 % of the whole search. Padding after the last point is NaN, which is
- * compared like others and near nothing. */
+/* Adds points near the box of the queries to the pool. Points at exactly the bound are added whatever their ids: their
+ * leaf has passed is_near(), and one comparison here costs 5 % of the whole search. Padding after the last point is
+ * NaN, which is compared like other points and is near nothing. */
 template <class W, int K, class T>
 __device__ __forceinline__ void keep_near(const knn_job<T> &job, dense_shared<W, K> *at, warp_state<W> *warp,
                                           const gathered<W> &mine, uint32_t lane) {
@@ -193,8 +193,7 @@ __device__ __forceinline__ void keep_near(const knn_job<T> &job, dense_shared<W,
   warp->pooled += __popc(found);
 }
 
-/* Step 3: loads the next leaves of a group, one or two points per lane: two, since both loads are then in flight
- * together. */
+/* Step 3: loads the next leaves of a group, one or two points per lane. With two, both loads are in flight together. */
 template <class W, int K, class T>
 __device__ __forceinline__ void gather_near(const knn_job<T> &job, dense_shared<W, K> *at, warp_state<W> *warp,
                                             leaf_group *group, uint32_t lane) {
@@ -207,7 +206,7 @@ __device__ __forceinline__ void gather_near(const knn_job<T> &job, dense_shared<
   __syncwarp();
 }
 
-/* Step 4: compares AT_ONCE candidates of the pool, or all if there are fewer, with all queries. */
+/* Step 4: compares AT_ONCE candidates of the pool, or all of them if there are fewer, with all queries. */
 template <class W, int K, class T>
 __device__ __forceinline__ void compare_pool(const knn_job<T> &job, dense_shared<W, K> *at, lane_query<W, K> *mine,
                                              warp_state<W> *warp, uint32_t lane) {
@@ -223,7 +222,7 @@ __device__ __forceinline__ void compare_pool(const knn_job<T> &job, dense_shared
   for (uint32_t c = 0; c < AT_ONCE; c += LOADED) {
     pooled_point<T, W::DIM> points[LOADED];
 #pragma unroll
-    for (uint32_t i = 0; i < LOADED; i++) /* load all of them before any is stored: loads take long */
+    for (uint32_t i = 0; i < LOADED; i++) /* all loads come before the stores, since loads take long */
       points[i] = at->pool[warp->pooled + c + i];
 #pragma unroll
     for (uint32_t i = 0; i < LOADED; i++) {
@@ -251,12 +250,12 @@ __device__ __forceinline__ T group_sum(const knn_job<T> &job, const warp_state<W
   return near_sum<W>(job, load_box<W>(job, job.levels[level], i), warp.low, warp.high);
 }
 
-/* Step 2: the next group of leaves, and which of them are near. there is false if there are no more or the warp gives
- * up. Group `done` was searched at the start. */
+/* Step 2: the next group of leaves, and which of them are near. Its member there is false if there is none left or the
+ * warp gives up. Group `done` was searched at the start. */
 template <class W, int K, class T>
 __device__ __forceinline__ leaf_group next_group(const knn_job<T> &job, dense_shared<W, K> *at, warp_state<W> *warp,
                                                  path<T> *p, uint32_t done, uint32_t lane) {
-  p->mask &= __ballot_sync(KNN_LANES, p->s <= warp->bound); /* so often that ids wait until the leaves are tested */
+  p->mask &= __ballot_sync(KNN_LANES, p->s <= warp->bound); /* so often that ids are left to the test of leaves */
   for (;;) {
     uint32_t box = next_of_path(job, at, *warp, p, lane), below = box * ADJI_GPU_FAN;
     if (box == UINT32_MAX || ++warp->tests > job.budget) return leaf_group{0, 0, false};
@@ -271,22 +270,21 @@ __device__ __forceinline__ leaf_group next_group(const knn_job<T> &job, dense_sh
   }
 }
 
-/* The whole search: the leaves of the queries themselves, which are `first` in their own group, the others of this
- * group, and whatever else is near. Returns false if the warp gave up. The comparison and the insertion appear once
- * each: more copies would exceed the instruction cache. */
+/* The whole search: first the leaves of the queries themselves, which are `first` in their own group, then the others
+ * of this group, and then all others that are near. Returns false if the warp gave up. The comparison and the insertion
+ * appear once each in the code, since more copies would exceed the instruction cache. */
 template <class W, int K, class T>
 __device__ __forceinline__ bool search(const knn_job<T> &job, dense_shared<W, K> *at, lane_query<W, K> *mine,
                                        warp_state<W> *warp, uint32_t base, uint32_t first, uint32_t lane) {
-  constexpr uint32_t ROOM =
-      queue_capacity(K) - AT_ONCE; /* queue entries that leave space for one more comparison step */
+  constexpr uint32_t ROOM = queue_capacity(K) - AT_ONCE; /* entries that leave space for one more comparison step */
   uint32_t there = __ballot_sync(KNN_LANES, base + lane < job.levels[0].count), later = there & ~first;
   leaf_group group = {base, there & first, true};
   path<T> p = {job.level_count, 0, 0, T(0)};
-  bool started = job.level_count < 2, ended = false; /* one group is all there is */
+  bool started = job.level_count < 2, ended = false; /* there is only one group */
   for (;;) {
     bool over = !group.mask, compare = warp->pooled >= AT_ONCE || (over && warp->pooled && (!started || ended));
     uint32_t most = ROOM;
-    if (over && !compare) { /* short lists are filled for better bounds if it is worth it; long ones have good ones */
+    if (over && !compare) { /* short lists are filled for better bounds if that pays; long lists have good ones */
       bool all = ended || (K < LONG && !started) || warp->bound == static_cast<T>(INFINITY);
       most = all ? 0 : K < LONG ? FEW : ROOM;
     }
@@ -321,11 +319,12 @@ __device__ __forceinline__ bool search(const knn_job<T> &job, dense_shared<W, K>
 
 /* ---- The first bound ------------------------------------------------------------------------- */
 
-/* Before long lists are filled: sums within which there probably are k neighbours. Counting in the queries' own group
- * proves those that have k. Few candidates beyond the k nearest then enter a list. */
+/* Before long lists are filled, tries sums within which there are probably k neighbours. Counting in the queries' own
+ * group proves which of these sums do have k. Then few candidates other than the k nearest enter a list. */
 enum { TRIES = 4 };
 
-/* An estimate of the sum within which there are k neighbours, if the warp's queries fill their box evenly. */
+/* An estimate of the sum within which there are k neighbours. It assumes that the warp's queries fill their box
+ * evenly. */
 template <class W>
 __device__ __forceinline__ float guess_sum(const warp_state<W> &warp, uint32_t k) {
   constexpr float BALL[] = {1, 2, 3.1416f, 4.1888f, 4.9348f, 5.2638f, 5.1677f};
@@ -340,7 +339,7 @@ template <class W, int K, class T>
 __device__ __forceinline__ void bound_first(const knn_job<T> &job, lane_query<W, K> *mine, warp_state<W> *warp,
                                             uint32_t base, uint32_t lane) {
   T tries[TRIES];
-  uint32_t counts[TRIES] = {0}, wanted = job.k + job.drop_self; /* the query itself is among them */
+  uint32_t counts[TRIES] = {0}, wanted = job.k + job.drop_self; /* the query itself is among the points counted */
   float guess = guess_sum(*warp, wanted);
 #pragma unroll
   for (int i = 0; i < TRIES; i++)
@@ -432,7 +431,7 @@ __device__ __forceinline__ void give_up(const knn_job<T> &job, bool active, uint
 }
 
 /* Blocks that should fit a multiprocessor. With fewer there are not enough warps to hide latency. With more, lists
- * would not stay in registers; those of f64 get as many as possible. */
+ * would not stay in registers; lists of f64 get as many registers as possible. */
 template <class W>
 __host__ __device__ constexpr int least_blocks(int k) {
   return sizeof(typename W::T) == 8 ? 1 : k >= 32 ? 8 : k <= 8 && W::DIM > 3 ? 12 : 1;

@@ -8,12 +8,12 @@
 
 #include "gpu/index/tree.cuh"
 
-/* The part that kernels read as it is. */
+/* The part of the job that kernels read in this form. */
 typedef struct adji_gpu_knn_task {
   /* The queries: positions in left; NULL: all. */
   const uint32_t *queries;
   uint64_t query_count;
-  const unsigned long long *counted_queries; /* if not NULL: the number of queries, left by an earlier launch */
+  const unsigned long long *counted_queries; /* if not NULL: the number of queries, as written by an earlier launch */
   bool drop_self;
   bool root; /* report distances, not squared ones */
   uint32_t dim;
@@ -29,7 +29,7 @@ typedef struct adji_gpu_knn_task {
   uint32_t budget;
   uint32_t *hard;
   unsigned long long *hard_count;
-  unsigned long long *candidates; /* compared: added, spread over ADJI_SPREAD counters */
+  unsigned long long *candidates; /* candidates compared are added here, spread over ADJI_SPREAD counters */
 } adji_gpu_knn_task;
 
 typedef struct adji_knn_job : adji_gpu_knn_task {
@@ -37,12 +37,13 @@ typedef struct adji_knn_job : adji_gpu_knn_task {
   const adji_measure *measure;       /* host */
   const adji_gpu_tree *left, *right; /* if equal, a query is at its own position in the right tree */
   double limit;                      /* of sums; may be infinite */
-  void *sums;                        /* laid out as ids */
-  const void *bounds;                /* of sums, by row, at most the limit; NULL: the limit is every row's */
-  uint32_t most_blocks;              /* that run at a time; 0: as many as fit */
+  void *sums;                        /* same layout as ids */
+  const void *bounds;                /* bounds of sums, by row, at most the limit; NULL: all rows have the limit */
+  uint32_t most_blocks;              /* blocks that run at a time; 0: as many as fit */
 } adji_knn_job;
 
-/* The most neighbours that a lane, or a warp, keeps in registers, and that the pooled kernels find. */
+/* The most neighbours that the kernels find: DENSE in the registers of a lane, PER_QUERY in those of a warp, SHORT and
+ * POOLED by the pooled kernels. */
 enum { ADJI_MOST_DENSE = 32, ADJI_MOST_SHORT = 14, ADJI_MOST_POOLED = 504, ADJI_MOST_PER_QUERY = 1024 };
 
 #endif

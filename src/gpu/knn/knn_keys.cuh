@@ -14,12 +14,12 @@ template <class T>
 struct list_key;
 
 template <>
-struct list_key<float> { /* sums are not negative, so their bits order as they do */
+struct list_key<float> { /* sums are not negative, so their bits have the same order */
   uint64_t bits;
   static __device__ __forceinline__ list_key of(float s, uint32_t id) {
     return list_key{static_cast<uint64_t>(__float_as_uint(s)) << 32 | id};
   }
-  static __device__ __forceinline__ list_key first() { /* its sum is a valid bound like any other */
+  static __device__ __forceinline__ list_key first() { /* its sum, 0, is as valid a bound as any other */
     return list_key{0};
   }
   static __device__ __forceinline__ list_key last() {
@@ -75,8 +75,8 @@ __device__ __forceinline__ void put_in_order(uint32_t *a, uint32_t *b) {
   *a = first;
 }
 
-/* Sorts entries by Batcher's network: sorted runs of SIZE are merged in steps of half the length each. These are
- * templates because entries stay in registers only if every index is a constant. */
+/* Sorts entries by Batcher's network: sorted runs of length SIZE are merged in steps, each half as long as the one
+ * before. These are templates because entries stay in registers only if every index is a constant. */
 template <int SIZE, int STEP, int N, class KEY>
 __device__ __forceinline__ void merge_entries(KEY (&entries)[N]) {
 #pragma unroll

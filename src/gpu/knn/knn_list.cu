@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * kNN joins on a device for lists of queries: those that a host assigns, by their positions in its own order. The rows
- * of a list are stored one after the other, with their numbers beside them.
+ * kNN joins on a device for lists of queries, which a host assigns as positions in its own order. The rows of a list
+ * are stored one after the other, with their numbers beside them.
  *
- * Memory: 4 bytes per left point, twice; 12 per query of a list; in each of four lists k ids and distances and 4 bytes
- * per query. With a grid 4 more per left point, and per query of a list twice. Left points exist twice while they are
- * moved into the order of the host. Brute force has the four lists, and takes its queries in the order of the rows.
+ * Memory: 8 bytes per left point; 12 per query of a list; in each of four slots k ids, k distances and 4 bytes per
+ * query. With a grid 4 more bytes per left point, 4 per query of a list, and 4 per query in each slot. The left points
+ * exist twice while they are moved into the order of the host. Brute force only needs the four slots, and takes its
+ * queries in the order of the rows.
  */
 #include "gpu/knn/knn_private.cuh"
 
@@ -27,7 +28,7 @@ adj_status adji_gpu_knn_follow(adji_gpu_knn *n, const uint32_t *rows) {
   if (moves)
     status = adji_gpu_tree_follow(n->gpu, n->join.left->type, n->join.left->dim, adji_at<uint32_t>(n->order), left);
   if (status && status != ADJ_E_DEVICE_MEMORY)
-    return status; /* if points cannot be moved, the order alone says where they are */
+    return status; /* if there is no room to move the points, the order alone says where they are */
   return adji_knn_grid_return_failed(&n->grid, adji_at<uint32_t>(n->order));
 }
 
@@ -52,7 +53,7 @@ static adj_status make_slot(adji_gpu_knn *n, uint64_t queries, adji_knn_slot *sl
   if (!status && n->grid.positions.at)
     status = adji_block_get(gpu, gpu->compute, queries * 4, "list of queries", &slot->failed);
   if (status) return status;
-  /* A thread that waits for this event sleeps: the cores have other work. */
+  /* A thread that waits for this event sleeps, since the cores have other work. */
   ADJI_CUDA(gpu, cudaEventCreateWithFlags(&slot->found, cudaEventDisableTiming | cudaEventBlockingSync));
   return ADJ_OK;
 }
@@ -136,7 +137,7 @@ static __global__ void write_rows(uint32_t first, uint64_t count, uint32_t *rows
   if (i < count) rows[i] = first + static_cast<uint32_t>(i);
 }
 
-/* By brute force: consecutive rows, behind those that the slot has. */
+/* Finds consecutive rows by brute force, and stores them after those that the slot has. */
 static adj_status find_rows_brute(adji_gpu_knn *n, uint64_t first, uint64_t rows, adji_knn_slot *slot) {
   uint64_t at = slot->count * n->join.k, size = adji_type_size(n->join.left->type);
   write_rows<<<adji_blocks_for(rows, THREADS), THREADS, 0, n->gpu->compute>>>(
@@ -148,7 +149,7 @@ static adj_status find_rows_brute(adji_gpu_knn *n, uint64_t first, uint64_t rows
                                adji_at<char>(slot->sums) + at * size);
 }
 
-/* Ranges that follow each other are searched together. */
+/* Finds the rows of a list by brute force. Ranges that follow each other are searched together. */
 static adj_status find_list_brute(adji_gpu_knn *n, const adji_batch *ranges, uint64_t count, adji_knn_slot *slot) {
   adj_status status = adji_answer_clear(n->gpu, n->gpu->compute, ADJI_ANSWER_HEAD, 1);
   slot->count = 0;

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * The per_query kernel of kNN joins: a warp per query, for few queries, many neighbours, or queries far from all
- * others.
+ * The per_query kernel of kNN joins: a warp per query, for few queries, for many neighbours, or for queries far from
+ * all others.
  *
  * Computes: for a query q the k candidates after the first `place` with the smallest (s(q, c), id), in that order.
  *
  * Input: trees and queries in device memory (adji_knn_job). Output: ids and sums, row by row, in device memory.
  *
- * A warp owns a query. Its list is 32 E entries in the registers of all lanes, ascending: entry e of lane l is number
+ * A warp owns a query. Its list has 32 E entries in the registers of all lanes, ascending: entry e of lane l is number
  * 32 e + l. The first 32 E - k entries come before everything, so the last entry is the bound. Candidates within the
- * bound stay pending in shared memory until there is a batch of them, which is sorted there and merged into the list.
+ * bound stay pending in shared memory until there is a batch of them. The batch is sorted there and merged into the
+ * list.
  *
  *   1. start    search the group of 32 leaves around the query's own position
  *   2. descend  each lane tests one box of a group; the nearest is searched first, the others stay as a mask
@@ -20,7 +21,8 @@
  *
  * Grid: warps take queries round-robin. Warps synchronise with __syncwarp only; no block waits for another.
  *
- * Limits: a merge takes 10 E shuffles and about 60 E instructions, whatever the batch size; so batches grow with E.
+ * Limits: a merge takes 10 E shuffles and about 60 E instructions, whatever the size of the batch. So batches grow with
+ * E.
  */
 #include "gpu/knn/knn_private.cuh"
 #include "gpu/knn/knn_search.cuh"
@@ -52,7 +54,7 @@ struct per_query_shared {
 template <class W, int E>
 struct query_search {
   typename W::T x[W::ROOM];
-  uint32_t row, last_id; /* up to which candidates at the bound may enter the list */
+  uint32_t row, last_id; /* last_id: up to which id candidates at the bound may enter the list */
   typename W::T bound;
   typename W::T after; /* candidates up to (after, after_id) are already in the row; -1: none */
   uint32_t after_id;
@@ -75,7 +77,8 @@ __device__ __forceinline__ void put_in_order(T *s, uint32_t *id, T *other, uint3
   *other_id = i;
 }
 
-/* Keeps the smaller or the larger of the lane's entry and that of another lane; equal entries are identical. */
+/* Keeps the smaller or the larger of the lane's entry and another lane's entry. Entries that compare equal are
+ * identical. */
 template <class T>
 __device__ __forceinline__ void exchange(T *s, uint32_t *id, uint32_t step, bool lesser) {
   T other = __shfl_xor_sync(KNN_LANES, *s, step);
@@ -111,8 +114,8 @@ __device__ __forceinline__ void sort_batch(per_query_shared<T, E> *at, uint32_t 
     }
 }
 
-/* Keeps the smallest 32 E of the list and a batch. Both ascend: the smaller ones of the list read forwards and the
- * batch read backwards form a bitonic sequence, and so do its halves after each exchange. */
+/* Keeps the smallest 32 E entries of the list and a batch. Both ascend: the element-wise minima of the list read
+ * forwards and the batch read backwards form a bitonic sequence, and so do its halves after each exchange. */
 template <class T, int E>
 __device__ __forceinline__ void merge(warp_list<T, E> *list, const per_query_shared<T, E> *at, uint32_t first,
                                       uint32_t lane) {
@@ -135,7 +138,7 @@ __device__ __forceinline__ void merge(warp_list<T, E> *list, const per_query_sha
 #pragma unroll
       for (uint32_t step = ADJI_WARP / 2; step; step /= 2)
         exchange(&list->sums[e], &list->ids[e], step, !(lane & step));
-  } else { /* a loop: all exchanges of a long list take half of the instruction cache, and more registers */
+  } else { /* a loop: unrolled, all exchanges of a long list take half of the instruction cache, and more registers */
 #pragma unroll 1
     for (uint32_t step = ADJI_WARP / 2; step; step /= 2)
 #pragma unroll
@@ -146,34 +149,34 @@ __device__ __forceinline__ void merge(warp_list<T, E> *list, const per_query_sha
 
 /* Merges a batch of the pending candidates, or all of them if there are fewer. */
 template <class W, int E, class T>
-__device__ __forceinline__ void merge_pending(per_query_shared<T, E> *at, query_search<W, E> *mine, uint32_t lane) {
+__device__ __forceinline__ void merge_pending(per_query_shared<T, E> *at, query_search<W, E> *q, uint32_t lane) {
   constexpr uint32_t BATCH = per_query_shared<T, E>::BATCH;
   __syncwarp();
-  for (uint32_t i = mine->pending + lane; i < BATCH; i += ADJI_WARP) {
+  for (uint32_t i = q->pending + lane; i < BATCH; i += ADJI_WARP) {
     at->sums[i] = static_cast<T>(INFINITY);
     at->ids[i] = ADJ_NO_ID;
   }
   __syncwarp();
-  mine->pending = mine->pending > BATCH ? mine->pending - BATCH : 0;
-  sort_batch(at, mine->pending, lane);
-  merge(&mine->list, at, mine->pending, lane);
+  q->pending = q->pending > BATCH ? q->pending - BATCH : 0;
+  sort_batch(at, q->pending, lane);
+  merge(&q->list, at, q->pending, lane);
   __syncwarp();
-  T last = __shfl_sync(KNN_LANES, mine->list.sums[E - 1], ADJI_WARP - 1);
-  uint32_t last_id = __shfl_sync(KNN_LANES, mine->list.ids[E - 1], ADJI_WARP - 1);
-  if (mine->bound < last) return;
-  mine->bound = last;
-  mine->last_id = last_id;
+  T last = __shfl_sync(KNN_LANES, q->list.sums[E - 1], ADJI_WARP - 1);
+  uint32_t last_id = __shfl_sync(KNN_LANES, q->list.ids[E - 1], ADJI_WARP - 1);
+  if (q->bound < last) return;
+  q->bound = last;
+  q->last_id = last_id;
 }
 
 /* ---- Leaves ---------------------------------------------------------------------------------- */
 
 /* Step 3: compares the next leaves of the group. */
 template <class W, int E, class T>
-__device__ __forceinline__ void compare_leaves(const knn_job<T> &job, per_query_shared<T, E> *at,
-                                               query_search<W, E> *mine, path<T> *group, uint32_t lane) {
+__device__ __forceinline__ void compare_leaves(const knn_job<T> &job, per_query_shared<T, E> *at, query_search<W, E> *q,
+                                               path<T> *group, uint32_t lane) {
   uint32_t leaf = UINT32_MAX;
 #pragma unroll
-  for (uint32_t i = 0; i < LEAVES_AT_ONCE; i++) { /* the nearest first: they make the bound that excludes others */
+  for (uint32_t i = 0; i < LEAVES_AT_ONCE; i++) { /* the nearest first: their bound excludes others */
     if (!group->mask) break;
     uint32_t next = lane_of_least(group->mask, group->s, lane);
     if (lane / ADJI_TREE_LEAF == i) leaf = group->base + next;
@@ -185,77 +188,77 @@ __device__ __forceinline__ void compare_leaves(const knn_job<T> &job, per_query_
   uint32_t id = ADJ_NO_ID;
   if (near) {
     id = load_record<W>(job, job.right_coords, job.right_ids, position, x);
-    sum = sum_of<W>(job, mine->x, x);
-    near = comes_before(sum, id, mine->bound, mine->last_id) && comes_before(mine->after, mine->after_id, sum, id) &&
-           !(job.drop_self && id == mine->row);
+    sum = sum_of<W>(job, q->x, x);
+    near = comes_before(sum, id, q->bound, q->last_id) && comes_before(q->after, q->after_id, sum, id) &&
+           !(job.drop_self && id == q->row);
   }
-  mine->candidates += ADJI_WARP;
+  q->candidates += ADJI_WARP;
   uint32_t found = __ballot_sync(KNN_LANES, near);
   if (near) {
-    uint32_t to = mine->pending + __popc(found & ((1u << lane) - 1));
+    uint32_t to = q->pending + __popc(found & ((1u << lane) - 1));
     at->sums[to] = sum;
     at->ids[to] = id;
   }
-  mine->pending += __popc(found);
+  q->pending += __popc(found);
 }
 
 /* ---- Boxes ----------------------------------------------------------------------------------- */
 
-/* A lower bound of the sum to box base + lane of a level; NaN if nothing there is of interest. */
+/* A lower bound of the sum to box base + lane of a level; NaN if the box can be skipped anyway. */
 template <class W, int E, class T>
-__device__ __forceinline__ T group_sum(const knn_job<T> &job, const query_search<W, E> &mine, uint32_t level,
+__device__ __forceinline__ T group_sum(const knn_job<T> &job, const query_search<W, E> &q, uint32_t level,
                                        uint32_t base, uint32_t lane) {
   uint32_t i = base + lane;
   if (i >= job.levels[level].count) return static_cast<T>(NAN);
   box<W> b = load_box<W>(job, job.levels[level], i);
-  if (mine.after >= 0 && far_sum<W>(job, b, mine.x) < mine.after) return static_cast<T>(NAN);
-  return near_sum<W>(job, b, mine.x, mine.x);
+  if (q.after >= 0 && far_sum<W>(job, b, q.x) < q.after) return static_cast<T>(NAN);
+  return near_sum<W>(job, b, q.x, q.x);
 }
 
 /* Step 2: the box whose leaves are the next group; UINT32_MAX: none. Box `done` was searched at the start. */
 template <class W, int E, class T>
 __device__ __forceinline__ uint32_t next_box(const knn_job<T> &job, per_query_shared<T, E> *at,
-                                             const query_search<W, E> &mine, path<T> *p, uint32_t done, uint32_t lane) {
-  narrow_path(job, mine, p, lane);
+                                             const query_search<W, E> &q, path<T> *p, uint32_t done, uint32_t lane) {
+  narrow_path(job, q, p, lane);
   for (;;) {
-    uint32_t box = next_of_path(job, at, mine, p, lane);
+    uint32_t box = next_of_path(job, at, q, p, lane);
     if (box == UINT32_MAX) return box;
     if (p->level > 1)
-      go_down(job, at, mine, p, box, lane);
+      go_down(job, at, q, p, box, lane);
     else if (box != done)
       return box;
   }
 }
 
-/* The whole search: the group around the query's own position, which is box `own` of level 1, and whatever else is
- * near. Each part appears once: more copies would exceed the instruction cache. */
+/* The whole search: first the group around the query's own position, which is box `own` of level 1, then all others
+ * that are near. Each part appears once in the code, since more copies would exceed the instruction cache. */
 template <class W, int E, class T>
-__device__ __forceinline__ void search(const knn_job<T> &job, per_query_shared<T, E> *at, query_search<W, E> *mine,
+__device__ __forceinline__ void search(const knn_job<T> &job, per_query_shared<T, E> *at, query_search<W, E> *q,
                                        uint32_t own, uint32_t lane) {
   constexpr uint32_t BATCH = per_query_shared<T, E>::BATCH;
   path<T> p = {job.level_count, 0, 0, T(0)};
-  bool started = job.level_count < 2, ended = false; /* one group is all there is */
+  bool started = job.level_count < 2, ended = false; /* there is only one group */
   path<T> group = {};                                /* of leaves */
   for (uint32_t box = own;;) {
     if (box != UINT32_MAX) {
-      group = open_path(job, *mine, 0, box * ADJI_GPU_FAN, lane);
+      group = open_path(job, *q, 0, box * ADJI_GPU_FAN, lane);
       box = UINT32_MAX;
     }
-    if (mine->pending >= BATCH || (ended && mine->pending)) {
-      merge_pending(at, mine, lane);
-      narrow_path(job, *mine, &group, lane);
+    if (q->pending >= BATCH || (ended && q->pending)) {
+      merge_pending(at, q, lane);
+      narrow_path(job, *q, &group, lane);
       continue;
     }
     if (ended) return;
     if (group.mask) {
-      compare_leaves(job, at, mine, &group, lane);
+      compare_leaves(job, at, q, &group, lane);
       continue;
     }
     if (!started) {
       started = true;
-      p = open_path(job, *mine, job.level_count - 1, 0, lane);
+      p = open_path(job, *q, job.level_count - 1, 0, lane);
     }
-    box = next_box(job, at, *mine, &p, own, lane);
+    box = next_box(job, at, *q, &p, own, lane);
     ended = box == UINT32_MAX;
   }
 }
@@ -265,39 +268,39 @@ __device__ __forceinline__ void search(const knn_job<T> &job, per_query_shared<T
 template <class W, int E, class T>
 __device__ __forceinline__ query_search<W, E> open_query_search(const knn_job<T> &job, uint64_t position,
                                                                 uint32_t lane) {
-  query_search<W, E> mine;
-  mine.row = load_record<W>(job, job.left_coords, job.left_ids, position, mine.x);
-  mine.bound = bound_of(job, mine.row);
-  mine.last_id = ADJ_NO_ID;
-  mine.after = -1;
-  mine.after_id = 0;
-  mine.pending = 0;
-  mine.candidates = 0;
+  query_search<W, E> q;
+  q.row = load_record<W>(job, job.left_coords, job.left_ids, position, q.x);
+  q.bound = bound_of(job, q.row);
+  q.last_id = ADJ_NO_ID;
+  q.after = -1;
+  q.after_id = 0;
+  q.pending = 0;
+  q.candidates = 0;
   if (job.place) {
-    uint64_t last = entries_of(job, mine.row) + job.place - 1;
-    mine.after = job.sums[last];
-    mine.after_id = job.ids[last];
+    uint64_t last = entries_of(job, q.row) + job.place - 1;
+    q.after = job.sums[last];
+    q.after_id = job.ids[last];
   }
 #pragma unroll
   for (int e = 0; e < E; e++) {
     bool before = e * ADJI_WARP + lane < E * ADJI_WARP - job.k;
-    mine.list.sums[e] = before ? T(-1) : static_cast<T>(INFINITY);
-    mine.list.ids[e] = before ? 0 : ADJ_NO_ID;
+    q.list.sums[e] = before ? T(-1) : static_cast<T>(INFINITY);
+    q.list.ids[e] = before ? 0 : ADJ_NO_ID;
   }
-  return mine;
+  return q;
 }
 
 template <class W, int E, class T>
-__device__ __forceinline__ void write_row(const knn_job<T> &job, const query_search<W, E> &mine, uint32_t lane) {
-  uint64_t to = entries_of(job, mine.row) + job.place;
+__device__ __forceinline__ void write_row(const knn_job<T> &job, const query_search<W, E> &q, uint32_t lane) {
+  uint64_t to = entries_of(job, q.row) + job.place;
   uint32_t unused = E * ADJI_WARP - job.k;
 #pragma unroll
   for (int e = 0; e < E; e++) {
     uint32_t i = e * ADJI_WARP + lane;
     if (i < unused) continue;
-    T s = mine.list.sums[e];
-    bool there = mine.list.ids[e] != ADJ_NO_ID;
-    job.ids[to + i - unused] = mine.list.ids[e];
+    T s = q.list.sums[e];
+    bool there = q.list.ids[e] != ADJ_NO_ID;
+    job.ids[to + i - unused] = q.list.ids[e];
     job.sums[to + i - unused] = !there ? static_cast<T>(INFINITY) : job.root ? adji_root(s) : s;
   }
 }
@@ -312,12 +315,12 @@ __global__ void __launch_bounds__(PER_QUERY_WARPS *ADJI_WARP) find_per_query(con
   for (uint64_t query = static_cast<uint64_t>(blockIdx.x) * PER_QUERY_WARPS + number; query < count;
        query += static_cast<uint64_t>(gridDim.x) * PER_QUERY_WARPS) {
     uint64_t position = job.queries ? job.queries[query] : query;
-    query_search<W, E> mine = open_query_search<W, E>(job, position, lane);
+    query_search<W, E> q = open_query_search<W, E>(job, position, lane);
     uint32_t own = job.same_sets ? static_cast<uint32_t>(position / (ADJI_TREE_LEAF * ADJI_GPU_FAN))
-                                 : find_group<W>(job, mine.x, lane) / ADJI_GPU_FAN;
-    search(job, at, &mine, own, lane);
-    write_row(job, mine, lane);
-    candidates += mine.candidates;
+                                 : find_group<W>(job, q.x, lane) / ADJI_GPU_FAN;
+    search(job, at, &q, own, lane);
+    write_row(job, q, lane);
+    candidates += q.candidates;
   }
   if (lane == 0 && candidates)
     atomicAdd(job.candidates + blockIdx.x % ADJI_SPREAD, static_cast<unsigned long long>(candidates));

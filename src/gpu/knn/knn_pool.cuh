@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the pooled kernels of kNN joins share (knn_pooled.cu, knn_pooled_short.cu): a warp for 32 queries that are near
- * each other, with all their candidates in a pool in shared memory.
+ * What the pooled kernels of kNN joins share (knn_pooled.cu, knn_pooled_short.cu). A warp searches for 32 queries that
+ * are near each other, with all their candidates in a pool in shared memory.
  *
- * A warp owns 32 consecutive queries along the curve. No list is kept while candidates are found: how far they may be
- * away is guessed first, and whether the guess was far enough is known when they are counted.
+ * A warp owns 32 consecutive queries along the curve. No list is kept while candidates are gathered. Instead, the
+ * distance that they may have is guessed first, and counting them shows whether the guess was large enough.
  *
  *   1. guess    a reach: a sum within which each query probably has k neighbours, from a few of the queries and the
  *               points around them along the curve
  *   2. gather   all points within the reach of the box of the queries, into the pool. If the pool is full, the reach is
  *               shortened, and points beyond it are dropped
- *   3. select   the k nearest of each query from the pool, and write the rows: what a kernel is about
- *   4. repeat   for queries with fewer than k points within the reach: from step 2, with a longer one and the box of
+ *   3. select   the k nearest of each query from the pool, and write the rows. This is where the kernels differ
+ *   4. repeat   from step 2 for queries with fewer than k points within the reach, with a longer reach and the box of
  *               only these queries
  *
  * A row is complete: the pool has all points within the reach of a query, since the sum to the box of the queries is at
- * most that to a query (knn_search.cuh), and within the reach there are k points, or the reach is the query's own
- * bound.
+ * most that to a query (knn_search.cuh). And either there are k points within the reach, or the reach is the query's
+ * own bound.
  *
- * Queries that do not get their rows in a few rounds are left to knn_per_query.cu: those far from all others, or with
- * too many candidates at one distance.
+ * Queries that do not get their rows in a few rounds are left to knn_per_query.cu. These are queries far from all
+ * others, or with too many candidates at one distance.
  *
  * Grid: one warp per 32 queries. Warps synchronise with __syncwarp only; no block waits for another.
  */
@@ -34,29 +34,30 @@
 
 namespace {
 
-/* SAMPLES: queries that the guess is made from. TRIES: for a radius. STEP: registers of candidates that are compared
- * together. SHRINKS: of a reach, for several queries; MOST_SHRINKS: for one. */
+/* SAMPLES: queries that the guess is made from. TRIES: attempts to find a radius. STEP: registers of candidates that
+ * are compared together. ROUNDS: of step 4. SHRINKS: how often a reach is shortened for several queries; MOST_SHRINKS:
+ * for one. */
 enum { SAMPLES = 4, TRIES = 8, STEP = 4, ROUNDS = 12, SHRINKS = 4, MOST_SHRINKS = 24 };
 enum { SOME_LEAVES = 2 * ADJI_WARP / ADJI_TREE_LEAF, MOST_LEAVES = ADJI_WARP + SOME_LEAVES };
 
-/* An instance. SLOTS: candidates of a lane. E: entries of a lane in the list of a query. PAIR: queries at a time.
- * BLOCKS: that should fit a multiprocessor. */
+/* An instance. SLOTS: candidates per lane. E: entries per lane in the list of a query. PAIR: queries at a time. BLOCKS:
+ * blocks that should fit a multiprocessor. */
 template <class W_, int SLOTS_, int E_, int PAIR_, int BLOCKS_>
 struct pool_instance {
   typedef W_ W;
   typedef typename W_::T T;
   static constexpr uint32_t SLOTS = SLOTS_, E = E_, PAIR = PAIR_, POOL = SLOTS_ * ADJI_WARP, LIST = E_ * ADJI_WARP;
   static constexpr int BLOCKS = BLOCKS_;
-  static constexpr uint32_t PLACE_BITS = 5 + (E > 1) + (E > 2) + (E > 4) + (E > 8); /* of a place in a list */
+  static constexpr uint32_t PLACE_BITS = 5 + (E > 1) + (E > 2) + (E > 4) + (E > 8); /* bits of a place in a list */
   static constexpr bool IN_REGISTERS = E_ > 1 && SLOTS_ <= 24; /* otherwise candidates stay in shared memory */
   static constexpr uint32_t WARPS = SLOTS_ <= 24 ? 2 : 1;
-  /* Leaves around the queries that the guess is made from, and points of these per lane. */
+  /* Leaves around the queries that the guess is made from, and the points per lane in them. */
   static constexpr uint32_t WINDOW = E < 4 ? 16 : 64, WINDOW_SLOTS = WINDOW * ADJI_TREE_LEAF / ADJI_WARP;
   typedef std::conditional_t<SLOTS_ <= 32, uint32_t, uint64_t> mask;
   static_assert(SLOTS_ <= 64 && (E == 1 || SLOTS_ % STEP == 0) && LIST == 1 << PLACE_BITS, "as masks and keys have it");
 };
 
-/* The shared memory of a warp. Kernels have more in theirs. */
+/* The part of a warp's shared memory that all kernels have. */
 template <class V>
 struct pool_memory {
   typedef pooled_point<typename V::T, V::W::DIM> point;
@@ -71,8 +72,8 @@ template <class W>
 struct pool_search {
   typename W::T low[W::ROOM], high[W::ROOM]; /* the box of the queries that have no rows yet */
   typename W::T reach, radius;               /* radius: for the next query */
-  uint32_t open, later, failed;              /* queries without rows; those set aside; those that get none here */
-  uint32_t fewest;                           /* points within the reach of an open query */
+  uint32_t open, later, failed; /* queries without rows; open ones set aside; queries that get no row here */
+  uint32_t fewest;              /* the fewest points within the reach of an open query */
   uint32_t pooled, leaves, tests;
   unsigned long long compared;
 };
@@ -89,7 +90,7 @@ __device__ __forceinline__ typename pool_memory<V>::point point_of(const T (&x)[
   return point;
 }
 
-/* Adds the lane's point to the pool if it is there and within the reach. */
+/* Adds the lane's point to the pool if it exists and is within the reach. */
 template <class V, class T>
 __device__ __forceinline__ void pool_near(const knn_job<T> &job, pool_memory<V> *at, pool_search<typename V::W> *search,
                                           const T (&x)[V::W::ROOM], uint32_t id, bool there, uint32_t lane) {
@@ -104,7 +105,7 @@ __device__ __forceinline__ void pool_near(const knn_job<T> &job, pool_memory<V> 
   search->pooled += __popc(found);
 }
 
-/* Makes room in the pool for the points of some leaves, by a shorter reach. False if that does not help. */
+/* Makes room in the pool for the points of SOME_LEAVES leaves, by shortening the reach. False if that does not help. */
 template <class V, class T>
 __device__ __forceinline__ bool make_room(const knn_job<T> &job, pool_memory<V> *at, pool_search<typename V::W> *search,
                                           uint32_t lane) {
@@ -144,7 +145,7 @@ __device__ __forceinline__ bool pool_leaves(const knn_job<T> &job, pool_memory<V
     uint32_t number = (i * ADJI_WARP + lane) / ADJI_TREE_LEAF;
     uint64_t leaf = at->leaves[search->leaves + (number < some ? number : 0)];
     uint64_t from = leaf * ADJI_TREE_LEAF + lane % ADJI_TREE_LEAF;
-    there[i] = number < some && from < job.right_count; /* padding is NaN, which has no gap to a box: it seems near */
+    there[i] = number < some && from < job.right_count; /* padding is NaN and would seem near: it has no gap to a box */
     ids[i] = load_record<W>(job, job.right_coords, job.right_ids, from, x[i]);
   }
 #pragma unroll
@@ -154,7 +155,7 @@ __device__ __forceinline__ bool pool_leaves(const knn_job<T> &job, pool_memory<V
   return true;
 }
 
-/* Which boxes of a group are within the reach. */
+/* The mask of the boxes of a group that are within the reach. */
 template <class W, class T>
 __device__ __forceinline__ uint32_t near_boxes(const knn_job<T> &job, pool_search<W> *search, uint32_t level,
                                                uint32_t base, uint32_t lane) {
@@ -165,14 +166,14 @@ __device__ __forceinline__ uint32_t near_boxes(const knn_job<T> &job, pool_searc
   return __ballot_sync(KNN_LANES, near);
 }
 
-/* Step 2. False if there are too many, or it takes too long. */
+/* Step 2. False if there are too many points, or if it takes too long. */
 template <class V, class T>
 __device__ __forceinline__ bool fill_pool(const knn_job<T> &job, pool_memory<V> *at, pool_search<typename V::W> *search,
                                           uint32_t lane) {
   uint32_t level = job.level_count - 1, base = 0, mask = near_boxes(job, search, level, 0, lane);
   search->pooled = search->leaves = 0;
   for (;;) {
-    bool found = level == 0; /* base and mask are of leaves */
+    bool found = level == 0; /* then base and mask are those of leaves */
     if (found) {
       if (mask >> lane & 1) at->leaves[search->leaves + __popc(mask & ((1u << lane) - 1))] = base + lane;
       search->leaves += __popc(mask);
@@ -204,8 +205,7 @@ __device__ __forceinline__ bool fill_pool(const knn_job<T> &job, pool_memory<V> 
 
 /* ---- The guess ------------------------------------------------------------------------------- */
 
-/* The candidates of a lane: in registers, or in shared memory, lane by lane. What is missing is NaN, and within no
- * radius. */
+/* The candidates of a lane, in registers. Missing ones are NaN, which is within no radius. */
 template <class V>
 struct lane_pool {
   typename V::T x[V::IN_REGISTERS ? V::SLOTS : V::WINDOW_SLOTS][V::W::ROOM];
@@ -214,14 +214,14 @@ struct lane_pool {
 /* A query during selection. The same in all lanes, except for mask. */
 template <class V>
 struct selection {
-  typename V::T x[V::W::ROOM], radius, most; /* most: of the radius */
+  typename V::T x[V::W::ROOM], radius, most; /* most: the longest radius allowed */
   typename V::mask mask;                     /* the lane's candidates within the radius */
-  uint32_t row, count;                       /* count: those of all lanes */
+  uint32_t row, count;                       /* count: the candidates within the radius, of all lanes */
 };
 
-/* Hides that a value does not change. Otherwise the compiler keeps sums for another radius, which takes more registers
- * than there are. */
-__device__ __forceinline__ void renew(float *x) {
+/* Hides from the compiler that a value does not change. Otherwise it keeps sums to reuse them with another radius,
+ * which takes more registers than there are. */
+__device__ __forceinline__ void hide_constant(float *x) {
   asm volatile("" : "+f"(*x));
 }
 
@@ -247,7 +247,7 @@ __device__ __forceinline__ void compare_slot(const knn_job<T> &job, const T (&c)
     if (sum_of<typename V::W>(job, of[q].x, c) <= of[q].radius) of[q].mask |= static_cast<typename V::mask>(1) << slot;
 }
 
-/* Sets the mask of each query, from candidates in registers. slots: how many. */
+/* Sets the mask of each query, from candidates in registers. slots: the number of registers in use. */
 template <class V, int MANY, class T>
 __device__ __forceinline__ void compare_registers(const knn_job<T> &job, const lane_pool<V> &pool, uint32_t slots,
                                                   selection<V> (&of)[MANY]) {
@@ -257,7 +257,7 @@ __device__ __forceinline__ void compare_registers(const knn_job<T> &job, const l
     of[q].mask = 0;
 #pragma unroll
     for (int j = 0; j < V::W::DIM; j++)
-      renew(&of[q].x[j]);
+      hide_constant(&of[q].x[j]);
   }
 #pragma unroll
   for (uint32_t first = 0; first < MOST; first += STEP) {
@@ -268,8 +268,9 @@ __device__ __forceinline__ void compare_registers(const knn_job<T> &job, const l
   }
 }
 
+/* The factor by which a sum has to grow for the number of points within it to grow by `ratio`. */
 template <class W>
-__device__ __forceinline__ float grown(float ratio) { /* of sums, where the number of points grows by that */
+__device__ __forceinline__ float sum_growth(float ratio) {
   return exp2f(log2f(ratio) * (2.0f / W::DIM));
 }
 
@@ -282,14 +283,14 @@ __device__ __forceinline__ void load_query(const pool_memory<V> *at, uint32_t nu
   of->row = adji_gpu_id(point.x[point.ID]);
 }
 
-/* Step 1: the least sum, of some queries, within which there are about as many as wanted. window: the first of the
- * leaves; many: active queries, which are the first ones. */
+/* Step 1: for some of the queries, finds a sum within which there are about `all` points, and returns the least of
+ * these sums. window: the first leaf of the window; many: the number of active queries, which are the first ones. */
 template <class V, class T>
 __device__ __forceinline__ T guess_reach(const knn_job<T> &job, const pool_memory<V> *at,
                                          const pool_search<typename V::W> &search, uint32_t window, uint32_t many,
                                          float all, uint32_t lane) {
   typedef typename V::W W;
-  constexpr float MOST = 0.35f * V::WINDOW * ADJI_TREE_LEAF; /* beyond that the window would end before the sum does */
+  constexpr float MOST = 0.35f * V::WINDOW * ADJI_TREE_LEAF; /* more would extend beyond the window */
   float wanted = fminf(all, MOST);
   lane_pool<V> pool;
 #pragma unroll
@@ -300,7 +301,7 @@ __device__ __forceinline__ T guess_reach(const knn_job<T> &job, const pool_memor
     else
       pool.x[j][0] = static_cast<T>(NAN);
   }
-  float volume = log2f(wanted / (4 * ADJI_WARP)), widest = 0; /* its logarithm: it may overflow */
+  float volume = log2f(wanted / (4 * ADJI_WARP)), widest = 0; /* the logarithm, since the volume may overflow */
 #pragma unroll
   for (int j = 0; j < W::DIM; j++) {
     float wide = static_cast<float>(search.high[j] - search.low[j]);
@@ -316,12 +317,12 @@ __device__ __forceinline__ T guess_reach(const knn_job<T> &job, const pool_memor
       of[0].radius = sum;
       compare_registers(job, pool, V::WINDOW_SLOTS, of);
       float count = static_cast<float>(__reduce_add_sync(KNN_LANES, bits_of(of[0].mask)));
-      sum *= grown<W>(wanted / fmaxf(count, 0.25f * wanted));
+      sum *= sum_growth<W>(wanted / fmaxf(count, 0.25f * wanted));
       if (count >= 0.5f * wanted && count <= 2 * wanted) break;
     }
     if (sum < least) least = sum;
   }
-  return least * grown<W>(all / wanted);
+  return least * sum_growth<W>(all / wanted);
 }
 
 /* An entry of a list: a point and the sum to the query. */
@@ -344,8 +345,8 @@ __device__ __forceinline__ list_point<T> sum_at(const knn_job<T> &job, const poo
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
-/* How many points a query wants within its radius: so many are enough, most fit the list, and about `some` are tried
- * for. */
+/* How many points a query wants within its radius: at least `enough`, at most `most`, which fit the list, and ideally
+ * `some`. */
 struct wanted_points {
   uint32_t enough, most;
   float some;
@@ -359,15 +360,15 @@ __device__ __forceinline__ void write_entry(const knn_job<T> &job, uint64_t to, 
 
 /* ---- The search ------------------------------------------------------------------------------ */
 
-/* The reach, as a multiple of the guess: the more neighbours, the less their distances differ. With longer ones there
- * are more candidates, with shorter ones more queries take another round. */
+/* The reach as a multiple of the guess. The more neighbours, the less their distances differ. With a longer reach there
+ * are more candidates, with a shorter one more queries take another round. */
 template <class V>
-__device__ __forceinline__ constexpr float stretch() {
+__device__ __forceinline__ constexpr float reach_factor() {
   if (V::E > 8) return V::W::DIM == 2 ? 1.3f : 1.18f;
   return V::E == 1 ? V::W::DIM == 2 ? 2.7f : 1.8f : V::W::DIM == 2 ? 1.6f : 1.35f;
 }
 
-/* Sets the box of the open queries. x: of the lane's query. */
+/* Sets the box of the open queries. x: the coordinates of the lane's query. */
 template <class W, class T>
 __device__ __forceinline__ void box_of_open(pool_search<W> *search, const T (&x)[W::ROOM], uint32_t lane) {
   bool open = search->open >> lane & 1;
@@ -378,7 +379,8 @@ __device__ __forceinline__ void box_of_open(pool_search<W> *search, const T (&x)
   }
 }
 
-/* Sets half of the open queries aside, since there are too many points between all of them. The last one fails. */
+/* Sets half of the open queries aside, since there are too many points around all of them. A query that is alone
+ * fails. */
 template <class W>
 __device__ __forceinline__ void halve(pool_search<W> *search) {
   uint32_t second = search->open;
@@ -400,10 +402,10 @@ __device__ __forceinline__ void give_up(const knn_job<T> &job, uint32_t open, ui
   if (open >> lane & 1) job.hard[to] = static_cast<uint32_t>(position);
 }
 
-/* The first leaf of the window: around the queries, or in the group nearest to the one in their middle. */
+/* The first leaf of the window: around the queries' own leaves, or in the group nearest to the middle query. */
 template <class V, class T>
-__device__ __forceinline__ uint32_t window_of(const knn_job<T> &job, const T (&mine)[V::W::ROOM], uint64_t position,
-                                              uint32_t many, uint32_t lane) {
+__device__ __forceinline__ uint32_t window_of(const knn_job<T> &job, const T (&own_point)[V::W::ROOM],
+                                              uint64_t position, uint32_t many, uint32_t lane) {
   uint32_t leaf;
   if (job.same_sets) {
     leaf = __shfl_sync(KNN_LANES, static_cast<uint32_t>(position / ADJI_TREE_LEAF), many / 2);
@@ -411,30 +413,31 @@ __device__ __forceinline__ uint32_t window_of(const knn_job<T> &job, const T (&m
     T x[V::W::ROOM];
 #pragma unroll
     for (int j = 0; j < V::W::ROOM; j++)
-      x[j] = __shfl_sync(KNN_LANES, mine[j], many / 2);
+      x[j] = __shfl_sync(KNN_LANES, own_point[j], many / 2);
     leaf = find_group<typename V::W>(job, x, lane) + ADJI_GPU_FAN / 2;
   }
   uint32_t first = leaf > V::WINDOW / 2 ? leaf - V::WINDOW / 2 : 0, all = job.levels[0].count;
   return first + V::WINDOW <= all ? first : all > V::WINDOW ? all - V::WINDOW : 0;
 }
 
-/* Chooses the queries and the reach of the next round: half of the open ones, if there was no room for the candidates
- * of all; a longer reach for them; or those set aside. */
+/* Chooses the queries and the reach of the next round. If there was no room for the candidates of all open queries,
+ * these are halved; otherwise they get a longer reach. Once none is open, those set aside follow. */
 template <class W, class T>
 __device__ __forceinline__ void choose_round(pool_search<W> *search, bool shortened, T guessed,
                                              const wanted_points &wanted) {
   if (search->open && shortened)
     halve(search);
   else if (search->open)
-    search->reach *= 1.2f * grown<W>(fminf(1.2f * wanted.enough / static_cast<float>(max(search->fewest, 1u)), 64.0f));
+    search->reach *=
+        1.2f * sum_growth<W>(fminf(1.2f * wanted.enough / static_cast<float>(max(search->fewest, 1u)), 64.0f));
   if (search->open) return;
   search->open = search->later;
   search->later = 0;
   search->reach = guessed;
 }
 
-/* The whole search of a warp. S: what a kernel adds: its memory, and select(), which is step 3 and closes the queries
- * that have their rows. */
+/* The whole search of a warp. S is what a kernel adds: its memory, and select(), which does step 3 and closes the
+ * queries that have their rows. */
 template <class V, class S>
 __global__ void __launch_bounds__(V::WARPS *ADJI_WARP, V::BLOCKS) find_pooled(const knn_job<typename V::T> job) {
   typedef typename V::W W;
@@ -457,15 +460,15 @@ __global__ void __launch_bounds__(V::WARPS *ADJI_WARP, V::BLOCKS) find_pooled(co
   wanted_points wanted = {enough, V::LIST, sqrtf(static_cast<float>(enough * V::LIST))};
   T sum = guess_reach<V>(job, at, search, window_of<V>(job, x, position, many, lane), many, static_cast<float>(enough),
                          lane);
-  search.reach = sum * stretch<V>();
-  search.radius = sum * grown<W>(wanted.some / static_cast<float>(enough));
+  search.reach = sum * reach_factor<V>();
+  search.radius = sum * sum_growth<W>(wanted.some / static_cast<float>(enough));
   T guessed = search.reach;
   for (uint32_t round = 0; round < ROUNDS && search.tests <= job.budget; round++) {
     if (round) box_of_open(&search, x, lane);
     T reach = search.reach;
     bool filled = fill_pool<V>(job, at, &search, lane);
     if (filled) {
-      if (search.pooled == job.right_count) search.reach = static_cast<T>(INFINITY); /* there are no others */
+      if (search.pooled == job.right_count) search.reach = static_cast<T>(INFINITY); /* the pool has all points */
       S::select(job, at, &search, wanted, lane);
       search.open &= ~search.failed;
     }

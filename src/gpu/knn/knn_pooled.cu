@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The pooled kernel of kNN joins (knn_pool.cuh) for lists of 15 and more: candidates are in the lanes.
+ * The pooled kernel of kNN joins (knn_pool.cuh) for lists of 15 and more entries. Lanes hold candidates.
  *
  * Computes: for each query q the k candidates with the smallest (s(q, c), id), in that order, where s is the canonical
  * sum.
@@ -10,13 +10,13 @@
  * Two queries at a time, with the pool in registers, 32 points per register, or in shared memory for long lists:
  *
  *   1. count    the points within a radius, which is that of the query before; adjust the radius until there are k, and
- * no more than a list has room for
+ *               no more than a list has room for
  *   2. list     the places of these points
  *   3. sort     the list across the lanes, by 32 bits: the sum as a fixed-point number, and the place in the list. If
- * two neighbours in that order have the same number, the list is sorted again by sums and ids
+ *               two neighbours in that order have the same number, the list is sorted again by sums and ids
  *   4. write    the row, a lane per entry
  *
- * No radius is longer than the reach, so none of the k nearest is missing in the pool.
+ * No radius is longer than the reach, so the pool misses none of the k nearest.
  */
 #include "gpu/knn/knn_pool.cuh"
 
@@ -37,7 +37,7 @@ __device__ __forceinline__ void load_slot(const pool_memory<V> *at, uint32_t slo
     c[j] = point.x[j];
 }
 
-/* The same, from wherever they are. */
+/* Sets the mask of each query, from candidates in registers or in shared memory. */
 template <class V, class T>
 __device__ __forceinline__ void compare_slots(const knn_job<T> &job, const pool_memory<V> *at, const lane_pool<V> &pool,
                                               uint32_t slots, selection<V> (&of)[V::PAIR], uint32_t lane) {
@@ -62,8 +62,8 @@ __device__ __forceinline__ void compare_slots(const knn_job<T> &job, const pool_
 
 /* ---- Selecting ------------------------------------------------------------------------------- */
 
-/* Adjusts the radius of a query, within the bounds found so far. True if the count is as wanted, or the radius as long
- * as it can be. */
+/* Adjusts the radius of a query, within the bounds found so far. True if the count is as wanted, or if there are too
+ * few points and the radius cannot be longer. */
 template <class V, class T>
 __device__ __forceinline__ bool adjust_radius(const wanted_points &wanted, selection<V> *of, T *low, T *high) {
   bool few = of->count<wanted.enough, many = of->count> wanted.most;
@@ -72,14 +72,14 @@ __device__ __forceinline__ bool adjust_radius(const wanted_points &wanted, selec
     *low = of->radius;
   else
     *high = of->radius;
-  T next = of->radius * grown<typename V::W>(wanted.some / fmaxf(static_cast<float>(of->count), 1.0f));
+  T next = of->radius * sum_growth<typename V::W>(wanted.some / fmaxf(static_cast<float>(of->count), 1.0f));
   if (!(next > *low && next < *high)) next = T(0.5) * *low + T(0.5) * *high;
   of->radius = next < of->most ? next : of->most;
   return false;
 }
 
-/* Counts candidates within the radius, adjusts it until the count is as wanted, and lists them. False: no radius has
- * a count as wanted. */
+/* Counts the candidates within the radius of each query, adjusts the radius until the count is as wanted, and lists the
+ * candidates. False: no such radius was found. */
 template <class V, class T>
 __device__ __forceinline__ bool find_radius(const knn_job<T> &job, pool_shared<V> *at, const lane_pool<V> &pool,
                                             uint32_t slots, const wanted_points &wanted, selection<V> (&of)[V::PAIR],
@@ -93,11 +93,11 @@ __device__ __forceinline__ bool find_radius(const knn_job<T> &job, pool_shared<V
 #pragma unroll 1
   for (uint32_t tries = 0; tries < TRIES; tries++) {
     compare_slots(job, at, pool, slots, of, lane);
-    uint32_t mine = 0; /* 16 bits for each query */
+    uint32_t own_counts = 0; /* 16 bits for each query */
 #pragma unroll
     for (uint32_t q = 0; q < V::PAIR; q++)
-      mine |= bits_of(of[q].mask) << 16 * q;
-    uint32_t sum = mine;
+      own_counts |= bits_of(of[q].mask) << 16 * q;
+    uint32_t sum = own_counts;
 #pragma unroll
     for (uint32_t step = 1; step < ADJI_WARP; step *= 2) {
       uint32_t before = __shfl_up_sync(KNN_LANES, sum, step);
@@ -113,7 +113,7 @@ __device__ __forceinline__ bool find_radius(const knn_job<T> &job, pool_shared<V
     if (!done) continue;
 #pragma unroll
     for (uint32_t q = 0; q < V::PAIR; q++) {
-      uint32_t to = (sum - mine) >> 16 * q & 0xffff;
+      uint32_t to = (sum - own_counts) >> 16 * q & 0xffff;
       for (typename V::mask mask = of[q].mask; mask; mask &= mask - 1)
         at->lists[q][to++] = static_cast<uint16_t>(first_bit(mask) * ADJI_WARP + lane);
     }
@@ -141,7 +141,8 @@ __device__ __forceinline__ list_key<T> lesser_of(const list_key<T> &a, const lis
 }
 
 /* Sorts E keys per lane, entry 32 e + l in lane l; MANY such lists. A sorted run and the next one read backwards are
- * bitonic. Of two runs of 32 in the end only the first one is sorted. UNROLLED: the steps across lanes. */
+ * bitonic. If E is 2, only the first run of 32 is sorted in the end. UNROLLED: whether the steps across lanes are
+ * unrolled. */
 template <int E, int MANY, int UNROLLED, class KEY>
 __device__ __forceinline__ void sort_keys(KEY (&keys)[MANY][E], uint32_t lane) {
 #pragma unroll UNROLLED
@@ -193,7 +194,7 @@ __device__ __forceinline__ uint32_t key_of(T s, T scale, uint32_t place) {
   return (number < LAST ? number : LAST) << V::PLACE_BITS | place;
 }
 
-/* Whether two entries of the result, or the last one and one that is not in it, have the same number. */
+/* Whether two neighbouring entries of the result, or its last entry and the one after it, have the same number. */
 template <class V>
 __device__ __forceinline__ bool has_ties(const uint32_t (&keys)[V::E], uint32_t k, uint32_t lane) {
   bool same = false;
@@ -231,7 +232,7 @@ __device__ __forceinline__ void write_exactly(const knn_job<T> &job, const pool_
     if (e * ADJI_WARP + lane < job.k) write_entry(job, to + e * ADJI_WARP + lane, keys[0][e].sum(), keys[0][e].id());
 }
 
-/* Sorts the lists of queries and writes their rows. numbers: of the queries; written: which of them get rows. */
+/* Sorts the lists of queries and writes their rows. numbers: the queries' numbers; written: which of them get rows. */
 template <class V, class T>
 __device__ __forceinline__ void write_lists(const knn_job<T> &job, const pool_shared<V> *at,
                                             const selection<V> (&of)[V::PAIR], const uint32_t (&numbers)[V::PAIR],
@@ -248,7 +249,7 @@ __device__ __forceinline__ void write_lists(const knn_job<T> &job, const pool_sh
       keys[q][e] = there ? key_of<V>(point.s, scale, i) : NO_KEY;
     }
   }
-  sort_keys<V::E, V::PAIR, V::E <= 8 ? 32 : 1>(keys, lane); /* more code than that would not stay in the cache */
+  sort_keys<V::E, V::PAIR, V::E <= 8 ? 32 : 1>(keys, lane); /* more unrolled code would not stay in the cache */
 #pragma unroll
   for (uint32_t q = 0; q < V::PAIR; q++) {
     if (!written[q]) continue;
@@ -281,7 +282,7 @@ __device__ __forceinline__ void select_some(const knn_job<T> &job, pool_shared<V
                                             pool_search<typename V::W> *search, const uint32_t (&numbers)[V::PAIR],
                                             const wanted_points &wanted, uint32_t lane) {
   selection<V> of[V::PAIR];
-  bool within[V::PAIR]; /* the reach, which then has all that the query may have */
+  bool within[V::PAIR]; /* whether the query's bound is within the reach, which then has all its neighbours */
 #pragma unroll
   for (uint32_t q = 0; q < V::PAIR; q++) {
     load_query<V, T>(at, numbers[q], &of[q]);
@@ -300,7 +301,7 @@ __device__ __forceinline__ void select_some(const knn_job<T> &job, pool_shared<V
   }
 #pragma unroll
   for (uint32_t q = 0; q < V::PAIR; q++) {
-    if (of[q].radius < of[q].most) /* the next query is near: its radius is about that */
+    if (of[q].radius < of[q].most) /* the next query is near, so its radius is about the same */
       search->radius = of[q].radius * (1 + (wanted.some - static_cast<float>(of[q].count)) / (wanted.some * V::W::DIM));
     within[q] |= of[q].count >= wanted.enough;
     if (within[q])
@@ -334,7 +335,7 @@ __device__ __forceinline__ void select_all(const knn_job<T> &job, pool_shared<V>
   for (uint32_t todo = search->open; todo;) {
     uint32_t numbers[V::PAIR];
 #pragma unroll
-    for (uint32_t q = 0; q < V::PAIR; q++) { /* the last one may be there twice */
+    for (uint32_t q = 0; q < V::PAIR; q++) { /* the last query may be there twice */
       numbers[q] = q && !todo ? numbers[q - 1] : __ffs(todo) - 1;
       todo &= todo - 1;
     }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Shared by the kNN kernels: their job, loads of points and boxes, and the bounds of boxes.
+ * What the kNN kernels share: their job, loads of points and boxes, and the bounds of boxes.
  *
  * A box is skipped only if its sum is larger than a bound. For x in the box the canonical difference to a query is at
  * least the difference to the nearest face, since rounding is monotone, and so is every step of the sum. Equal sums are
- * ordered by id: a box at exactly the bound is visited if it has a smaller id than the last entry of the list. Without
- * that, each of many equal points would be compared with all of them, and a point so far away that all distances round
- * to the same value with all points.
+ * ordered by id: a box at exactly the bound is visited only if it has a smaller id than the last entry of the list.
+ * Without that, each of many equal points would be compared with all of them, and a query so far away that all its
+ * distances round to the same value would be compared with all points.
  */
 #ifndef ADJI_GPU_KNN_KNN_SEARCH_CUH
 #define ADJI_GPU_KNN_KNN_SEARCH_CUH
@@ -24,7 +24,7 @@ struct knn_job : adji_gpu_knn_task {
   const T *left_coords, *right_coords; /* in tree order, points packed */
   const uint32_t *left_ids, *right_ids;
   uint64_t right_count;
-  adji_gpu_level levels[ADJI_GPU_LEVELS]; /* of right */
+  adji_gpu_level levels[ADJI_GPU_LEVELS]; /* of the right tree */
   uint32_t level_count;
   bool same_sets; /* a query is in the leaf of its own position */
   uint64_t first_query;
@@ -74,12 +74,12 @@ template <class W, class T>
 __device__ __forceinline__ T sum_of(const knn_job<T> &job, const T (&x)[W::ROOM], const T (&c)[W::ROOM]) {
   T s = 0;
 #pragma unroll
-  for (int j = 0; j < W::ROOM; j++) /* past the dimension both are 0 and add nothing */
+  for (int j = 0; j < W::ROOM; j++) /* after the last dimension both are 0 and add nothing */
     s = adji_gpu_step<W::STEP>(s, x[j], c[j], job.measure, j);
   return s;
 }
 
-/* A point and its id in shared memory, laid out for one wide load, or a few. */
+/* A point and its id in shared memory, laid out for one wide load or a few. */
 template <class T, int DIM>
 struct alignas(16) pooled_point {
   static constexpr int ID = DIM < 4 ? 3 : 7; /* index of the id */
@@ -117,7 +117,7 @@ __device__ __forceinline__ box<W> load_box(const knn_job<T> &job, const adji_gpu
   return b;
 }
 
-__device__ __forceinline__ float larger(float a, float b) { /* of a number and NaN: the number */
+__device__ __forceinline__ float larger(float a, float b) { /* of a number and a NaN, the number */
   return fmaxf(a, b);
 }
 __device__ __forceinline__ double larger(double a, double b) {
@@ -155,15 +155,14 @@ __device__ __forceinline__ T far_sum(const knn_job<T> &job, const box<W> &b, con
   return s;
 }
 
-/* The lane with the smallest sum among those set in mask; sums are not negative. */
+/* The lane with the smallest sum among those whose bit is set in mask. Sums are not negative. */
 __device__ __forceinline__ uint32_t lane_of_least(uint32_t mask, float s, uint32_t lane) {
-  uint32_t mine = mask >> lane & 1 ? __float_as_uint(s) : UINT32_MAX;
-  uint32_t least = __reduce_min_sync(KNN_LANES, mine);
-  return __ffs(__ballot_sync(KNN_LANES, (mask >> lane & 1) && mine == least)) - 1;
+  uint32_t own_bits = mask >> lane & 1 ? __float_as_uint(s) : UINT32_MAX;
+  uint32_t least = __reduce_min_sync(KNN_LANES, own_bits);
+  return __ffs(__ballot_sync(KNN_LANES, (mask >> lane & 1) && own_bits == least)) - 1;
 }
 __device__ __forceinline__ uint32_t lane_of_least(uint32_t mask, double s, uint32_t lane) {
-  return lane_of_least(mask, __double2float_rd(s),
-                       lane); /* rounded, so only nearly the smallest: it decides an order of visits, not a result */
+  return lane_of_least(mask, __double2float_rd(s), lane); /* rounded, which only affects the order of visits */
 }
 
 __device__ __forceinline__ float warp_max(float x) { /* for values that are not negative, or -1 */
@@ -176,7 +175,7 @@ __device__ __forceinline__ double warp_max(double x) {
   return x;
 }
 
-/* The largest of any numbers. */
+/* The largest value of all lanes, for any numbers. */
 template <class T>
 __device__ __forceinline__ T warp_largest(T x) {
 #pragma unroll
@@ -199,46 +198,48 @@ __device__ __forceinline__ uint32_t find_group(const knn_job<T> &job, const T (&
   return base;
 }
 
-/* The position of a search in the tree: boxes of a level from base on; those in mask are still to be visited. */
+/* The position of a search in the tree: a group of boxes of a level, from base on. Those in mask are still to be
+ * visited. */
 template <class T>
 struct path {
   uint32_t level, base, mask;
   T s; /* lower bound of the sum to box base + lane */
 };
 
-/* Whether box i of a level, at a lower bound s of its sums, may have an entry of a list. of: has a bound, and last_id,
- * the largest id that an entry of that sum may have. */
+/* Whether box i of a level, with s as a lower bound of its sums, may have a point that enters a list. query has the
+ * bound of the list, and last_id, up to which ids may enter at exactly that bound. */
 template <class T, class Q>
-__device__ __forceinline__ bool is_near(const knn_job<T> &job, const Q &of, uint32_t level, uint32_t i, T s) {
-  return s < of.bound || (s == of.bound && __ldg(job.levels[level].least + i) < of.last_id);
+__device__ __forceinline__ bool is_near(const knn_job<T> &job, const Q &query, uint32_t level, uint32_t i, T s) {
+  return s < query.bound || (s == query.bound && __ldg(job.levels[level].least + i) < query.last_id);
 }
 
-/* Opens a group of boxes. Q: what is searched for, with a bound and a group_sum(), which is that lower bound. */
+/* Opens a group of boxes. Q: the type of the search, with a bound and a function group_sum(), which is that lower
+ * bound. */
 template <class T, class Q>
-__device__ __forceinline__ path<T> open_path(const knn_job<T> &job, const Q &of, uint32_t level, uint32_t base,
+__device__ __forceinline__ path<T> open_path(const knn_job<T> &job, const Q &query, uint32_t level, uint32_t base,
                                              uint32_t lane) {
-  path<T> p = {level, base, 0, group_sum(job, of, level, base, lane)};
-  p.mask = __ballot_sync(KNN_LANES, is_near(job, of, level, base + lane, p.s));
+  path<T> p = {level, base, 0, group_sum(job, query, level, base, lane)};
+  p.mask = __ballot_sync(KNN_LANES, is_near(job, query, level, base + lane, p.s));
   return p;
 }
 
 /* Drops boxes of a path that a better bound excludes. */
 template <class T, class Q>
-__device__ __forceinline__ void narrow_path(const knn_job<T> &job, const Q &of, path<T> *p, uint32_t lane) {
-  bool near = p->mask >> lane & 1 && is_near(job, of, p->level, p->base + lane, p->s);
+__device__ __forceinline__ void narrow_path(const knn_job<T> &job, const Q &query, path<T> *p, uint32_t lane) {
+  bool near = p->mask >> lane & 1 && is_near(job, query, p->level, p->base + lane, p->s);
   p->mask = __ballot_sync(KNN_LANES, near);
 }
 
-/* Goes up to where boxes remain, and takes the nearest of these; UINT32_MAX if none remains. at: the warp's shared
- * memory, where go_down() leaves what remains of each level. */
+/* Goes up to the next level where boxes remain, and takes the nearest of these; UINT32_MAX: none remains. at: the
+ * warp's shared memory, where go_down() stores the remaining boxes of each level. */
 template <class T, class S, class Q>
-__device__ __forceinline__ uint32_t next_of_path(const knn_job<T> &job, const S *at, const Q &of, path<T> *p,
+__device__ __forceinline__ uint32_t next_of_path(const knn_job<T> &job, const S *at, const Q &query, path<T> *p,
                                                  uint32_t lane) {
   while (!p->mask) {
     uint32_t level = p->level + 1;
     if (level >= job.level_count) return UINT32_MAX;
     uint32_t remaining = at->masks[level];
-    *p = open_path(job, of, level, at->bases[level], lane);
+    *p = open_path(job, query, level, at->bases[level], lane);
     p->mask &= remaining;
     __syncwarp();
   }
@@ -247,16 +248,16 @@ __device__ __forceinline__ uint32_t next_of_path(const knn_job<T> &job, const S 
   return p->base + next;
 }
 
-/* Goes down to the boxes inside of box `box`. */
+/* Goes down to the boxes inside box `box`. */
 template <class T, class S, class Q>
-__device__ __forceinline__ void go_down(const knn_job<T> &job, S *at, const Q &of, path<T> *p, uint32_t box,
+__device__ __forceinline__ void go_down(const knn_job<T> &job, S *at, const Q &query, path<T> *p, uint32_t box,
                                         uint32_t lane) {
   if (lane == 0) {
     at->masks[p->level] = p->mask;
     at->bases[p->level] = p->base;
   }
   __syncwarp();
-  *p = open_path(job, of, p->level - 1, box * ADJI_GPU_FAN, lane);
+  *p = open_path(job, query, p->level - 1, box * ADJI_GPU_FAN, lane);
 }
 
 template <class T>

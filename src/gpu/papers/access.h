@@ -3,19 +3,19 @@
  * The access patterns of LBJoin (Gallet and Gowanlock): which cells a query is compared with by the per_point kernels
  * (per_point.cuh), and the other choices for these kernels.
  *
- * The cells around a cell are in 3^(axes - 1) rows along the last axis. A row is numbered by its slabs along the other
- * axes, -1, 0 or 1 each, the first axis most significant. So the row of the cell itself is the middle one, and the row
- * opposite to row i is rows - 1 - i.
+ * The cells around a cell are in 3^(axes - 1) rows along the last axis. A row's number is made of its slabs along the
+ * other axes, -1, 0 or 1 each, the first axis most significant. So the row of the cell itself is the middle one, and
+ * the row opposite to row i is rows - 1 - i.
  *
- *   full: every cell around; each pair of points is compared twice.
+ *   full: a cell is compared with every cell around it, so each pair of points is compared twice.
  *
  *   unicomp (section II-C.4 there, Algorithm 2): of two cells let a be the first axis along which they differ. Their
  *   slabs differ by one there, so exactly one of them is odd: that cell is compared with the other.
  *
  *   lid-unicomp (section III-B, Algorithm 3): of two cells the one with the lower number is compared with the other.
  *
- * In the last two every pair of cells is met once, and what is found is written to the rows of both points. A cell is
- * always compared with itself in full.
+ * With the last two, each pair of cells is compared once, and neighbours are written to the rows of both points. A cell
+ * is always compared with itself in full.
  */
 #ifndef ADJI_GPU_PAPERS_ACCESS_H
 #define ADJI_GPU_PAPERS_ACCESS_H
@@ -36,19 +36,18 @@ typedef enum adji_access {
 
 typedef enum adji_work {
   ADJI_WORK_INDEX_ORDER = 1, /* in the order of the index */
-  ADJI_WORK_SORTED,          /* those with the most candidates first */
-  ADJI_WORK_QUEUE            /* the same, and a free warp takes the next ones from a queue on the device */
+  ADJI_WORK_SORTED,          /* queries with the most candidates first */
+  ADJI_WORK_QUEUE            /* the same, and a free warp takes the next queries from a queue on the device */
 } adji_work;
 
 typedef struct adji_point_options {
-  adji_access access; /* 0 and ADJI_ACCESS_TILES: none of the following matters */
+  adji_access access; /* 0 or ADJI_ACCESS_TILES: the other options are not used */
   adji_work order;    /* 0: ADJI_WORK_INDEX_ORDER */
   uint32_t threads;   /* per query: a power of two up to 32; 0: one */
   bool shortc;        /* abandon a sum as soon as it exceeds the limit */
   bool sortidu;       /* points of a cell are sorted by dimension sort_dim and searched by it */
   uint32_t sort_dim;
-  const uint32_t *dims; /* with shortc: the order in which dimensions are added up first (reorder.h), on the host; NULL:
-                           only as they come */
+  const uint32_t *dims; /* with shortc: the dimensions in the order of reorder.h, on the host; NULL: no filter */
 } adji_point_options;
 
 /* Whether queries have threads of their own. */
@@ -56,12 +55,12 @@ ADJI_EVERYWHERE bool adji_access_by_point(adji_access access) {
   return access >= ADJI_ACCESS_FULL;
 }
 
-/* Whether pairs of cells are met once. */
+/* Whether each pair of cells is compared only once. */
 ADJI_EVERYWHERE bool adji_access_mirrors(adji_access access) {
   return access >= ADJI_ACCESS_UNICOMP;
 }
 
-/* The distance of neighbouring slabs in cell numbers, per axis. */
+/* The difference in cell numbers between neighbouring slabs, per axis. */
 typedef struct adji_strides {
   uint32_t axes;
   uint64_t each[ADJI_MAX_AXES];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The decisions of kNN joins through a grid: plain functions that need no device, so tests reach them everywhere.
+ * The decisions of kNN joins through a grid: plain functions that need no device, so that tests can call them on any
+ * machine.
  */
 #include "gpu/papers/knn_grid.h"
 
@@ -8,8 +9,7 @@
 
 /* ---- Epsilon --------------------------------------------------------------------------------- */
 
-/* The mean of fewer than LEAST_MEAN distances says little, and distances between more than MOST_MEAN points take
- * long. */
+/* A mean from fewer than LEAST_MEAN points says little; with more than MOST_MEAN points it takes long to compute. */
 enum { LEAST_MEAN = 128, MOST_MEAN = 1 << 14, COARSE_BINS = 8, MOST_ROUNDS = 6 };
 
 static double real_or(double value, double otherwise) {
@@ -77,7 +77,7 @@ double adji_knn_grid_limit(adji_step step, adj_type type, double epsilon) {
 
 /* ---- Failures -------------------------------------------------------------------------------- */
 
-/* A limit on growing epsilon, whatever the options: one point far away from all others would take forever. */
+/* A limit on how often epsilon grows, whatever the options: a point far away from all others would take forever. */
 enum { MOST_WIDENED = 256 };
 
 adji_knn_grid_step adji_knn_grid_next(const adji_knn_grid_options *options, uint64_t attempted, uint64_t failed,
@@ -92,7 +92,7 @@ adji_knn_grid_step adji_knn_grid_next(const adji_knn_grid_options *options, uint
 
 /* ---- Shapes ---------------------------------------------------------------------------------- */
 
-/* Shared memory of a block without opting in to more, less what the kernel uses besides the lists. */
+/* Shared memory that a block gets without opting in to more, less what the kernel uses besides the lists. */
 enum { SHARED_BYTES = 46 << 10, WARP = 32 };
 
 adji_knn_grid_shape adji_knn_grid_shape_of(uint32_t k, uint64_t entry_bytes, uint32_t threads) {
@@ -109,7 +109,7 @@ adji_knn_grid_shape adji_knn_grid_shape_of(uint32_t k, uint64_t entry_bytes, uin
 
 /* ---- Cells ----------------------------------------------------------------------------------- */
 
-/* A dimension in which all points lie within three slabs gets no axis. The bits of a cell number are shared evenly
+/* A dimension in which all points lie within three slabs gets no axis. The bits of a cell number are divided evenly
  * among the axes. One bit is for the numbers that stay empty after each axis. */
 adj_status adji_knn_grid_cells(adj_ctx *ctx, const adj_dataset *right, const adji_measure *measure, double limit,
                                const adji_knn_values *sample, adji_grid *out) {

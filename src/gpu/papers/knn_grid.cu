@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
  * kNN joins through the cells of a grid on a device: epsilon, the index of the right points for it, batches of queries,
- * and what becomes of failed queries. knn_grid.h says how this is decided. knn.cu and knn_list.cu call it before the
- * trees.
+ * and what is done with failed queries. knn_grid.h describes the decisions. knn.cu and knn_list.cu call this before
+ * they search the trees.
  *
  * The index is built from the points of the tree, which are on the device anyway, so the original points need not stay
- * there. Within a cell its order is that of the tree.
+ * there. Within a cell, points have the order of the tree.
  *
  * Memory: an index of the right points (index.cu) beside the trees. During a search 4 bytes per query, and 4 per failed
  * query.
@@ -77,7 +77,7 @@ static adj_status bin_distances(void *user, double end, uint64_t *bins) {
   return adji_knn_grid_bin(g->gpu, &job, binned_queries(g), end, g->options.bins, bins);
 }
 
-/* *epsilon is negative if there is none. */
+/* Chooses epsilon. It is negative if there is none. */
 static adj_status choose_epsilon(adji_knn_grid *g, double *epsilon) {
   const adji_knn_grid_options *o = &g->options;
   adji_knn_job job = sample_job(g);
@@ -86,7 +86,7 @@ static adj_status choose_epsilon(adji_knn_grid *g, double *epsilon) {
   adj_status status = adji_knn_grid_mean(g->gpu, &job, adji_knn_grid_mean_sample(o, g->left->points.count),
                                          adji_knn_grid_mean_sample(o, g->right->points.count), &mean);
   if (status || !std::isfinite(mean)) return status;
-  if (!(mean > 0)) { /* all points are equal, or nearly: the others fail */
+  if (!(mean > 0)) { /* all points are equal, or nearly all: then the others fail */
     *epsilon = 0;
     return ADJ_OK;
   }
@@ -100,21 +100,22 @@ static adj_status choose_epsilon(adji_knn_grid *g, double *epsilon) {
   return status;
 }
 
-/* Sets epsilon. Returns false if its limit is not larger than the one before, or not finite. */
+/* Sets epsilon. Returns false if its limit is not larger than the previous one, or not finite. */
 static bool set_epsilon(adji_knn_grid *g, double epsilon) {
   adj_type type = g->join->left->type;
   double before = g->limit, limit = adji_knn_grid_limit(g->measure->step, type, epsilon);
-  double own = type == ADJ_F32 ? static_cast<double>(static_cast<float>(g->join->limit)) : g->join->limit;
+  double join_limit = type == ADJ_F32 ? static_cast<double>(static_cast<float>(g->join->limit)) : g->join->limit;
   g->epsilon = epsilon;
-  g->whole = !(limit < own);
-  g->limit = g->whole ? own : limit;
+  g->whole = !(limit < join_limit);
+  g->limit = g->whole ? join_limit : limit;
   return std::isfinite(g->limit) && g->limit > before;
 }
 
 /* ---- The index ------------------------------------------------------------------------------- */
 
-/* Replaces positions in the tree, which the index takes for ids, by the ids of the points there. One thread per point;
- * all arrays in device memory. width: elements per point, the last of which holds the bits of the id; 0: none does. */
+/* Replaces positions in the tree, which the index has as ids, by the ids of the points at these positions. One thread
+ * per point; all arrays in device memory. width: elements per point, the last of which holds the bits of the id; 0:
+ * none does. */
 template <class T>
 static __global__ void put_ids(uint64_t count, const uint32_t *tree_ids, uint32_t width, uint32_t *ids, T *coords) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x;
@@ -153,7 +154,8 @@ static adj_status build_index(adji_knn_grid *g, const adji_grid *cells) {
   return status ? status : write_ids_of_points(g);
 }
 
-/* watch measures it. If the grid is not worthwhile, or there is no memory, there is no index afterwards. */
+/* Builds the index, which watch measures. If the grid is not worthwhile, or there is no memory, there is no index
+ * afterwards. */
 static adj_status index_points(adji_knn_grid *g, adji_stopwatch *watch) {
   adji_grid cells;
   clear_index(g);
@@ -175,19 +177,19 @@ static adj_status index_points(adji_knn_grid *g, adji_stopwatch *watch) {
 
 /* Starts to search for the queries of the job. Failed queries go to g->failed[turn]. */
 static adj_status begin_batch(adji_knn_grid *g, const adji_knn_job *job, int turn) {
-  adji_knn_grid_job mine = {};
+  adji_knn_grid_job grid_job = {};
   adj_status status = adji_block_reserve(g->gpu, g->gpu->compute, job->query_count * 4, &g->failed[turn]);
   if (!status) status = adji_answer_clear(g->gpu, g->gpu->compute, ADJI_ANSWER_HEAD, 1);
   if (status) return status;
-  mine.common = job;
-  mine.cells = &g->cells;
-  mine.index = &g->index;
-  mine.limit = g->limit;
-  mine.enough = g->whole ? 0 : adji_join_reach(g->join);
-  mine.shape = adji_knn_grid_shape_of(g->join->k, 4 + adji_type_size(job->type), g->options.threads);
-  mine.failed = adji_at<uint32_t>(g->failed[turn]);
-  mine.failed_count = adji_answer_at(g->gpu, ADJI_ANSWER_HEAD);
-  return adji_knn_grid_run(g->gpu, g->gpu->compute, &mine);
+  grid_job.common = job;
+  grid_job.cells = &g->cells;
+  grid_job.index = &g->index;
+  grid_job.limit = g->limit;
+  grid_job.enough = g->whole ? 0 : adji_join_reach(g->join);
+  grid_job.shape = adji_knn_grid_shape_of(g->join->k, 4 + adji_type_size(job->type), g->options.threads);
+  grid_job.failed = adji_at<uint32_t>(g->failed[turn]);
+  grid_job.failed_count = adji_answer_at(g->gpu, ADJI_ANSWER_HEAD);
+  return adji_knn_grid_run(g->gpu, g->gpu->compute, &grid_job);
 }
 
 static adj_status search_batch(adji_knn_grid *g, const adji_knn_job *job, int turn, uint64_t *failed) {
@@ -210,7 +212,7 @@ static adj_status widen(adji_knn_grid *g, bool *grew) {
   return ADJ_OK;
 }
 
-/* For joins where cores take the failed queries: each batch is searched a single time. */
+/* For joins in which cores take the failed queries: each batch is searched only once. */
 static adj_status search_single(adji_knn_grid *g, adji_knn_job *job) {
   g->returned = false;
   if (!g->ready || !job->query_count) return ADJ_OK;

@@ -8,8 +8,8 @@
  * 2. Search. A query that finds fewer than k neighbours fails.
  * 3. If many fail, epsilon grows by a fraction of its first value, the points are indexed again, and the failed queries
  *    are searched again (4.5, Table 3).
- * 4. If few remain, or a wider epsilon hardly helps, the tree searches for them: the paper's GPU-only mode has a long
- *    tail there (5.4.12), which no_tail brings back.
+ * 4. If few remain, or a wider epsilon hardly helps, the tree searches for the failed queries. The paper's GPU-only
+ *    mode has a long tail there (5.4.12), which no_tail brings back.
  */
 #ifndef ADJI_GPU_PAPERS_KNN_GRID_H
 #define ADJI_GPU_PAPERS_KNN_GRID_H
@@ -20,9 +20,9 @@
 extern "C" {
 #endif
 
-/* The options; 0: the default. */
+/* The options. 0 stands for the default, which each comment names last. */
 typedef struct adji_knn_grid_options {
-  bool use;         /* if not set, none of the others matters */
+  bool use;         /* if not set, none of the others is used */
   uint32_t threads; /* per query: a power of two up to 32; 8 */
   uint64_t sample;  /* queries whose distances to all points are binned; 500 */
   uint64_t bins;    /* 10,000 */
@@ -32,17 +32,17 @@ typedef struct adji_knn_grid_options {
   double failures;  /* fraction of a batch: if more fail, epsilon grows; 0.25 */
   double tail;      /* fraction of all queries: fewer are left to the tree; 0.01 */
   double stall;     /* fraction of a batch: if more fail after epsilon grew, they go to the tree; 0.9 */
-  bool no_tail;     /* as published: the tree gets no queries as long as epsilon can grow */
+  bool no_tail;     /* as published: the tree gets no queries while epsilon can grow */
 } adji_knn_grid_options;
 
 /* The options with defaults filled in. */
 adji_knn_grid_options adji_knn_grid_defaults(const adji_knn_grid_options *asked);
 
-/* The number of points, of `count`, whose mean distance is taken. */
+/* How many of `count` points the mean distance is taken from. */
 uint64_t adji_knn_grid_mean_sample(const adji_knn_grid_options *options, uint64_t count);
 
-/* Epsilon from a histogram of distances with bins of `width`: the middle of the first bin up to which at least
- * `wanted` pairs were counted. *bin: its number. Negative: all bins together have fewer. */
+/* Epsilon from a histogram of distances with bins of `width`: the middle of the first bin up to which at least `wanted`
+ * pairs were counted. *bin: the number of that bin. Negative: all bins together have fewer pairs. */
 double adji_knn_grid_epsilon(const uint64_t *bins, uint64_t count, double width, double wanted, uint64_t *bin);
 
 /* Counts the distances of a sample in bins from 0 to end. */
@@ -53,17 +53,17 @@ typedef struct adji_knn_binning {
   double wanted;  /* pairs up to epsilon */
 } adji_knn_binning;
 
-/* Epsilon from bins that reach to `end` at first. If that is not far enough they reach twice as far, and so on. If
- * epsilon is in one of the first bins, these are divided again. Negative: there is none. */
+/* Finds epsilon by bins that reach to `end` at first. If that is not far enough, they reach twice as far, and so on. If
+ * epsilon is in one of the first bins, these are divided again. *epsilon is negative if there is none. */
 adj_status adji_knn_grid_find_epsilon(const adji_knn_grid_options *options, const adji_knn_binning *binning, double end,
                                       double *epsilon);
 
-/* The next step, after `failed` of `attempted` queries failed, of `all` in this pass. widened: how often epsilon grew
- * before. */
+/* The next step after `failed` of `attempted` queries failed; this pass has `all` queries. widened: how often epsilon
+ * has grown. */
 typedef enum adji_knn_grid_step {
   ADJI_GRID_DONE,
   ADJI_GRID_WIDEN, /* grow epsilon, index again, and search for the failed queries */
-  ADJI_GRID_AGAIN, /* the failed queries are the next batch, with the same epsilon: all of it will fail (5.3) */
+  ADJI_GRID_AGAIN, /* the failed queries are the next batch, with the same epsilon; all of them will fail (5.3) */
   ADJI_GRID_TAIL   /* the tree searches for the failed queries */
 } adji_knn_grid_step;
 adji_knn_grid_step adji_knn_grid_next(const adji_knn_grid_options *options, uint64_t attempted, uint64_t failed,
@@ -90,12 +90,13 @@ typedef struct adji_knn_values {
   uint64_t count;
 } adji_knn_values;
 
-/* Makes the cells for points that belong under limit. The sample of right points serves axes that cannot have slabs of
- * equal width. */
+/* Makes cells in which neighbours within the limit are at most one slab apart on each axis. The sample of right points
+ * is for axes that cannot have slabs of equal width. */
 adj_status adji_knn_grid_cells(adj_ctx *ctx, const adj_dataset *right, const adji_measure *measure, double limit,
                                const adji_knn_values *sample, adji_grid *out);
 
-/* Without an axis every query is compared with all points: returns whether that is acceptable. */
+/* Whether to use the grid. Without an axis every query is compared with all points, which is acceptable for few
+ * points. */
 bool adji_knn_grid_is_worth(const adji_knn_grid_options *options, const adji_grid *grid, uint64_t right);
 
 #ifdef __cplusplus

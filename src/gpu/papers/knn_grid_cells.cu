@@ -5,25 +5,26 @@
  *
  * Computes: for a query q the k candidates c with the smallest (s(q, c), id) among those with s <= limit, in that
  * order, if there are enough. They are then the k nearest of all: every point with s <= limit is in a cell around that
- * of q (see index/grid.h), so points not visited come after them. Otherwise q fails and is reported.
+ * of q (see index/grid.h), so points that are not visited come after them. Otherwise q fails and is reported.
  *
  * A group of 1, 2, .. or 32 lanes owns a query. A warp holds as many groups as fit, and its lanes stay converged. A
- * query's list is in shared memory, unordered. Entry i belongs to lane i mod lanes, which knows the last of its own
- * entries; the group knows the last of all.
+ * query's list is in shared memory, unordered. Entry i belongs to lane i mod n of the n lanes of the group. Each lane
+ * knows the last of its own entries in the order of (s, id), and the group knows the last of all.
  *
- *   1. cell    of the query
+ *   1. cell    find the cell of the query
  *   2. look up each lane finds one row of cells around it; their candidates are numbered consecutively, in shared
  *              memory
  *   3. compare the lanes of the group take the candidates in turn
- *   4. keep    what comes before the last of the list, one by one: it takes the next free entry, or that of the last
- *   5. rank    each entry counts those before it, which gives its place in the row
+ *   4. keep    candidates that come before the last entry of the list, one by one: each takes the next free entry, or
+ *              replaces the last one
+ *   5. rank    for each entry, the entries before it are counted, which gives its place in the row
  *
  * Memory: points and cells in device memory; in shared memory a list of k entries per query and 8 bytes per thread.
  *
  * Grid: a block has as many threads as its lists allow (knn_grid.h). Synchronisation is within the warp; no block waits
  * for another.
  *
- * Limits: latency of scattered reads, and groups that wait for the one of their warp with the most candidates.
+ * Limits: the latency of scattered reads, and groups that wait for the group of their warp with the most candidates.
  */
 #include "gpu/papers/knn_grid.cuh"
 
@@ -35,35 +36,35 @@ namespace {
 /* adji_knn_grid_job with types. */
 template <class T>
 struct grid_job {
-  knn_job<T> common; /* right is the index, limit that of epsilon */
+  knn_job<T> common; /* its right points are those of the index, its limit is that of epsilon */
   cell_index cells;
-  adji_axis axes[ADJI_TREE_DIMS]; /* by dimension; no slabs where there is no axis */
+  adji_axis axes[ADJI_TREE_DIMS]; /* by dimension; 0 slabs where there is no axis */
   uint32_t enough, thread_bits;
   uint32_t *failed;
   unsigned long long *failed_count;
 };
 
-/* The lanes that share a query. */
-struct team {
+/* The lanes that share a query: log2 of their number, their number, this lane's number among them and in the warp. */
+struct lane_group {
   uint32_t bits, threads, member, lane;
 };
 
 /* ---- The list -------------------------------------------------------------------------------- */
 
-/* The same in all lanes of a group, except for the lane's own entries. */
+/* A query's list. The same in all lanes of a group, except for the lane's own last entry. */
 template <class T>
 struct grid_list {
   T *sums;
   uint32_t *ids;
   uint32_t count, k;
-  T last; /* of all entries once there are k; before that the limit */
+  T last; /* the last of all entries once there are k; before that the limit */
   uint32_t last_id;
-  T own; /* the last of this lane's entries, and where it is */
+  T own; /* the last of this lane's entries; own_at: where it is */
   uint32_t own_id, own_at;
 };
 
 template <class T>
-__device__ __forceinline__ grid_list<T> open_list(unsigned char *memory, uint32_t k, T limit, const team &t) {
+__device__ __forceinline__ grid_list<T> open_list(unsigned char *memory, uint32_t k, T limit, const lane_group &t) {
   uint32_t stride = ADJI_GRID_STRIDE(k), lists = blockDim.x >> t.bits, mine = threadIdx.x >> t.bits;
   T *sums = reinterpret_cast<T *>(memory);
   uint32_t *ids = reinterpret_cast<uint32_t *>(sums + lists * stride);
@@ -71,7 +72,7 @@ __device__ __forceinline__ grid_list<T> open_list(unsigned char *memory, uint32_
 }
 
 template <class T>
-__device__ __forceinline__ void find_own_last(grid_list<T> *list, const team &t) {
+__device__ __forceinline__ void find_own_last(grid_list<T> *list, const lane_group &t) {
   list->own = T(-1); /* before everything, for lanes without an entry */
   list->own_id = list->own_at = 0;
   for (uint32_t i = t.member; i < list->k; i += t.threads) {
@@ -84,7 +85,7 @@ __device__ __forceinline__ void find_own_last(grid_list<T> *list, const team &t)
 
 /* Step 4: one candidate per group, the same in all its lanes. The warp must be converged. */
 template <class T>
-__device__ __forceinline__ void keep(grid_list<T> *list, bool there, T s, uint32_t id, const team &t) {
+__device__ __forceinline__ void keep(grid_list<T> *list, bool there, T s, uint32_t id, const lane_group &t) {
   bool takes = there && comes_before(s, id, list->last, list->last_id), stale = false;
   if (takes && list->count < list->k) {
     if ((list->count & (t.threads - 1)) == t.member) {
@@ -152,7 +153,7 @@ __device__ __forceinline__ grid_query<W> open_grid_query(const grid_job<T> &job,
 /* Step 2: finds rows first .. first + lanes - 1 around the query's cell. Returns how many candidates they have. */
 template <class W, class T>
 __device__ __forceinline__ uint32_t look_up(const grid_job<T> &job, const grid_query<W> &mine, uint32_t first,
-                                            grid_rows *rows, const team &t) {
+                                            grid_rows *rows, const lane_group &t) {
   range r = {0, 0};
   uint32_t number = first + t.member;
   if (mine.active && number < job.cells.row_count)
@@ -162,7 +163,7 @@ __device__ __forceinline__ uint32_t look_up(const grid_job<T> &job, const grid_q
     uint32_t before = __shfl_up_sync(KNN_LANES, end, step, t.threads);
     if (t.member >= step) end += before;
   }
-  __syncwarp(); /* the rows before these are finished */
+  __syncwarp(); /* the previous rows are finished */
   rows->ends[threadIdx.x] = end;
   rows->shifts[threadIdx.x] = r.begin - (end - r.count);
   __syncwarp();
@@ -173,7 +174,7 @@ __device__ __forceinline__ uint32_t look_up(const grid_job<T> &job, const grid_q
 template <class W, class T>
 __device__ __forceinline__ uint32_t compare_rows(const grid_job<T> &job, const grid_query<W> &mine,
                                                  const grid_rows *rows, uint32_t total, grid_list<T> *list,
-                                                 const team &t) {
+                                                 const lane_group &t) {
   uint32_t at = threadIdx.x - t.member, compared = 0;
   uint32_t turns = __reduce_max_sync(KNN_LANES, (total >> t.bits) + ((total & (t.threads - 1)) != 0));
   for (uint32_t turn = 0; turn < turns; turn++) {
@@ -207,7 +208,7 @@ __device__ __forceinline__ uint32_t compare_rows(const grid_job<T> &job, const g
 /* Step 5. */
 template <class W, class T>
 __device__ __forceinline__ void write_list(const grid_job<T> &job, const grid_query<W> &mine, const grid_list<T> &list,
-                                           const team &t) {
+                                           const lane_group &t) {
   uint64_t to = entries_of(job.common, mine.row);
   for (uint32_t i = t.member; i < list.count; i += t.threads) {
     T s = list.sums[i];
@@ -223,7 +224,7 @@ __device__ __forceinline__ void write_list(const grid_job<T> &job, const grid_qu
   }
 }
 
-/* Appends failed queries after those of other warps. */
+/* Appends failed queries to those of other warps. */
 template <class T>
 __device__ __forceinline__ void report_failed(const grid_job<T> &job, bool fails, uint32_t position, uint32_t lane) {
   uint32_t all = __ballot_sync(KNN_LANES, fails);
@@ -239,7 +240,7 @@ __global__ void __launch_bounds__(ADJI_GRID_BLOCK) find_in_cells(const grid_job<
   typedef typename W::T T;
   extern __shared__ __align__(16) unsigned char memory[];
   __shared__ grid_rows rows;
-  team t = {job.thread_bits, 1u << job.thread_bits, 0, threadIdx.x % ADJI_WARP};
+  lane_group t = {job.thread_bits, 1u << job.thread_bits, 0, threadIdx.x % ADJI_WARP};
   t.member = t.lane & (t.threads - 1);
   uint64_t number = (static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x) >> t.bits, compared = 0;
   grid_query<W> mine = open_grid_query<W>(job, number);
@@ -266,7 +267,7 @@ grid_job<T> with_cells(const adji_knn_grid_job *job) {
   typed.common.right_coords = static_cast<const T *>(index->coords);
   typed.common.right_ids = index->ids;
   typed.common.limit = static_cast<T>(job->limit);
-  typed.cells = index_of_cells(grid, index, true); /* no candidate is met twice */
+  typed.cells = index_of_cells(grid, index, true); /* no point is a candidate twice */
   for (uint32_t a = 0; a < grid->axis_count; a++)
     typed.axes[grid->axes[a].dim] = grid->axes[a];
   typed.enough = job->enough;

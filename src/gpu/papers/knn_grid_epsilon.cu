@@ -2,7 +2,8 @@
  *
  * Chooses epsilon for a kNN join through a grid by sampling and binning distances: HybridKNN-Join, section 4.4.
  *
- * Distances are canonical here too, but need not be: epsilon decides how long a search takes, not what it finds.
+ * Distances are canonical here, too, although they need not be: epsilon decides how long a search takes, not what it
+ * finds.
  */
 #include <cmath>
 
@@ -23,7 +24,7 @@ static __device__ __forceinline__ T distance_of(T s) {
 
 /* ---- The mean -------------------------------------------------------------------------------- */
 
-/* Adds up the distances between samples of both sides: sums[block] += distance(left i, right j), in f64.
+/* Adds up the distances between samples of both sets: sums[block] += distance(left i, right j), in f64.
  *
  * Input: trees in device memory. Output: one partial sum per block, in device memory. A block owns every gridDim.x-th
  * left point; its threads take the right points in turn. The order of all additions is fixed, so the result is
@@ -70,11 +71,11 @@ static __global__ void __launch_bounds__(THREADS)
     bin_distances(const knn_job<typename W::T> job, uint64_t left_count, uint64_t sample, typename W::T end,
                   typename W::T inverse, uint32_t bin_count, unsigned long long *bins) {
   typedef typename W::T T;
-  extern __shared__ uint32_t mine[];
+  extern __shared__ uint32_t block_bins[];
   __shared__ T xs[QUERIES][W::ROOM];
   __shared__ uint32_t rows[QUERIES];
   for (uint32_t b = threadIdx.x; b < bin_count; b += THREADS)
-    mine[b] = 0;
+    block_bins[b] = 0;
   for (uint64_t first = 0; first < sample; first += QUERIES) {
     uint32_t queries = sample - first < QUERIES ? static_cast<uint32_t>(sample - first) : QUERIES;
     __syncthreads();
@@ -94,73 +95,76 @@ static __global__ void __launch_bounds__(THREADS)
         T d = distance_of<W>(sum_of<W>(job, xs[q], c));
         if (!(d < end) || (job.drop_self && id == rows[q])) continue;
         uint32_t bin = static_cast<uint32_t>(d * inverse);
-        atomicAdd(mine + (bin < bin_count ? bin : bin_count - 1), 1u);
+        atomicAdd(block_bins + (bin < bin_count ? bin : bin_count - 1), 1u);
       }
     }
   }
   __syncthreads();
   for (uint32_t b = threadIdx.x; b < bin_count; b += THREADS)
-    if (mine[b]) atomicAdd(bins + b, static_cast<unsigned long long>(mine[b]));
+    if (block_bins[b]) atomicAdd(bins + b, static_cast<unsigned long long>(block_bins[b]));
 }
 
 /* ---- Launching ------------------------------------------------------------------------------- */
 
-/* The parameters of one of the two kernels. */
+/* The parameters of the two kernels. */
 typedef struct sampling {
   uint64_t left_sample, right_sample;
   double *sums;
   uint32_t blocks;
   double end;
   uint32_t bin_count;
-  unsigned long long *bins; /* NULL: the mean */
+  unsigned long long *bins; /* NULL: the kernel for the mean runs */
 } sampling;
 
 template <class T, int STEP>
-static adj_status launch(adji_gpu *gpu, const adji_knn_job *job, const sampling *l) {
+static adj_status launch(adji_gpu *gpu, const adji_knn_job *job, const sampling *request) {
   typedef knn_instance<T, STEP, 0> W;
   knn_job<T> typed = with_types<T>(job);
   uint64_t left = job->left->points.count;
-  if (!l->bins) {
-    add_distances<W><<<l->blocks, THREADS, 0, gpu->compute>>>(typed, left, l->left_sample, l->right_sample, l->sums);
+  if (!request->bins) {
+    add_distances<W><<<request->blocks, THREADS, 0, gpu->compute>>>(typed, left, request->left_sample,
+                                                                    request->right_sample, request->sums);
     ADJI_LAUNCHED(gpu, "add_distances");
     return ADJ_OK;
   }
-  bin_distances<W><<<l->blocks, THREADS, l->bin_count * sizeof(uint32_t), gpu->compute>>>(
-      typed, left, l->left_sample, static_cast<T>(l->end), static_cast<T>(l->bin_count / l->end), l->bin_count,
-      l->bins);
+  bin_distances<W><<<request->blocks, THREADS, request->bin_count * sizeof(uint32_t), gpu->compute>>>(
+      typed, left, request->left_sample, static_cast<T>(request->end),
+      static_cast<T>(request->bin_count / request->end), request->bin_count, request->bins);
   ADJI_LAUNCHED(gpu, "bin_distances");
   return ADJ_OK;
 }
 
 template <class T>
-static adj_status launch_step(adji_gpu *gpu, const adji_knn_job *job, const sampling *l) {
+static adj_status launch_step(adji_gpu *gpu, const adji_knn_job *job, const sampling *request) {
   switch (job->measure->step) {
     case ADJI_STEP_L1:
-      return launch<T, ADJI_STEP_L1>(gpu, job, l);
+      return launch<T, ADJI_STEP_L1>(gpu, job, request);
     case ADJI_STEP_LINF:
-      return launch<T, ADJI_STEP_LINF>(gpu, job, l);
+      return launch<T, ADJI_STEP_LINF>(gpu, job, request);
     default:
-      return launch<T, ADJI_STEP_L2>(gpu, job, l);
+      return launch<T, ADJI_STEP_L2>(gpu, job, request);
   }
 }
 
 /* Launches the kernel and copies its output to the host. `found` is zeroed first. */
-static adj_status run_sampling(adji_gpu *gpu, const adji_knn_job *job, sampling *l, const adji_block *found,
+static adj_status run_sampling(adji_gpu *gpu, const adji_knn_job *job, sampling *request, const adji_block *found,
                                void *host) {
-  l->sums = adji_at<double>(*found);
-  if (l->bin_count) l->bins = adji_at<unsigned long long>(*found);
+  request->sums = adji_at<double>(*found);
+  if (request->bin_count) request->bins = adji_at<unsigned long long>(*found);
   ADJI_CUDA(gpu, cudaMemsetAsync(found->at, 0, found->bytes, gpu->compute));
-  adj_status status = job->type == ADJ_F64 ? launch_step<double>(gpu, job, l) : launch_step<float>(gpu, job, l);
+  adj_status status =
+      job->type == ADJ_F64 ? launch_step<double>(gpu, job, request) : launch_step<float>(gpu, job, request);
   if (status) return status;
   ADJI_CUDA(gpu, cudaMemcpyAsync(host, found->at, found->bytes, cudaMemcpyDeviceToHost, gpu->compute));
   ADJI_CUDA(gpu, cudaStreamSynchronize(gpu->compute));
   return ADJ_OK;
 }
 
-static adj_status sample_distances(adji_gpu *gpu, const adji_knn_job *job, sampling *l, uint64_t bytes, void *host) {
+static adj_status sample_distances(adji_gpu *gpu, const adji_knn_job *job, sampling *request, uint64_t bytes,
+                                   void *host) {
   adji_block found = {};
   adj_status status = adji_block_get(gpu, gpu->compute, bytes, "sample", &found);
-  if (!status) status = run_sampling(gpu, job, l, &found, host);
+  if (!status) status = run_sampling(gpu, job, request, &found, host);
   adji_block_free(gpu, gpu->compute, &found);
   return status;
 }
@@ -168,13 +172,13 @@ static adj_status sample_distances(adji_gpu *gpu, const adji_knn_job *job, sampl
 adj_status adji_knn_grid_mean(adji_gpu *gpu, const adji_knn_job *job, uint64_t left_sample, uint64_t right_sample,
                               double *mean) {
   double sums[MEAN_BLOCKS], sum = 0;
-  sampling l = {};
-  l.left_sample = left_sample;
-  l.right_sample = right_sample;
-  l.blocks = left_sample < MEAN_BLOCKS ? static_cast<uint32_t>(left_sample) : MEAN_BLOCKS;
-  adj_status status = sample_distances(gpu, job, &l, l.blocks * sizeof *sums, sums);
+  sampling request = {};
+  request.left_sample = left_sample;
+  request.right_sample = right_sample;
+  request.blocks = left_sample < MEAN_BLOCKS ? static_cast<uint32_t>(left_sample) : MEAN_BLOCKS;
+  adj_status status = sample_distances(gpu, job, &request, request.blocks * sizeof *sums, sums);
   if (status) return status;
-  for (uint32_t i = 0; i < l.blocks; i++)
+  for (uint32_t i = 0; i < request.blocks; i++)
     sum += sums[i];
   bool same = job->left == job->right; /* then the samples are the same too */
   double pairs = static_cast<double>(left_sample) * static_cast<double>(same ? right_sample - 1 : right_sample);
@@ -187,7 +191,7 @@ static uint64_t bin_blocks(const adji_gpu *gpu, uint64_t right) {
   return all < most ? all : most;
 }
 
-/* So that the count of a block fits 32 bits. */
+/* Limits the sample so that the counts of a block fit 32 bits. */
 uint64_t adji_knn_grid_most_sample(const adji_gpu *gpu, uint64_t right) {
   uint64_t each = right / bin_blocks(gpu, right) + THREADS;
   return UINT32_MAX / each ? UINT32_MAX / each : 1;
@@ -195,10 +199,10 @@ uint64_t adji_knn_grid_most_sample(const adji_gpu *gpu, uint64_t right) {
 
 adj_status adji_knn_grid_bin(adji_gpu *gpu, const adji_knn_job *job, uint64_t sample, double end, uint64_t bin_count,
                              uint64_t *bins) {
-  sampling l = {};
-  l.left_sample = sample;
-  l.blocks = static_cast<uint32_t>(bin_blocks(gpu, job->right->points.count));
-  l.end = end;
-  l.bin_count = static_cast<uint32_t>(bin_count);
-  return sample_distances(gpu, job, &l, bin_count * sizeof *bins, bins);
+  sampling request = {};
+  request.left_sample = sample;
+  request.blocks = static_cast<uint32_t>(bin_blocks(gpu, job->right->points.count));
+  request.end = end;
+  request.bin_count = static_cast<uint32_t>(bin_count);
+  return sample_distances(gpu, job, &request, bin_count * sizeof *bins, bins);
 }

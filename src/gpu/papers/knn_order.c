@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The order of HybridKNN-Join's work queue: see knn_order.h. As there, only cells are sorted: points of a cell have the
- * same population.
+ * The order of HybridKNN-Join's work queue: see knn_order.h. Only cells are sorted, as in the paper, since all points
+ * of a cell have the same population.
  */
 #include "gpu/papers/knn_order.h"
 
@@ -55,8 +55,8 @@ static adj_status make_grid(const adji_join *join, const adji_measure *measure, 
 
 typedef struct ordering {
   const adji_index *left, *right;
-  uint64_t *cells;  /* of the left index: UINT32_MAX - population, then the number of the cell */
-  uint64_t *places; /* of the first row of each, in their order                                */
+  uint64_t *cells;  /* of the left index: high half UINT32_MAX - population, low half the number of the cell */
+  uint64_t *places; /* where the rows of each begin in the order */
   uint32_t *rows;
 } ordering;
 
@@ -137,15 +137,15 @@ adj_status adji_knn_order_rows(const adji_join *join, const adji_measure *measur
 
 /* ---- Epsilon ----------------------------------------------------------------------------------------- */
 
-/* A device compares 500 queries with all points, and the cores with so many of them: an estimate of a density needs no
- * more. MOST_MEAN: points of either set whose mean distance is taken. */
+/* A device compares 500 queries with all points. The cores compare them with MOST_POINTS of these, since an estimate of
+ * the density needs no more. MOST_MEAN: points of each set for the mean distance. */
 enum { MOST_POINTS = 1 << 18, MOST_MEAN = 1024 };
 
 typedef struct sampled {
   const adji_join *join;
   adji_step step;
   uint64_t left, right, bins;
-  const double *points; /* of the right sample, one after the other */
+  const double *points; /* the points of the right sample, one after the other */
   uint64_t *lanes;      /* bins of each lane */
   double end;
 } sampled;
@@ -154,7 +154,7 @@ static uint64_t row_of(const adj_dataset *set, uint64_t i, uint64_t sample) {
   return i * set->count / sample;
 }
 
-/* The sum whose root, by L2, is the distance. */
+/* The distance, or with L2 its square. */
 static inline double sum_of(const adji_step step, uint32_t dim, const double *a, const double *b) {
   double sum = 0;
   for (uint32_t j = 0; j < dim; j++) {
@@ -174,7 +174,7 @@ static void copy_row(const adj_dataset *set, uint64_t row, double *to) {
     to[j] = adji_dataset_at(set, row, j);
 }
 
-/* Few pairs are as near as bins reach: the others are dropped by their sums. */
+/* Few pairs are as near as the bins reach. All others are dropped by their sums, before a root is taken. */
 static inline __attribute__((always_inline)) void bin_sums(const sampled *s, const adji_step step, uint64_t row,
                                                            const double *x, uint64_t *bins) {
   const adj_dataset *right = s->join->right;
@@ -188,7 +188,7 @@ static inline __attribute__((always_inline)) void bin_sums(const sampled *s, con
   }
 }
 
-/* The distances of one sampled query to the sample of the right set. */
+/* Bins the distances of one sampled query to the sample of the right set. */
 static adj_status bin_query(void *user, uint64_t task, uint32_t lane) {
   const sampled *s = user;
   double x[ADJI_MAX_AXES];
@@ -233,7 +233,7 @@ static adj_status find_epsilon(sampled *s, const adji_knn_grid_options *o, uint6
   *epsilon = -1;
   if (!isfinite(mean)) return ADJ_OK;
   if (mean > 0) {
-    /* Uniform points would have k neighbours at half of this; bins reach farther if there are fewer. */
+    /* Uniform points would have k neighbours within half of this. The bins reach farther if there are fewer. */
     double share = (double)adji_join_reach(join) / (double)join->right->count;
     double end = fmin(mean, 2 * mean * pow(share, 1.0 / join->right->dim));
     adj_status status = adji_knn_grid_find_epsilon(o, &binning, end, epsilon);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The order of HybridKNN-Join's work queue (section 4.5): queries by the population of their cell of a grid whose cells
- * are epsilon wide. Made by the cores, from the epsilon of a device or from one of their own.
+ * The order of HybridKNN-Join's work queue (section 4.5): queries by the population of their cell, in a grid whose
+ * cells are epsilon wide. The cores make it, from the epsilon of a device or from one of their own.
  */
 #ifndef ADJI_GPU_PAPERS_KNN_ORDER_H
 #define ADJI_GPU_PAPERS_KNN_ORDER_H
@@ -13,12 +13,12 @@
 extern "C" {
 #endif
 
-/* Rows of the left set, those in the fullest cells first, by cells and by rows where these are equally full. The
- * population is that of the right set. Without a positive epsilon there is one cell. The rows are of the context's
- * memory. Memory: an index of each set, and 24 bytes a cell, meanwhile. */
+/* Rows of the left set, those in the fullest cells first; equally full cells by their numbers, and the rows of a cell
+ * in ascending order. The population is the number of right points. Without a positive epsilon there is one cell. The
+ * rows are allocated from the context's memory. Memory: an index of each set and 24 bytes per cell, while this runs. */
 adj_status adji_knn_order_rows(const adji_join *join, const adji_measure *measure, double epsilon, uint32_t **rows);
 
-/* Epsilon, as a device chooses it, from smaller samples. Negative: there is none. */
+/* Epsilon, chosen as by a device, but from smaller samples. Negative: there is none. */
 adj_status adji_knn_order_epsilon(const adji_join *join, const adji_measure *measure,
                                   const adji_knn_grid_options *options, double *epsilon);
 

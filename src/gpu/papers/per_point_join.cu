@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * The per_point kernel of range joins: a query has threads of its own. After GPUCalcGlobal of LBJoin (Gallet and
+ * The per_point kernel of range joins: a query has threads of its own. It follows GPUCalcGlobal of LBJoin (Gallet and
  * Gowanlock, Algorithm 1) and GPU-Join (Gowanlock and Karsin, Algorithm 1).
  *
- * Computes: what join_tiles does (range/tiles_kernel.cuh). With an access that meets pairs of cells once, a pair of
- * points of two cells is compared once and counted, or written, for both rows. The canonical sum has the same bits
- * either way round, since t = a - b only changes its sign, and products commute.
+ * Computes: the same as join_tiles (range/tiles_kernel.cuh). With an access pattern that compares each pair of cells
+ * once, a pair of points of two cells is compared once and counted, or written, for both rows. The canonical sum has
+ * the same bits in either direction, since t = a - b only changes its sign, and products commute.
  *
  * Memory: everything is in device memory, nothing in shared memory. Coordinates are read in the layout of the index.
  *
@@ -13,8 +13,8 @@
  * grid has a group for every query. Steps of a warp:
  *
  *   1. queries    take the next ones by the warp's number, or from the head of the queue
- *   2. visit      all groups look up the cell, or row of cells, of the same visit number around their own. One that is
- *                 not visited is empty. With sortidu two binary searches narrow the range
+ *   2. visit      all groups look up the cell, or row of cells, with the same visit number around their own. If it is
+ *                 not to be visited, the range is empty. With sortidu two binary searches narrow the range
  *   3. compare    the lanes of a group take the candidates of the range in turn
  *   4. account    lanes add up what they counted
  *
@@ -22,14 +22,14 @@
  * lanes, are then 32 times the largest number of comparisons of a lane, summed over the visits. Counts and batches
  * report them.
  *
- * Filling rows: an atomic counter per row gives an entry its place. It is written only if the row has room.
+ * Filling rows: an atomic counter per row gives an entry its place. The entry is written only if the row has room.
  *
- * Filling a batch: one atomic counter gives entries, (row, id), their places one behind the other, as in the papers.
- * The lanes that found something at the same time take places together. Entries beyond the room are counted, and not
+ * Filling a batch: one atomic counter gives entries, (row, id), their places one after the other, as in the papers.
+ * Lanes that find an entry at the same time take their places together. Entries beyond the room are counted, but not
  * written.
  *
- * Limits: latency of scattered reads, and lanes that wait for the longest of their warp; sorted queries reduce the
- * latter.
+ * Limits: the latency of scattered reads, and lanes that wait for the lane of their warp with the most candidates.
+ * Sorting the queries by work reduces that wait.
  */
 #include "gpu/papers/per_point.cuh"
 
@@ -53,24 +53,24 @@ struct points {
   adji_access access;
   uint32_t thread_bits; /* log2 of the threads per query */
   bool shortc, sortidu;
-  const uint32_t *dims; /* of the filter of reorder.h, or NULL */
+  const uint32_t *dims; /* the order of the dimensions for the filter of reorder.h, or NULL */
   T dims_limit;         /* its limit */
   uint32_t sort_dim;
   adji_strides strides;
   uint32_t width;                   /* cells of a row that are visited: 2 * reach + 1 */
   bool by_cell;                     /* visit rows of cells cell by cell */
-  uint32_t first_visit, row_visits; /* of the rows; after these come the cells of the query's own row */
-  uint32_t visits;                  /* all of them */
-  unsigned long long *head;         /* of the queue, or NULL */
-  uint32_t *cursors;                /* filling: entries so far of row first_row + i */
+  uint32_t first_visit, row_visits; /* the visits of rows; then follow the cells of the query's own row */
+  uint32_t visits;                  /* the number of all visits */
+  unsigned long long *head;         /* head of the queue, or NULL */
+  uint32_t *cursors;                /* filling: the number of entries so far of row first_row + i */
   uint64_t first_row, end_row;
-  adji_point_batch batch; /* rows NULL: queries are all of the launch, and entries go to their rows */
+  adji_point_batch batch; /* if its rows are NULL, it has all queries of the launch, and entries go to their rows */
 };
 
 /* ---- Metrics --------------------------------------------------------------------------------- */
 
-/* The sum s and the term of dimension j. The papers' metric, L2, has kernels of its own. Others share kernels, of
- * RARE_STEP, which ask for each term. */
+/* The sum s plus the term of dimension j. The papers' metric, L2, has kernels of its own. All other metrics share
+ * kernels, those of RARE_STEP, which switch by metric for each term. */
 template <class W, class T>
 __device__ __forceinline__ T add_term_of_point(const tiles<T> &t, T s, T x, T c, uint32_t j) {
   if constexpr (W::STEP == ADJI_STEP_L2) return adji_gpu_step<ADJI_STEP_L2>(s, x, c, t.measure, j);
@@ -91,13 +91,14 @@ __device__ __forceinline__ bool is_dot(const tiles<T> &t) {
 
 /* ---- Visits ---------------------------------------------------------------------------------- */
 
-/* The candidates of a visit. both: they do not meet the query in a visit of their own. */
+/* The candidates of a visit. for_both: the comparison counts for both points, since the candidates do not visit the
+ * query's cell. */
 template <class T>
 __device__ __forceinline__ range range_of_visit(const points<T> &job, int64_t cell_row, uint64_t cell, uint32_t odd,
-                                                uint32_t visit, bool *both) {
+                                                uint32_t visit, bool *for_both) {
   const tiles<T> &t = job.common;
   int64_t step, row = cell_row;
-  *both = adji_access_mirrors(job.access);
+  *for_both = adji_access_mirrors(job.access);
   if (visit < job.row_visits) {
     uint32_t number = job.by_cell ? visit / job.width : visit;
     if (!adji_access_visits_row(job.access, number, t.row_count, odd)) return range{0, 0};
@@ -106,7 +107,7 @@ __device__ __forceinline__ range range_of_visit(const points<T> &job, int64_t ce
     step = static_cast<int64_t>(visit - number * job.width) - t.reach;
   } else {
     step = static_cast<int64_t>(visit - job.row_visits) - t.reach;
-    *both = step != 0;
+    *for_both = step != 0;
     uint32_t last = job.strides.axes ? job.strides.axes - 1 : 0;
     if (!adji_access_visits_cell(job.access, step, odd >> last & 1)) return range{0, 0};
   }
@@ -153,10 +154,10 @@ __device__ __forceinline__ range narrow(const points<T> &job, uint64_t position,
 
 /* What a lane has counted. */
 struct tally {
-  uint32_t found;      /* of its query's row */
-  uint64_t mirrored;   /* of other rows */
+  uint32_t found;      /* entries of its query's row */
+  uint64_t mirrored;   /* entries of other rows */
   uint64_t candidates; /* compared */
-  uint64_t turns;      /* slots of this lane, see above */
+  uint64_t turns;      /* slots of this lane: see the top of this file */
 };
 
 /* REORDER with SHORTC: whether the sum in another order of the dimensions proves that the candidate does not belong
@@ -174,10 +175,10 @@ __device__ __forceinline__ bool reordered_drops(const points<T> &job, uint32_t q
   return false;
 }
 
-/* The canonical sum, with SHORTC or without; a larger number where REORDER drops the candidate. Instances for a fixed
- * dimension never abandon a sum. */
+/* The canonical sum, with or without SHORTC; or a number above the limit, if REORDER drops the candidate. Instances for
+ * a fixed dimension never abandon a sum. */
 template <class W, class T, int DIM>
-__device__ __forceinline__ T point_sum(const points<T> &job, const own<T, DIM> &mine, uint32_t position) {
+__device__ __forceinline__ T point_sum(const points<T> &job, const lane_query<T, DIM> &mine, uint32_t position) {
   const tiles<T> &t = job.common;
   T s = 0, c[W::WIDTH ? W::WIDTH : 1];
   if (!DIM && job.dims && reordered_drops<W>(job, mine.position, position)) return job.dims_limit;
@@ -192,7 +193,8 @@ __device__ __forceinline__ T point_sum(const points<T> &job, const own<T, DIM> &
   return is_dot<W>(t) ? adji_gpu_finish<ADJI_STEP_DOT>(s) : s;
 }
 
-/* Appends an entry to those of the batch. The lanes that happen to be here together take their places at once. */
+/* Appends an entry to those of the batch. The lanes that happen to be here together take their places with one
+ * atomic. */
 template <class W, class T>
 __device__ __forceinline__ void append_entry(const points<T> &job, uint32_t row, uint32_t id, T s) {
   uint32_t here = __activemask(), lane = threadIdx.x % ADJI_WARP, leader = __ffs(static_cast<int>(here)) - 1;
@@ -223,17 +225,17 @@ __device__ __forceinline__ void put_entry(const points<T> &job, uint32_t row, ui
 }
 
 template <class W, class T, int DIM>
-__device__ __forceinline__ void meet_candidate(const points<T> &job, const own<T, DIM> &mine, uint32_t position,
-                                               bool both, tally *sum) {
+__device__ __forceinline__ void meet_candidate(const points<T> &job, const lane_query<T, DIM> &mine, uint32_t position,
+                                               bool for_both, tally *sum) {
   const tiles<T> &t = job.common;
   T s = point_sum<W>(job, mine, position);
   if (!(s <= t.limit)) return;
-  uint32_t id = W::FILL || both || t.keep == ADJI_KEEP_ABOVE ? t.right_ids[position] : 0;
+  uint32_t id = W::FILL || for_both || t.keep == ADJI_KEEP_ABOVE ? t.right_ids[position] : 0;
   if (stays<W>(t, id, mine.row)) {
     sum->found++;
     if (W::FILL) put_entry<W>(job, mine.row, id, s);
   }
-  if (both && stays<W>(t, mine.row, id)) {
+  if (for_both && stays<W>(t, mine.row, id)) {
     sum->mirrored++;
     if (W::FILL) put_entry<W>(job, id, mine.row, s);
     if (!W::FILL && t.degrees) atomicAdd(t.degrees + id, 1u);
@@ -242,15 +244,15 @@ __device__ __forceinline__ void meet_candidate(const points<T> &job, const own<T
 
 /* Steps 2 and 3. Lanes without a query take part in the shuffles. */
 template <class W, class T, int DIM>
-__device__ __forceinline__ void visit_all(const points<T> &job, const own<T, DIM> &mine, bool active, uint32_t lane,
-                                          tally *sum) {
+__device__ __forceinline__ void visit_all(const points<T> &job, const lane_query<T, DIM> &mine, bool active,
+                                          uint32_t lane, tally *sum) {
   uint32_t threads = 1u << job.thread_bits, member = lane & (threads - 1), odd = 0;
   if (job.access == ADJI_ACCESS_UNICOMP)
     odd = adji_odd_slabs(&job.strides, static_cast<uint64_t>(mine.cell_row) * job.common.row_stride + mine.cell);
   for (uint32_t visit = job.first_visit; visit < job.visits; visit++) {
-    bool both = false;
+    bool for_both = false;
     range r = {0, 0};
-    if (active) r = range_of_visit(job, mine.cell_row, mine.cell, odd, visit, &both);
+    if (active) r = range_of_visit(job, mine.cell_row, mine.cell, odd, visit, &for_both);
     if (job.sortidu && r.count) r = narrow<W>(job, mine.position, r);
     uint32_t turns = r.count > member ? ((r.count - member - 1) >> job.thread_bits) + 1 : 0;
     if (!W::FILL || job.batch.rows) {
@@ -259,7 +261,7 @@ __device__ __forceinline__ void visit_all(const points<T> &job, const own<T, DIM
     }
     uint32_t position = r.begin + member;
     for (uint32_t remaining = turns; remaining; remaining--, position += threads)
-      meet_candidate<W>(job, mine, position, both, sum);
+      meet_candidate<W>(job, mine, position, for_both, sum);
   }
 }
 
@@ -271,8 +273,8 @@ __device__ __forceinline__ void account_effort(unsigned long long *spread, const
 
 /* Step 4, counting: rows and totals. The query itself is among its candidates once and is subtracted here. */
 template <class W, class T, int DIM>
-__device__ __forceinline__ void account_count(const points<T> &job, const own<T, DIM> &mine, bool active, uint32_t lane,
-                                              const tally &sum) {
+__device__ __forceinline__ void account_count(const points<T> &job, const lane_query<T, DIM> &mine, bool active,
+                                              uint32_t lane, const tally &sum) {
   const tiles<T> &t = job.common;
   uint32_t threads = 1u << job.thread_bits, found = sum.found;
   for (uint32_t step = 1; step < threads; step *= 2)
@@ -299,7 +301,7 @@ __global__ void __launch_bounds__(POINT_BLOCK, 4) join_points(const points<typen
   uint64_t query = first + (lane >> job.thread_bits);
   bool active = query < job.batch.count;
   if (!__any_sync(ALL_LANES, active)) return;
-  own<T, W::DIM> mine = open_query<W>(job.common, job.batch.first + query * job.batch.step, active);
+  lane_query<T, W::DIM> mine = open_query<W>(job.common, job.batch.first + query * job.batch.step, active);
   tally sum = {0, 0, 0, 0};
   visit_all<W>(job, mine, active, lane, &sum);
   if (!W::FILL) account_count<W>(job, mine, active, lane, sum);
@@ -314,7 +316,7 @@ points<T> make_points(const adji_per_point *state, const adji_tiles_job *job) {
   adji_point_batch whole = {0, 1, job->query_count, NULL, NULL, 0, NULL};
   points<T> p = {};
   p.common = with_types<T>(job);
-  p.common.exact = true; /* no cell is visited twice */
+  p.common.exact = true; /* no cell may be visited twice */
   p.access = options->access;
   for (uint32_t threads = options->threads; threads > 1; threads /= 2)
     p.thread_bits++;
@@ -343,7 +345,7 @@ points<T> make_points(const adji_per_point *state, const adji_tiles_job *job) {
 
 template <class W>
 adj_status launch_points(adji_gpu *gpu, cudaStream_t stream, const points<typename W::T> &job) {
-  uint64_t queries = POINT_BLOCK >> job.thread_bits; /* per block */
+  uint64_t queries = POINT_BLOCK >> job.thread_bits; /* queries per block */
   uint32_t blocks = static_cast<uint32_t>((job.batch.count + queries - 1) / queries);
   join_points<W><<<blocks, POINT_BLOCK, 0, stream>>>(job);
   ADJI_LAUNCHED(gpu, "join_points");
@@ -356,9 +358,9 @@ enum { THREADS = 256 };
 
 /* ---- The order of the queries ---------------------------------------------------------------- */
 
-/* Counts the candidates of the points of each cell, the same for all of them: written to work, at the position of the
- * cell's first point. One thread per position; all arrays in device memory. A count is at most the number of points,
- * since no cell is visited twice. */
+/* Counts the candidates that each point of a cell has, and writes the count to work, at the position of the cell's
+ * first point. One thread per position; all arrays in device memory. A count is at most the number of points, since no
+ * cell is visited twice. */
 template <class T>
 static __global__ void weigh_cells(const points<T> job, uint64_t count, uint32_t *work) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -369,14 +371,15 @@ static __global__ void weigh_cells(const points<T> job, uint64_t count, uint32_t
   uint64_t row = number / t.row_stride;
   uint32_t odd = job.access == ADJI_ACCESS_UNICOMP ? adji_odd_slabs(&job.strides, number) : 0, candidates = 0;
   for (uint32_t visit = job.first_visit; visit < job.visits; visit++) {
-    bool both;
-    candidates += range_of_visit(job, static_cast<int64_t>(row), number - row * t.row_stride, odd, visit, &both).count;
+    bool for_both;
+    candidates +=
+        range_of_visit(job, static_cast<int64_t>(row), number - row * t.row_stride, odd, visit, &for_both).count;
   }
   work[i] = candidates;
 }
 
-/* Copies the count of weigh_cells to each position of a cell, as a key that is the smaller the larger the count. One
- * thread per position. */
+/* Copies the count of weigh_cells to each position of a cell, as a key that gets smaller as the count grows. One thread
+ * per position. */
 static __global__ void weigh_points(const void *numbers, bool wide, uint64_t count, const uint32_t *work,
                                     uint32_t *weights, uint32_t *positions) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -408,7 +411,7 @@ static adj_status weigh(adji_gpu *gpu, const adji_per_point *state, const adji_t
   return ADJ_OK;
 }
 
-/* keys: two numbers per position. positions: as large as the order. */
+/* keys has room for two numbers per position, positions for as many as the order. */
 static adj_status sort_by_work(adji_gpu *gpu, adji_per_point *state, const adji_tiles_job *job, uint32_t *keys,
                                adji_block *positions, uint32_t *rows) {
   uint64_t count = job->left->count;
@@ -428,8 +431,8 @@ static adj_status sort_by_work(adji_gpu *gpu, adji_per_point *state, const adji_
   return ADJ_OK;
 }
 
-/* rows, unless NULL: receives the rows of the queries in that order. Memory: 4 bytes per query, and 12 more while
- * sorting. */
+/* Orders the queries by work. rows, unless NULL, receives the rows of the queries in that order. Memory: 4 bytes per
+ * query, and 12 more while sorting. */
 static adj_status find_order(adji_gpu *gpu, adji_per_point *state, const adji_tiles_job *job, uint32_t *rows) {
   adji_block keys = {}, positions = {};
   uint64_t bytes = job->left->count * 4;
@@ -460,7 +463,7 @@ static __global__ void check_cursors(const uint64_t *offsets, uint64_t first_row
   if (threadIdx.x == 0 && many) atomicAdd(broken + blockIdx.x % ADJI_SPREAD, static_cast<unsigned long long>(many));
 }
 
-/* The same for the rows of a list, which have bounds. One thread per query. */
+/* The same for the rows of a list, whose bounds are given. One thread per query. */
 static __global__ void check_listed(const uint32_t *queries, uint64_t count, const uint32_t *ids,
                                     const ulonglong2 *bounds, const uint32_t *cursors, unsigned long long *broken) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -511,12 +514,13 @@ static adj_status clear_cursors(adji_gpu *gpu, adji_per_point *state, const adji
 
 template <class T, int STEP, int DIM>
 static adj_status launch_instance(adji_gpu *gpu, cudaStream_t stream, const points<T> &job) {
-  if (!job.common.ids) return launch_points<what<T, STEP, DIM, COUNT, EVERYWHERE>>(gpu, stream, job);
-  if (!job.common.sums) return launch_points<what<T, STEP, DIM, IDS, EVERYWHERE>>(gpu, stream, job);
-  return launch_points<what<T, STEP, DIM, IDS_AND_SUMS, EVERYWHERE>>(gpu, stream, job);
+  if (!job.common.ids) return launch_points<kernel_traits<T, STEP, DIM, COUNT, EVERYWHERE>>(gpu, stream, job);
+  if (!job.common.sums) return launch_points<kernel_traits<T, STEP, DIM, IDS, EVERYWHERE>>(gpu, stream, job);
+  return launch_points<kernel_traits<T, STEP, DIM, IDS_AND_SUMS, EVERYWHERE>>(gpu, stream, job);
 }
 
-/* L2 in f32 has instances for the papers' dimensions. Abandoning sums (SHORTC) uses the one for any dimension. */
+/* L2 in f32 has instances for the papers' dimensions. With SHORTC, which abandons sums, the instance for any dimension
+ * is used. */
 template <class T>
 static adj_status launch(adji_gpu *gpu, cudaStream_t stream, const adji_tiles_job *job, const points<T> &typed) {
   if (job->measure->step != ADJI_STEP_L2) return launch_instance<T, RARE_STEP, 0>(gpu, stream, typed);
@@ -546,18 +550,18 @@ adj_status adji_per_point_run(adji_gpu *gpu, adji_per_point *state, const adji_t
 
 adj_status adji_per_point_open(adji_gpu *gpu, const adji_point_options *options, uint32_t dim, adji_per_point *state) {
   state->options = *options;
-  state->options.dims = NULL; /* the host's */
+  state->options.dims = NULL; /* which are on the host */
   if (!options->dims || !options->shortc) return ADJ_OK;
   adj_status status = adji_block_get(gpu, gpu->compute, dim * 4, "order of the dimensions", &state->dims);
   if (status) return status;
-  /* A copy from pageable memory has been read on return. */
+  /* On return the pageable memory has been read. */
   ADJI_CUDA(gpu, cudaMemcpyAsync(state->dims.at, options->dims, dim * 4, cudaMemcpyHostToDevice, gpu->compute));
   return ADJ_OK;
 }
 
 /* ---- A queue for the host --------------------------------------------------------------------- */
 
-/* Every step-th query of the order, and its count. One thread per sampled query. */
+/* Picks every step-th query of the order; then their counts. One thread per sampled query. */
 static __global__ void pick_queries(const uint32_t *order, uint64_t step, uint64_t count, uint32_t *queries) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i < count) queries[i] = order[i * step];
@@ -600,7 +604,7 @@ adj_status adji_per_point_begin_lists(adji_gpu *gpu, adji_per_point *state, uint
 adj_status adji_per_point_list(adji_gpu *gpu, cudaStream_t stream, const adji_per_point *state,
                                const adji_tiles_job *job) {
   adji_tiles_job mine = *job;
-  mine.end_row = mine.left->count; /* rows of a list may be any */
+  mine.end_row = mine.left->count; /* a list may have any rows */
   if (!mine.query_count || !mine.right->count) return ADJ_OK;
   adj_status status = mine.type == ADJ_F64 ? launch(gpu, stream, &mine, make_points<double>(state, &mine))
                                            : launch(gpu, stream, &mine, make_points<float>(state, &mine));

@@ -2,10 +2,10 @@
  *
  * Batches of the queries of a range join: see point_batches.h.
  *
- * A stream has a slot: room for entries as they are found, as much again for sorting them, and answers of its own. How
- * many entries there are is known when the kernel is done; the host waits for that and starts the sort, while the
- * kernels of other streams run. Entries are sorted by row with CUB. With sums, what is sorted are their numbers, and
- * ids and sums are gathered.
+ * A stream has a slot: room for entries as they are found, as much again for sorting them, and answers of its own. The
+ * number of entries is known when the kernel is done. The host waits for that and starts the sort, while the kernels of
+ * other streams run. Entries are sorted by row with CUB. With sums, the numbers of the entries are sorted instead, and
+ * ids and sums are gathered in that order.
  *
  * Memory: 16 bytes per entry and stream; with sums 12 more, and twice the size of a sum.
  */
@@ -25,21 +25,21 @@ typedef struct batch_slot {
   cudaStream_t stream;
   cudaEvent_t found, sorted;
   adji_block rows[2];   /* as found, and for the sort */
-  adji_block ids[2];    /* the same; with sums: as found, and in order */
-  adji_block sums[2];   /* the same, or nothing */
+  adji_block ids[2];    /* the same; with sums: as found, and gathered in order */
+  adji_block sums[2];   /* the same as ids; empty if no sums are wanted */
   adji_block places[2]; /* with sums: numbers of entries, for the sort */
   adji_block answers, temporary;
   uint64_t *host_answers; /* pinned */
-  const void *parts[3];   /* sorted: by adji_batch_part */
+  const void *parts[3];   /* the sorted entries, by adji_batch_part */
 } batch_slot;
 
 struct adji_gpu_batches {
   adji_gpu *gpu;
   adji_gpu_range *range;
-  adji_block wanted;       /* queries of the wanted rows, if these are not all */
+  adji_block wanted;       /* the queries of the wanted rows, if not all rows are wanted */
   const uint32_t *queries; /* NULL: positions */
   uint64_t room, first_row, end_row;
-  uint32_t row_bits; /* of rows, as far as they differ */
+  uint32_t row_bits; /* bits in which row numbers may differ */
   uint32_t slot_count;
   batch_slot slots[ADJI_MOST_STREAMS];
 };
@@ -63,7 +63,7 @@ static adj_status make_slot(adji_gpu_batches *b, batch_slot *s) {
   ADJI_CUDA(gpu, cudaEventCreateWithFlags(&s->found, cudaEventDisableTiming | cudaEventBlockingSync));
   ADJI_CUDA(gpu, cudaEventCreateWithFlags(&s->sorted, cudaEventDisableTiming));
   ADJI_CUDA(gpu, cudaHostAlloc(&s->host_answers, ADJI_ANSWERS * 8, cudaHostAllocDefault));
-  return adji_gpu_before(gpu, s->stream); /* index, order and blocks are there before its first kernel */
+  return adji_gpu_before(gpu, s->stream); /* so that index, order and blocks are ready before its first kernel */
 }
 
 static void free_slot(adji_gpu_batches *b, batch_slot *s) {
@@ -87,8 +87,8 @@ void adji_gpu_batches_close(adji_gpu_batches *b) {
   free(b);
 }
 
-/* The queries, most work first if the join has that order. Where each query finds its own row, those of other rows are
- * left out. */
+/* Selects the queries, most work first if the join has that order. If each query finds only its own row, queries of
+ * rows that are not wanted are left out. */
 static adj_status select_queries(adji_gpu_batches *b, uint64_t *count) {
   adji_gpu_range *r = b->range;
   b->queries = adji_at<uint32_t>(r->points.order);
@@ -165,13 +165,13 @@ adj_status adji_gpu_batches_start(adji_gpu_batches *b, uint32_t number, const ad
   return ADJ_OK;
 }
 
-/* Numbers from 0 on. One thread per entry. */
+/* places[i] = i. One thread per entry. */
 static __global__ void number_entries(uint32_t *places, uint64_t count) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x;
   if (i < count) places[i] = static_cast<uint32_t>(i);
 }
 
-/* Ids and sums in the order of places. One thread per entry; all arrays in device memory. */
+/* Gathers ids and sums in the order of places. One thread per entry; all arrays in device memory. */
 template <class T>
 static __global__ void gather_entries(const uint32_t *places, uint64_t count, const uint32_t *ids, const T *sums,
                                       uint32_t *to_ids, T *to_sums) {
@@ -191,7 +191,7 @@ static adj_status gather(adji_gpu_batches *b, batch_slot *s, const uint32_t *pla
   return ADJ_OK;
 }
 
-/* By row; ids stay as they come, as they do in the papers. */
+/* Sorts by row. The ids of a row stay in the order in which they were found, as in the papers. */
 static adj_status sort_entries(adji_gpu_batches *b, batch_slot *s, uint64_t count) {
   bool sums = s->sums[0].at;
   adji_block *values = sums ? s->places : s->ids;

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * REORDER of GPU-Join (Gowanlock and Karsin, section 4.2) with SHORTC (section 4.4): the terms of a sum are added up
- * in the order of the dimensions' variance, the largest first, and the sum is abandoned as soon as it exceeds a limit.
- * The order of the canonical sum is part of the definition of the distance, so this is a filter: its limit is so much
- * larger that the canonical sum of what it drops exceeds the join's limit, too. What it keeps is decided by the
- * canonical sum.
+ * REORDER of GPU-Join (Gowanlock and Karsin, section 4.2) with SHORTC (section 4.4): the terms of a sum are added up in
+ * the order of the dimensions' variance, the largest first, and the sum is abandoned as soon as it exceeds a limit. The
+ * order of the canonical sum is part of the definition of the distance, so this is only a filter. Its limit is so much
+ * larger that the canonical sum of every candidate it drops exceeds the join's limit, too. Whether the others belong is
+ * decided by the canonical sum.
  *
- * Proof. A step of any metric that grows is s' = fl(s + c), where c >= 0 is the term of a dimension: t * t in L2, which
- * is fused, |t| in L1, a power in Lp. t is the same number whatever the order. In Linf nothing is rounded. Let u be the
- * unit roundoff and e the smallest denormal number. Then s' is between (s + c)(1 - u) - e and (s + c)(1 + u) + e. Let C
- * be the exact sum of all n terms, p a sum of some of them in another order, and s the canonical sum. By induction
+ * Proof. A step of any metric whose sums grow is s' = fl(s + c), where c >= 0 is the term of a dimension: t * t in L2,
+ * which is fused, |t| in L1, a power in Lp. t is the same number whatever the order. In Linf nothing is rounded. Let u
+ * be the unit roundoff and e the smallest denormal number. Then s' is between (s + c)(1 - u) - e and (s + c)(1 + u) +
+ * e. Let C be the exact sum of all n terms, p a sum of some of them in another order, and s the canonical sum. By
+ * induction
  *
  *   p <= (C + n e)(1 + u)^n        and        s >= C (1 - u)^n - n e.
  *
@@ -32,7 +33,7 @@
 #include "adjoin.h"
 #include "core/exact.h"
 
-/* The limit of such a filter in f32 or f64; INFINITY: it may drop nothing. */
+/* The limit of this filter in f32 or f64; INFINITY: it may drop nothing. */
 static inline double adji_reordered_limit(adj_type type, double limit, uint32_t dim) {
   bool wide = type == ADJ_F64;
   double u = wide ? 0x1p-53 : 0x1p-24, e = wide ? 0x1p-1074 : 0x1p-149, n = dim;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Every query with every right point, in f32; and which type a job needs.
+ * Compares every query with every right point, in f32. Also chooses the type that a job needs.
  */
 #include "gpu/range/all_pairs_kernel.cuh"
 

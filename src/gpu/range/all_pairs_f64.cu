@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Every query with every right point, in f64.
+ * Compares every query with every right point, in f64.
  */
 #include "gpu/range/all_pairs_kernel.cuh"
 

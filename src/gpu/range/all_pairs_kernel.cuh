@@ -2,24 +2,25 @@
  *
  * The kernel of range joins that compare every query with every right point.
  *
- * Computes: for each query x the right points y with canonical sum s(x, y) <= limit: how many (counting), also with the
- * pairs in a list (caching), or their ids in the row of x (filling).
+ * Computes: for each query x the right points y with canonical sum s(x, y) <= limit: their number (counting), also with
+ * the pairs in a list (caching), or their ids in the row of x (filling).
  *
- * A block owns a tile of queries, 128 of f32 and 64 of f64, and a stretch of the right points, in tiles of as many. All
- * coordinates are in the index, dimension by dimension. Steps, for each tile of right points:
+ * A block owns a tile of queries, 128 in f32 and 64 in f64, and a stretch of the right points, in tiles of the same
+ * size. All coordinates are in the index, dimension by dimension. Steps, for each tile of right points:
  *
  *   1. sums      each lane sums its 8 x 8 pairs (f64: 4 x 4) in registers: gpu/shared/register_tile.cuh. Coordinates
  *                are copied 16 bytes at a time; those of listed queries one by one.
- *   2. hits      a bit for each sum within the limit, less pairs that do not count. If the block has none, the next
- *                tile follows.
- *   3. count     bits of a row are added over its lanes, then in shared memory; at the end to the counts in memory.
- *                Mirrored, the two points of a pair are compared once and it counts for both: bits of a column are
+ *   2. hits      a bit is set for each sum within the limit, except for pairs that do not count. If the block has no
+ *                hits, the next tile follows.
+ *   3. count     the bits of a row are added over its lanes, then in shared memory, and at the end to the counts in
+ *                memory. If mirrored, each pair of points is compared once and counts for both: bits of a column are
  *                added as well, and tiles before the diagonal are skipped.
  *   4. keep      caching: a warp requests room for all its pairs, and each lane writes its own. Filling: a lane takes
  *                the next entries of a row for its bits there.
  *
- * Grid: x: tiles of queries; y: stretches of right points, so many that all multiprocessors have work; one if filling,
- * since rows belong to one block then. Synchronisation: barriers of register_tile.cuh, and around steps 2 and 3.
+ * Grid: x: tiles of queries; y: stretches of right points, enough to keep all multiprocessors busy. When filling there
+ * is one stretch, since a row then belongs to one block. Synchronisation: barriers of register_tile.cuh, and around
+ * steps 2 and 3.
  * Full buffer: pairs beyond the room are counted, not written; entries beyond the end of a row are not written, and the
  * row is reported as broken.
  *
@@ -41,7 +42,7 @@ struct all_pairs : adji_tiles_task {
   uint64_t left_step, right_step;
   const uint32_t *left_ids, *right_ids;
   uint32_t right_count;
-  uint32_t column_tiles, stretch; /* tiles of right points, and of a block */
+  uint32_t column_tiles, stretch; /* tiles of right points: of all, and of a block */
   bool aligned;                   /* queries can be copied 16 bytes at a time */
   T limit;
   T *sums;
@@ -57,14 +58,15 @@ struct block_shared {
 
 /* ---- 1. Coordinates ----------------------------------------------------------------------------------------- */
 
-/* What a thread copies: the chunk-th 16 bytes of every STEP-th dimension, of queries and of points. */
+/* Copies coordinates of queries and points from the index to a tile: 16 bytes at a time, or one by one if queries are
+ * listed or not aligned. */
 template <class T, class S>
 struct index_source {
   enum { ROW_CHUNKS = S::ROWS / S::VECTOR, COLUMN_CHUNKS = S::COLUMNS / S::VECTOR };
   const all_pairs<T> *job;
   const uint32_t *positions;
   uint64_t first_query; /* a position, if the queries are not listed */
-  uint32_t queries;     /* of the tile */
+  uint32_t queries;     /* number of queries in the tile */
   uint64_t first_point;
 
   __device__ __forceinline__ void copy_listed(uint32_t from, register_tile<T, S> *tile) const {
@@ -82,7 +84,7 @@ struct index_source {
         copy_async_16(&tile->queries[k][row], job->left + (from + k) * job->left_step + first_query + row);
     }
   }
-  /* The last copy may reach past the last point, but not past the column (index.cu). */
+  /* The last copy may reach past the last point, but not past the end of the dimension's column (index.cu). */
   __device__ __forceinline__ void fill(uint32_t from, register_tile<T, S> *tile) const {
     if (job->aligned)
       copy_queries(from, tile);
@@ -122,8 +124,8 @@ __device__ __forceinline__ void open_columns(const all_pairs<T> &job, uint32_t f
 
 /* ---- 2. Hits ------------------------------------------------------------------------------------------------ */
 
-/* Bit i * EACH + j: the lane's i-th row and j-th column. Pairs that count for the row, and mirrored ones that count
- * for the column. */
+/* Bit i * EACH + j is for the lane's i-th row and j-th column. rows: pairs that count for the row. columns: mirrored
+ * pairs that count for the column. */
 struct hits {
   uint64_t rows, columns;
 };
@@ -139,7 +141,7 @@ __device__ __forceinline__ uint64_t find_near(const all_pairs<T> &job, const T (
   return near;
 }
 
-/* Those of rows and columns that are there. */
+/* The bits of rows and columns that exist. */
 template <class T, class S>
 __device__ __forceinline__ uint64_t find_present(const all_pairs<T> &job, const block_shared<T, S> &at,
                                                  uint32_t first_column) {
@@ -154,7 +156,7 @@ __device__ __forceinline__ uint64_t find_present(const all_pairs<T> &job, const 
   return present;
 }
 
-/* Mirrored: of two points the first in the order finds the other, and itself if that counts. */
+/* If mirrored, the first of two points in the order of the index finds the other, and itself if that counts. */
 template <class T, class S>
 __device__ __forceinline__ hits mirror(const all_pairs<T> &job, const block_shared<T, S> &at, uint32_t first_column,
                                        uint64_t near) {
@@ -176,18 +178,18 @@ __device__ __forceinline__ hits mirror(const all_pairs<T> &job, const block_shar
   return found;
 }
 
-/* Otherwise every query finds its own neighbours. */
+/* If not mirrored, every query finds its own neighbours. */
 template <class T, class S>
 __device__ __forceinline__ hits keep_own(const all_pairs<T> &job, const block_shared<T, S> &at, uint64_t near) {
   if (job.keep == ADJI_KEEP_ALL) return hits{near, 0};
   uint64_t kept = 0;
 #pragma unroll
   for (int i = 0; i < S::EACH; i++) {
-    uint32_t own = at.row_ids[row_of<S>(i)];
+    uint32_t query_id = at.row_ids[row_of<S>(i)];
 #pragma unroll
     for (int j = 0; j < S::EACH; j++) {
       uint32_t id = at.column_ids[column_of<S>(j)];
-      bool stays = job.keep == ADJI_KEEP_ABOVE ? id > own : id != own;
+      bool stays = job.keep == ADJI_KEEP_ABOVE ? id > query_id : id != query_id;
       kept |= static_cast<uint64_t>(stays) << (i * S::EACH + j);
     }
   }
@@ -196,9 +198,9 @@ __device__ __forceinline__ hits keep_own(const all_pairs<T> &job, const block_sh
 
 /* ---- 3. Counts ---------------------------------------------------------------------------------------------- */
 
-/* Adds the bits of each row to those of the other lanes that have it, and columns likewise. Counts of a warp are at
- * most 64 and 32, so four fit into a word. `stride`: from a bit of the line to the next; `apart`: from a line to the
- * next. */
+/* Counts the bits of each line, a row or a column, and packs four counts into a word. The sum over the lanes of a warp
+ * that share a line is at most 64 for rows and 32 for columns, so it fits. STRIDE: from a bit of a line to the next;
+ * APART: from a line to the next. */
 template <class S, int STRIDE, int APART>
 __device__ __forceinline__ void pack_counts(uint64_t bits, uint32_t (&words)[(S::EACH + 3) / 4]) {
   uint64_t line = 0;
@@ -301,7 +303,7 @@ __device__ __forceinline__ void fill_rows(const all_pairs<T> &job, block_shared<
 
 /* ---- The kernel --------------------------------------------------------------------------------------------- */
 
-/* Right points of a tile that the query at a position is compared with. */
+/* The number of right points of a tile that the query at a position is compared with. */
 template <class T, class S>
 __device__ __forceinline__ uint32_t candidates_of(const all_pairs<T> &job, uint32_t position, uint32_t first) {
   uint32_t end = job.right_count - first < S::COLUMNS ? job.right_count : first + S::COLUMNS;
@@ -312,20 +314,20 @@ __device__ __forceinline__ uint32_t candidates_of(const all_pairs<T> &job, uint3
 }
 
 /* What a thread adds to the totals. */
-struct tally {
+struct thread_totals {
   uint64_t found, candidates, slots;
 };
 
 /* Steps 2 to 4. */
 template <int STEP, class T, class S>
 __device__ __forceinline__ void use_sums(const all_pairs<T> &job, block_shared<T, S> *at, uint32_t first_column,
-                                         const T (&sums)[S::EACH][S::EACH], tally *mine) {
+                                         const T (&sums)[S::EACH][S::EACH], thread_totals *totals) {
   uint64_t near = find_near<STEP, T, S>(job, sums);
   if (near) near &= find_present<T, S>(job, *at, first_column);
   hits found = {0, 0};
   if (near) found = job.mirrored ? mirror<T, S>(job, *at, first_column, near) : keep_own<T, S>(job, *at, near);
-  if (!__syncthreads_or((found.rows | found.columns) != 0)) return; /* the tiles were read, too */
-  mine->found += __popcll(found.rows) + __popcll(found.columns);
+  if (!__syncthreads_or((found.rows | found.columns) != 0)) return; /* the tiles are no longer read */
+  totals->found += __popcll(found.rows) + __popcll(found.columns);
   if (job.ids) {
     fill_rows<STEP, T, S>(job, at, found.rows, sums);
   } else {
@@ -333,7 +335,7 @@ __device__ __forceinline__ void use_sums(const all_pairs<T> &job, block_shared<T
     if (job.pairs) write_pairs<STEP, T, S>(job, *at, found, sums);
   }
   if (job.mirrored && job.degrees) count_columns<T, S>(found.columns, at);
-  __syncthreads(); /* columns are complete, and their ids are no longer needed */
+  __syncthreads(); /* the counts of columns are complete */
   for (uint32_t c = threadIdx.x; job.mirrored && job.degrees && c < S::COLUMNS; c += S::THREADS) {
     uint32_t many = at->column_found[c];
     if (many) atomicAdd(job.degrees + at->column_ids[c], many);
@@ -341,7 +343,8 @@ __device__ __forceinline__ void use_sums(const all_pairs<T> &job, block_shared<T
 }
 
 template <class T, class S>
-__device__ __forceinline__ void close_rows(const all_pairs<T> &job, const block_shared<T, S> &at, tally mine) {
+__device__ __forceinline__ void close_rows(const all_pairs<T> &job, const block_shared<T, S> &at,
+                                           thread_totals totals) {
   uint32_t lane = threadIdx.x % ADJI_WARP, broken = 0;
   __syncthreads();
   for (uint32_t r = threadIdx.x; r < S::ROWS; r += S::THREADS) {
@@ -358,9 +361,9 @@ __device__ __forceinline__ void close_rows(const all_pairs<T> &job, const block_
     adji_answer_add(job.spread_answers + 2 * ADJI_SPREAD, broken, lane);
     return;
   }
-  adji_answer_add(job.spread_answers, mine.found, lane);
-  adji_answer_add(job.spread_answers + ADJI_SPREAD, mine.candidates, lane);
-  adji_answer_add(job.spread_answers + 4 * ADJI_SPREAD, mine.slots, lane);
+  adji_answer_add(job.spread_answers, totals.found, lane);
+  adji_answer_add(job.spread_answers + ADJI_SPREAD, totals.candidates, lane);
+  adji_answer_add(job.spread_answers + 4 * ADJI_SPREAD, totals.slots, lane);
 }
 
 template <class T, int STEP, class S>
@@ -370,26 +373,26 @@ __global__ void __launch_bounds__(S::THREADS, 512 / S::THREADS)
   open_rows(job, &at);
   uint64_t first_query = job.first_query + blockIdx.x * static_cast<uint64_t>(S::ROWS);
   uint64_t remaining = job.query_count - blockIdx.x * static_cast<uint64_t>(S::ROWS);
-  /* The last stretches, which all queries meet if mirrored, come first. */
+  /* The last stretches come first: if mirrored, these are compared with all queries. */
   uint32_t tile = (gridDim.y - 1 - blockIdx.y) * job.stretch, end = tile + job.stretch;
   uint32_t diagonal = at.positions[0] / S::COLUMNS;
   if (end > job.column_tiles) end = job.column_tiles;
-  if (job.mirrored && tile < diagonal) tile = diagonal; /* queries ascend */
+  if (job.mirrored && tile < diagonal) tile = diagonal; /* the positions of queries ascend */
   index_source<T, S> source = {&job, at.positions, first_query,
                                remaining < S::ROWS ? static_cast<uint32_t>(remaining) : static_cast<uint32_t>(S::ROWS),
                                0};
-  tally mine = {0, 0, 0};
+  thread_totals totals = {0, 0, 0};
   for (; tile < end; tile++) {
     uint32_t first_column = tile * S::COLUMNS;
     source.first_point = first_column;
     open_columns(job, first_column, &at);
     T sums[S::EACH][S::EACH];
     sum_tile<STEP, T, S>(job.measure, job.dim, &source, at.tiles, sums);
-    if (threadIdx.x < S::ROWS) mine.candidates += candidates_of<T, S>(job, at.positions[threadIdx.x], first_column);
-    mine.slots += S::EACH * S::EACH;
-    use_sums<STEP, T, S>(job, &at, first_column, sums, &mine);
+    if (threadIdx.x < S::ROWS) totals.candidates += candidates_of<T, S>(job, at.positions[threadIdx.x], first_column);
+    totals.slots += S::EACH * S::EACH;
+    use_sums<STEP, T, S>(job, &at, first_column, sums, &totals);
   }
-  close_rows(job, at, mine);
+  close_rows(job, at, totals);
 }
 
 /* ---- Launching ---------------------------------------------------------------------------------------------- */
@@ -411,7 +414,8 @@ all_pairs<T> with_types(const adji_tiles_job *job) {
   return p;
 }
 
-/* Stretches are so short that there are WAVES times as many blocks as run at a time, and the last ones end together. */
+/* Stretches are short enough for WAVES times as many blocks as run at a time, so that the last blocks end at about the
+ * same time. */
 enum { WAVES = 8, LONGEST_STRETCH = 16, MOST_STRETCHES = 65535 };
 
 template <class T, int STEP, class S>
@@ -430,7 +434,7 @@ adj_status launch_shape(adji_gpu *gpu, cudaStream_t stream, all_pairs<T> p, bool
   return ADJ_OK;
 }
 
-/* Powers have smaller tiles: their steps are long, and none of them waits for a load. */
+/* Kernels for powers have smaller tiles: their steps are long, and none of them waits for a load. */
 template <class T>
 adj_status launch_step(adji_gpu *gpu, cudaStream_t stream, const adji_tiles_job *job, bool whole) {
   all_pairs<T> p = with_types<T>(job);

@@ -27,11 +27,11 @@ static sizes sizes_of(const adji_count_cache_request *request, uint64_t room) {
 
 static adj_status get_blocks(adji_gpu *gpu, const adji_count_cache_request *request, const sizes *bytes,
                              adji_count_cache *out) {
-  const char *what = "count cache";
-  adj_status status = adji_block_get(gpu, gpu->compute, bytes->items, what, &out->items);
-  if (!status && bytes->ids) status = adji_block_get(gpu, gpu->compute, bytes->ids, what, &out->ids);
-  if (!status && bytes->sums) status = adji_block_get(gpu, gpu->compute, bytes->sums, what, &out->sums);
-  if (!status && bytes->cursors) status = adji_block_get(gpu, gpu->compute, bytes->cursors, what, &out->cursors);
+  const char *label = "count cache";
+  adj_status status = adji_block_get(gpu, gpu->compute, bytes->items, label, &out->items);
+  if (!status && bytes->ids) status = adji_block_get(gpu, gpu->compute, bytes->ids, label, &out->ids);
+  if (!status && bytes->sums) status = adji_block_get(gpu, gpu->compute, bytes->sums, label, &out->sums);
+  if (!status && bytes->cursors) status = adji_block_get(gpu, gpu->compute, bytes->cursors, label, &out->cursors);
   if (status || request->form == ADJI_CACHE_TILE_HITS || request->form == ADJI_CACHE_QUERY_HITS) return status;
   ADJI_CUDA(gpu, cudaMemsetAsync(out->items.at, 0xff, out->items.bytes, gpu->compute)); /* belongs to no row */
   return ADJ_OK;
@@ -49,7 +49,7 @@ adj_status adji_count_cache_make(adji_gpu *gpu, const adji_count_cache_request *
     out->form = request->form;
   else
     adji_count_cache_free(gpu, out);
-  return status == ADJ_E_DEVICE_MEMORY ? ADJ_OK : status; /* works without a cache */
+  return status == ADJ_E_DEVICE_MEMORY ? ADJ_OK : status; /* the join works without a cache */
 }
 
 void adji_count_cache_free(adji_gpu *gpu, adji_count_cache *cache) {
@@ -80,8 +80,8 @@ void adji_count_cache_use(const adji_count_cache *cache, uint64_t queries, adji_
 
 /* ---- Placing ---------------------------------------------------------------------------------------- */
 
-/* Copies the chunk of lane l = lane / WIDTH and those of every 32 / WIDTH lanes behind it, with WIDTH lanes each and
- * EACH entries per lane. Loads everything before it stores: this is bound by memory latency. */
+/* Copies the chunks of lane l = lane / WIDTH and of every (32 / WIDTH)-th lane after it. WIDTH lanes copy a chunk, EACH
+ * entries per lane. All loads come before the stores, since memory latency is the limit. */
 template <int WIDTH, int EACH, class V>
 static __device__ __forceinline__ void copy_row_chunks(const V *__restrict__ from, uint64_t place, uint32_t many, V *to,
                                                        uint32_t lane) {
@@ -107,22 +107,22 @@ static __device__ __forceinline__ void copy_row_chunks(const V *__restrict__ fro
   }
 }
 
-/* A warp has 32 chunks. Each lane finds out where one of them goes, if its row is in the window. Then they are
- * copied: four at a time, with eight lanes each, if all are short; otherwise one at a time. */
+/* A warp has 32 chunks. Each lane finds out where one of them goes, if its row is in the window. Then the chunks are
+ * copied: four at a time with eight lanes each if all have at most 16 entries; otherwise one at a time. */
 template <class V>
 static __global__ void place_row_chunks(const adji_row_chunk *row_chunks, uint64_t count, const V *from,
                                         const uint64_t *offsets, adji_gpu_window window, V *to) {
-  uint64_t mine = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x, place = 0;
+  uint64_t number = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x, place = 0;
   uint32_t lane = threadIdx.x % ADJI_WARP, many = 0;
-  if (mine < count) {
-    adji_row_chunk chunk = row_chunks[mine];
+  if (number < count) {
+    adji_row_chunk chunk = row_chunks[number];
     if (chunk.row >= window.first_row && chunk.row < window.end_row) {
       uint64_t begin = offsets[chunk.row] + chunk.first, end = offsets[chunk.row + UINT64_C(1)];
       place = begin - window.base;
       many = end - begin < ADJI_WARP ? static_cast<uint32_t>(end - begin) : ADJI_WARP;
     }
   }
-  from += (mine - lane) * ADJI_WARP;
+  from += (number - lane) * ADJI_WARP;
   if (__any_sync(0xffffffffu, many > 16))
     copy_row_chunks<ADJI_WARP, 1>(from, place, many, to, lane);
   else
@@ -138,8 +138,7 @@ static adj_status put_row_chunks(adji_gpu *gpu, const adji_count_cache *cache, c
   return ADJ_OK;
 }
 
-/* Puts an entry behind those that its row has, if the row is in the window. Rows were counted pair by pair, so there
- * is room. */
+/* Appends an entry to its row, if the row is in the window. Rows were counted pair by pair, so there is room. */
 template <class T>
 static __device__ __forceinline__ void place_entry(const adji_count_cache_place &place, uint32_t *cursors, uint32_t row,
                                                    uint32_t id, T s) {
@@ -149,8 +148,8 @@ static __device__ __forceinline__ void place_entry(const adji_count_cache_place 
   if (place.sums) static_cast<T *>(place.sums)[at] = s;
 }
 
-/* One thread per pair, which goes to the rows of both points. Pairs that a warp requested but did not use belong to
- * no row. Bound by memory: a sector is written for each entry. */
+/* One thread per pair, which goes to the rows of both points. Pairs that a warp requested but did not use belong to no
+ * row. Limited by memory: each entry costs the write of a sector. */
 template <class T>
 static __global__ void place_pairs(const adji_gpu_pair *pairs, uint64_t count, const T *sums,
                                    adji_count_cache_place place, uint32_t *cursors) {
@@ -174,7 +173,7 @@ static adj_status put_pairs(adji_gpu *gpu, const adji_count_cache *cache, const 
   return ADJ_OK;
 }
 
-/* Chunks that a warp requested but did not use belong to no row. */
+/* Cached chunks that a warp requested but did not use belong to no row. */
 adj_status adji_count_cache_put(adji_gpu *gpu, const adji_count_cache *cache, const adji_count_cache_place *place) {
   if (!cache->count) return ADJ_OK;
   if (cache->form == ADJI_CACHE_PAIRS)

@@ -9,9 +9,9 @@
 
 enum { THREADS = 256, AT_ONCE = 8 };
 
-/* The copies of an index. A thread has a position. It reads coordinate after coordinate, coalesced with its
- * neighbours, and writes eight halves at a time. Copies behind the last point are zero and never pass. v and errors:
- * one per position; most: the bits of the largest error of a point that is not a stray. */
+/* Writes the copies of an index. A thread has a position. It reads its coordinates one after the other, coalesced with
+ * its neighbours, and writes eight halves at a time. Copies after the last point are zero and never pass. v and errors:
+ * one per position. most: the bits of the largest error of a point that is not a stray. */
 static __global__ void write_halves(adji_halves_scale scale, const float *centre, const float *coords,
                                     uint64_t point_step, uint64_t dim_step, uint64_t count, uint64_t room,
                                     uint4 *values, float *v, float *errors, uint32_t *most) {
@@ -34,9 +34,9 @@ static __global__ void write_halves(adji_halves_scale scale, const float *centre
     memcpy(&packed, eight, sizeof packed);
     values[i * (scale.width / AT_ONCE) + first / AT_ONCE] = packed;
   }
-  float error = adji_halves_error(rest_sq, norm_sq), mine = 0;
-  if (i < count && !adji_halves_is_stray(&scale, error)) mine = error;
-  uint32_t largest = __reduce_max_sync(0xffffffffu, __float_as_uint(mine));
+  float error = adji_halves_error(rest_sq, norm_sq), own_error = 0;
+  if (i < count && !adji_halves_is_stray(&scale, error)) own_error = error;
+  uint32_t largest = __reduce_max_sync(0xffffffffu, __float_as_uint(own_error));
   if (threadIdx.x % ADJI_WARP == 0 && largest) atomicMax(most, largest);
   if (i >= room) return;
   v[i] = i < count ? adji_halves_candidate(&scale, norm_sq, error) : ADJI_HALVES_ABSENT;
@@ -50,7 +50,7 @@ static __global__ void bound_queries(adji_halves_scale scale, const float *v, co
   if (i < count) u[i] = adji_halves_query(&scale, v[i], u[i], __uint_as_float(*most));
 }
 
-/* The bounding boxes of tiles: one warp per tile. */
+/* Finds the bounding boxes of tiles. One warp per tile. */
 static __global__ void find_boxes(adji_gpu_boxes boxes, const float *coords, uint64_t point_step, uint64_t dim_step,
                                   uint64_t count, uint64_t tiles, float *bounds) {
   uint64_t tile = (static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x) / ADJI_WARP;
@@ -75,7 +75,7 @@ static __global__ void find_boxes(adji_gpu_boxes boxes, const float *coords, uin
   }
 }
 
-/* The copies of one set: v to v_block, errors to u_block. */
+/* Makes the copies of one set, with v and the errors. */
 static adj_status copy_points(adji_gpu *gpu, const adji_gpu_halves *h, const adji_gpu_index *index, uint32_t *most,
                               adji_block *values, adji_block *v, adji_block *errors) {
   uint64_t room = (index->count + ADJI_HALVES_TILE - 1) / ADJI_HALVES_TILE * ADJI_HALVES_TILE;
@@ -114,7 +114,7 @@ static adj_status bound(adji_gpu *gpu, const adji_gpu_halves *h, const adji_bloc
   return ADJ_OK;
 }
 
-/* If both sets are one, its errors become u. Otherwise only the largest error of the candidates is needed. */
+/* In a self-join the errors of the set become u. Otherwise only the largest error of the candidates is needed. */
 static adj_status copy_sets(adji_gpu *gpu, const adji_gpu_index *left, const adji_gpu_index *right,
                             adji_gpu_halves *h) {
   uint32_t *most = adji_at<uint32_t>(h->most);

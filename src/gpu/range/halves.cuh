@@ -21,7 +21,7 @@ typedef struct adji_gpu_halves {
   adji_halves_scale scale;
   uint64_t tiles;
   const void *left, *right; /* halves: scale.width a point */
-  const float *u, *v;       /* of queries; of candidates */
+  const float *u, *v;       /* u: of queries; v: of candidates */
   adji_gpu_boxes boxes;
   adji_block centre, most, left_values, right_values, u_block, v_block, bounds;
 } adji_gpu_halves;

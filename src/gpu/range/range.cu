@@ -27,7 +27,7 @@ const uint64_t *adji_gpu_range_offsets(const adji_gpu_range *r) {
 
 /* ---- Counting ------------------------------------------------------------------------------------------------- */
 
-/* The number of cells, which the index build left in the answers. */
+/* Notes the number of cells, which the index build has left in the answers. */
 static void note_cells(adji_gpu_range *r) {
   if (r->right == &r->own_right && !r->own_right.cell_count)
     r->own_right.cell_count = r->gpu->answers[ADJI_ANSWER_CELLS];
@@ -62,18 +62,18 @@ static adj_status run_kernels(adji_gpu_range *r, const adji_tiles_job *job) {
 /* Queries of a block of threads. */
 enum { TILES_BLOCK = 4 * ADJI_WARP, TENSOR_BLOCK = 256 };
 
-/* One launch, or as many as keep the number of running blocks within the limit. */
+/* Runs one launch, or as many as it takes to keep the number of running blocks within the limit. */
 adj_status adji_range_compare(adji_gpu_range *r, const adji_tiles_job *job) {
   if (adji_access_by_point(r->points.options.access)) return adji_per_point_run(r->gpu, &r->points, job);
   if (!r->blocks || r->tree) return run_kernels(r, job);
   uint64_t each = static_cast<uint64_t>(r->blocks) * (r->tensor ? TENSOR_BLOCK : TILES_BLOCK);
   adj_status status = ADJ_OK;
   for (uint64_t first = 0; first < job->query_count && !status; first += each) {
-    adji_tiles_job some = *job;
-    if (some.queries) some.queries += first;
-    some.first_query += first;
-    some.query_count = job->query_count - first < each ? job->query_count - first : each;
-    status = run_kernels(r, &some);
+    adji_tiles_job slice = *job;
+    if (slice.queries) slice.queries += first;
+    slice.first_query += first;
+    slice.query_count = job->query_count - first < each ? job->query_count - first : each;
+    status = run_kernels(r, &slice);
   }
   return status;
 }
@@ -84,36 +84,37 @@ adj_status adji_range_compare_timed(adji_gpu_range *r, const adji_tiles_job *job
   return status ? status : adji_range_stop_watch(r);
 }
 
-/* Clears everything from the cache counter to the totals in one call; what is in between is unused now. */
+/* Clears the cache counter and the totals in one call. The answers between them are not in use here. */
 static adj_status clear_totals(adji_gpu_range *r) {
   return adji_answer_clear(r->gpu, r->gpu->compute, ADJI_ANSWER_CACHE, ADJI_ANSWERS - ADJI_ANSWER_CACHE);
 }
 
-/* Room for what a count finds. Row chunks: one per row, and more as they fill up. In few dimensions they are used
- * where most rows fit one chunk, and an estimate would take longer than it saves; otherwise a fifth more than
- * estimated. Pairs: each is two entries. Each warp may leave some of either unused. */
+/* Sets the room for what a count finds, in row chunks or in pairs, of which each is two entries. Every row has a chunk
+ * of its own and takes more as they fill up. In few dimensions chunks are used where most rows fit one, and an estimate
+ * would take longer than it saves. Otherwise there is room for a fifth more than a sample estimates, or half more where
+ * all pairs are compared. Each warp may leave some of its chunks or pairs unused. */
 static adj_status choose_room(adji_gpu_range *r, adji_count_cache_request *request) {
   double rows = static_cast<double>(r->rows), pairs = static_cast<double>(r->single_pairs), candidates;
   bool in_pairs = request->form == ADJI_CACHE_PAIRS;
   request->room = (in_pairs ? pairs : pairs / ADJI_WARP) + 1;
   if (r->single_pairs) return ADJ_OK;
   request->room = 1.3 * rows + 1024;
-  if (r->lent) request->room += 1.2 * rows * r->lent->row_chunks; /* a question like the last one */
+  if (r->lent) request->room += 1.2 * rows * r->lent->row_chunks; /* as if this join were like the last one */
   if (r->join.left->dim <= 3 || r->tree) return ADJ_OK;
   uint64_t sample = r->all_pairs ? adji_all_pairs_sample(r->rows, 4096) : 4096;
   adj_status status = adji_gpu_range_sample(r, sample, &pairs, &candidates);
-  bool once = r->mirrored && !r->join.style.one_way; /* an item is two entries */
-  if (!status) request->room += pairs * (r->all_pairs ? 1.5 : 1.2) / (!in_pairs ? ADJI_WARP : once ? 2 : 1);
+  bool two_entries = r->mirrored && !r->join.style.one_way; /* an item is two entries */
+  if (!status) request->room += pairs * (r->all_pairs ? 1.5 : 1.2) / (!in_pairs ? ADJI_WARP : two_entries ? 2 : 1);
   return status;
 }
 
-/* Room for tile hits: the last tile of every warp is not full, nor is that of each of its stretches of queries. */
+/* Room for tile hits. The last tile of a warp, and of each of its stretches of queries, may not be full. */
 static double tile_hit_room(const adji_gpu_range *r) {
   if (r->single_pairs) return static_cast<double>(r->single_pairs) / ADJI_WARP + 1;
   return (static_cast<double>(r->rows) / ADJI_WARP + 1) * (r->tile_hit_candidates / ADJI_WARP + 3);
 }
 
-/* Hits: of queries, or of tiles unless a single evaluation caches entries. */
+/* Makes a cache of query hits, or of tile hits unless single evaluation caches entries. */
 static adj_status make_hits(adji_gpu_range *r) {
   adji_count_cache_request request = {ADJI_CACHE_NONE, 0, r->rows, r->join.left->type, false};
   adji_tiles_job job = adji_range_job(r);
@@ -142,7 +143,7 @@ static adj_status make_count_cache(adji_gpu_range *r) {
   return status ? status : adji_count_cache_make(r->gpu, &request, &r->cache);
 }
 
-/* A block's longest row, for kernels that do not count row by row. */
+/* Finds the longest row, for kernels that do not report it. */
 static __global__ void find_longest(const uint32_t *degrees, uint64_t rows, unsigned long long *longest) {
   uint32_t most = 0;
   for (uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < rows;
@@ -163,7 +164,7 @@ static adj_status measure_rows(adji_gpu_range *r) {
 }
 
 /* Counts start at 0 if kernels add to them. Other kernels write the count of every row, if there is anything to
- * compare. The entry behind the last row is read, but added to no offset. */
+ * compare. The entry after the last row is read, but added to no offset. */
 static adj_status clear_degrees(adji_gpu_range *r) {
   if (r->right->count && !adji_range_adds(r) && !r->tensor && !adji_access_by_point(r->points.options.access))
     return ADJ_OK;
@@ -204,7 +205,7 @@ static adj_status begin_count(adji_gpu_range *r, bool keep) {
   return status;
 }
 
-/* Once everything is compared. */
+/* Ends a count, once everything is compared. */
 static adj_status end_count(adji_gpu_range *r, bool fills) {
   adj_status status = count_added(r);
   if (!status) status = measure_rows(r);
@@ -217,7 +218,7 @@ static adj_status end_count(adji_gpu_range *r, bool fills) {
   return status;
 }
 
-/* For the count cache of the next join with the same right set. */
+/* Notes the row chunks per query, to size the count cache of the next join with the same right set. */
 static void note_chunks(adji_gpu_range *r, uint64_t pairs) {
   if (r->lent && r->rows) r->lent->row_chunks = static_cast<double>(pairs) / static_cast<double>(r->rows) / ADJI_WARP;
 }
@@ -304,7 +305,8 @@ void adji_gpu_range_forget_degrees(adji_gpu_range *r) {
   adji_block_free(r->gpu, r->gpu->compute, &r->degrees);
 }
 
-/* Positions in groups that may share their cells, spread evenly; one group per warp. */
+/* Samples consist of groups of consecutive positions, which may share their cells, spread evenly. A warp has one
+ * group. */
 enum { GROUP = 2, TENSOR_GROUP = 64 };
 
 static __global__ void spread(uint32_t *queries, uint64_t groups, uint64_t each, uint64_t count) {

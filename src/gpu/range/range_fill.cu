@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Rows of a range join on a device: slots are filled with the rows of a window, sorted, and copied. A slot is copied
- * on another stream; events make sure that it is filled before it is copied, and copied before it is filled again.
+ * Rows of a range join on a device: slots are filled with the rows of a window, sorted, and copied. A slot is copied on
+ * another stream. Events make sure that it is filled before it is copied, and copied before it is filled again.
  */
 #include "gpu/range/range_private.cuh"
 #include "gpu/shared/arrays.cuh"
@@ -42,7 +42,7 @@ static adj_status make_slot(adji_gpu_range *r, adji_range_slot *s, uint64_t pair
   return status ? status : adji_range_make_events(r, s);
 }
 
-/* For the queries of one of several batches. */
+/* Makes room for the queries of a window, if there are several windows. */
 static adj_status make_room_for_queries(adji_gpu_range *r) {
   if (r->queries.at) return ADJ_OK;
   return adji_block_get(r->gpu, r->gpu->compute, r->rows * 4, "queries of a batch", &r->queries);
@@ -65,11 +65,11 @@ adj_status adji_gpu_range_slots(adji_gpu_range *r, uint32_t count, uint64_t pair
 
 /* ---- Filling -------------------------------------------------------------------------------------------------- */
 
-/* The positions of the queries whose rows are in the window; in the order of their work, if there is one. */
+/* Selects the queries whose rows are in the window, by position. If the queries are ordered by work, so are these. */
 static adj_status select_queries(adji_gpu_range *r, const adji_gpu_window *window, adji_tiles_job *job) {
   job->first_row = window->first_row;
   job->end_row = window->end_row;
-  if (adji_access_mirrors(r->points.options.access)) return ADJ_OK; /* other queries find entries of these rows too */
+  if (adji_access_mirrors(r->points.options.access)) return ADJ_OK; /* other queries also find entries of these rows */
   job->query_count = window->end_row - window->first_row;
   if (job->query_count == r->rows) return ADJ_OK;
   adj_status status = make_room_for_queries(r);
@@ -164,7 +164,7 @@ adj_status adji_gpu_range_fetch(adji_gpu_range *r, uint32_t number, adji_gpu_par
   const adji_range_slot *s = &r->slots[number];
   uint64_t size = part == ADJI_PART_IDS ? 4 : adji_type_size(r->join.left->type);
   const char *from = adji_at<char>(part == ADJI_PART_IDS ? s->ids : s->sums) + first * size;
-  ADJI_CUDA(r->gpu, cudaStreamWaitEvent(r->gpu->copy, s->filled, 0)); /* whichever part is fetched first */
+  ADJI_CUDA(r->gpu, cudaStreamWaitEvent(r->gpu->copy, s->filled, 0)); /* needed by whichever part is fetched first */
   return adji_staging_receive(r->gpu, buffer, 0, from, entries * size);
 }
 
@@ -189,7 +189,7 @@ void adji_gpu_range_end_fills(adji_gpu_range *r) {
 }
 
 adj_status adji_gpu_range_check(adji_gpu_range *r) {
-  if (adji_range_has_entries(r)) return ADJ_OK; /* entries of the count, which were only put into place */
+  if (adji_range_has_entries(r)) return ADJ_OK; /* rows consist of the entries that were counted */
   adj_status status = adji_answers_fetch(r->gpu, r->gpu->compute);
   uint64_t broken = adji_answer_totals(r->gpu).broken;
   if (!status && broken)

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
  * Range joins on a device for lists of queries. A list is sorted into the order of the device, since the kernels need
- * queries that are neighbours; those of the papers may want them most work first, as the host has them. Its rows are
- * counted in place, or filled one behind the other in a slot, together with their numbers and where each begins.
+ * queries that are neighbours. The papers' kernels may want the queries with the most work first, as the host has them.
+ * The rows of a list are counted in place. When filling, they are written one after the other into a slot, together
+ * with their numbers and where each begins.
  *
- * The papers' kernels run on several streams: a slot has a stream, the queries of its list and answers of its own.
- * What comes before the kernel of a list follows that of the list before on the compute stream, while kernels run.
+ * The papers' kernels run on several streams: each slot has a stream, the queries of its list, and answers of its own.
+ * The preparation of a list runs on the compute stream, after that of the list before, while kernels of other lists
+ * run.
  *
- * Memory: 4 bytes per left point while there is a host's order; 16 more while rows are filled. Per query of a list 8
- * bytes, with several streams in each slot; and in each of four slots 8 (counting) or 12 (filling), and the entries.
+ * Memory: 4 bytes per left point while there is a host's order, and 16 more while rows are filled. Per query of a list
+ * 8 bytes, once or, with several streams, in each slot. Each of the four slots also has 8 bytes per query when
+ * counting, or 12 bytes per query and the entries when filling.
  */
 #include <cstdlib>
 
@@ -25,14 +28,14 @@ extern "C" {
 enum { THREADS = 256, LEAST_QUERIES = 1024 };
 
 typedef struct list_slot {
-  adji_block ranges;    /* of the host's order, and where each begins in the list */
+  adji_block ranges;    /* ranges of the host's order, and where each begins in the list */
   adji_block rows;      /* numbers of the rows */
   adji_block counts;    /* counting: one per row */
-  adji_block offsets;   /* filling: where each begins, and one more */
+  adji_block offsets;   /* filling: where each row begins, and where the last one ends */
   adji_block ids, sums; /* its entries */
   uint64_t count, pairs;
   cudaEvent_t done;
-  /* With several streams. */
+  /* Used with several streams. */
   cudaStream_t stream;
   cudaEvent_t compared;
   adji_block queries[2], answers;
@@ -41,12 +44,12 @@ typedef struct list_slot {
 struct adji_gpu_lists {
   adji_gpu *gpu;
   adji_gpu_range *range;
-  adji_block order;      /* the device's position of the host's i-th query; empty: the same */
+  adji_block order;      /* the device's position of the host's i-th query; empty: they are the same */
   adji_block queries[2]; /* of a list: unsorted, sorted */
   adji_block bounds;     /* filling: where each row of a list begins and ends in its slot */
   adji_block temporary;  /* of CUB */
   bool fills, single;    /* the current pass */
-  bool streams;          /* several: the papers' kernels */
+  bool streams;          /* the papers' kernels run on several streams */
   uint64_t first_row, end_row, longest;
   adji_totals totals; /* of all lists of the pass */
   list_slot slots[ADJI_LISTS];
@@ -108,7 +111,7 @@ static adj_status make_slot(adji_gpu_lists *l, const adji_lists_request *request
     status = adji_block_get(gpu, gpu->compute, adji_mul(request->pairs, size), entries, &slot->sums);
   if (!status && l->streams) status = make_stream(l, request->queries, slot);
   if (status) return status;
-  /* A blocking wait lets the core do other work. */
+  /* With a blocking wait, the core can do other work. */
   ADJI_CUDA(gpu, cudaEventCreateWithFlags(&slot->done, cudaEventDisableTiming | cudaEventBlockingSync));
   return ADJ_OK;
 }
@@ -126,11 +129,11 @@ static adj_status make_lists(adji_gpu_lists *l, const adji_lists_request *reques
   return status;
 }
 
-static uint64_t half_of(uint64_t what, uint64_t least) {
-  return what / 2 > least ? what / 2 : least < what ? least : what;
+static uint64_t half_of(uint64_t value, uint64_t least) {
+  return value / 2 > least ? value / 2 : least < value ? least : value;
 }
 
-/* The offsets come from the host, which has counted some of the rows itself. */
+/* Copies the offsets from the host, which has counted some of the rows itself. */
 static adj_status fetch_offsets(adji_gpu_lists *l, const adji_window *window) {
   ADJI_CUDA(l->gpu, cudaStreamSynchronize(l->gpu->compute)); /* the block may have another owner until then */
   uint64_t bytes = (window->end_row - window->first_row + 1) * sizeof *window->offsets;
@@ -139,7 +142,7 @@ static adj_status fetch_offsets(adji_gpu_lists *l, const adji_window *window) {
 }
 
 static adj_status clear_counts(adji_gpu_lists *l) {
-  if (l->single) return ADJ_OK; /* begin_count did */
+  if (l->single) return ADJ_OK; /* begin_count has cleared them */
   ADJI_CUDA(l->gpu, cudaMemsetAsync(adji_at<uint32_t>(l->range->degrees), 0, l->range->rows * 4, l->gpu->compute));
   return ADJ_OK;
 }
@@ -191,20 +194,21 @@ void adji_gpu_lists_end(adji_gpu_lists *l) {
 
 /* ---- The queries of a list --------------------------------------------------------------------------- */
 
-/* The lengths of rows. offsets: of all rows. One thread per row, and one more. */
+/* lengths[i]: the length of rows[i]; a 0 follows the last one. offsets: of all rows. One thread per row, and one
+ * more. */
 static __global__ void find_lengths(const uint32_t *rows, uint64_t count, const uint64_t *offsets, uint64_t *lengths) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x;
   if (i == count) lengths[i] = 0;
   if (i < count) lengths[i] = offsets[rows[i] + UINT64_C(1)] - offsets[rows[i]];
 }
 
-/* Where each row begins and ends. One thread per row. */
+/* Scatters where each row of a list begins and ends: bounds[rows[i]]. One thread per row. */
 static __global__ void place_rows(const uint32_t *rows, const uint64_t *offsets, uint64_t count, ulonglong2 *bounds) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x;
   if (i < count) bounds[rows[i]] = make_ulonglong2(offsets[i], offsets[i + 1]);
 }
 
-/* The count of each row. One thread per row. */
+/* counts[i] = degrees[rows[i]]. One thread per row. */
 static __global__ void gather_counts(const uint32_t *rows, uint64_t count, const uint32_t *degrees, uint32_t *counts) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * THREADS + threadIdx.x;
   if (i < count) counts[i] = degrees[rows[i]];
@@ -212,7 +216,7 @@ static __global__ void gather_counts(const uint32_t *rows, uint64_t count, const
 
 /* ---- A list ----------------------------------------------------------------------------------------- */
 
-/* Where the kernel of a list runs, and what follows it. */
+/* The stream on which the kernel of a list runs, and the steps after it. */
 static cudaStream_t stream_of(const adji_gpu_lists *l, const list_slot *slot) {
   return l->streams ? slot->stream : l->gpu->compute;
 }
@@ -244,7 +248,7 @@ static adj_status count_list(adji_gpu_lists *l, const list_slot *slot, adji_tile
   return ADJ_OK;
 }
 
-/* A query and itself are not a pair. */
+/* Finds the pairs of a list. A query and itself are not a pair. */
 static adj_status pair_list(adji_gpu_lists *l, adji_tiles_job *job) {
   if (job->keep == ADJI_KEEP_ALL) job->keep = ADJI_KEEP_OTHERS;
   job->degrees = adji_at<uint32_t>(l->range->degrees);
@@ -269,7 +273,7 @@ static adj_status add_up(adji_gpu_lists *l, const list_slot *slot) {
 static adj_status sort_list(adji_gpu_lists *l, const list_slot *slot) {
   const adji_join *join = &l->range->join;
   if (join->style.order == ADJ_ORDER_ANY) return ADJ_OK;
-  if (l->streams) { /* sorting is for one stream at a time */
+  if (l->streams) { /* only one stream at a time can sort */
     ADJI_CUDA(l->gpu, cudaEventRecord(slot->compared, slot->stream));
     ADJI_CUDA(l->gpu, cudaStreamWaitEvent(l->gpu->compute, slot->compared, 0));
   }
@@ -337,7 +341,7 @@ adj_status adji_gpu_lists_listed(adji_gpu_lists *l, uint32_t slot, adji_tally *f
   if (totals.broken)
     return adji_fail(ADJ_E_INTERNAL, "device %d: %llu rows are not as long as they were counted", l->gpu->device,
                      static_cast<unsigned long long>(totals.broken));
-  if (l->streams) { /* those of the list alone */
+  if (l->streams) { /* the totals of this list alone */
     totals.pairs += l->totals.pairs;
     totals.candidates += l->totals.candidates;
     totals.slots += l->totals.slots;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The range join on a device: its points, and what is searched: a grid, made for the join or lent, or a tree.
+ * Opens a range join on a device: its points, and the structure that is searched, which is a grid or a tree, made for
+ * the join or lent.
  */
 #include <cstdlib>
 
@@ -20,7 +21,7 @@ static adj_status build_on_device(adji_gpu_range *r, const adji_gpu_rows *rows, 
   return status ? status : adji_range_stop_watch(r);
 }
 
-/* Where the parts of one set go. */
+/* Where the index and the points of one set are stored. */
 typedef struct side {
   adji_gpu_index *index;
   adji_gpu_rows *rows;
@@ -58,14 +59,14 @@ static adj_status copy_box(adji_gpu_range *r) {
   return ADJ_OK;
 }
 
-/* Counts rows that are not where they should be. One thread per position. */
+/* Counts positions whose id differs from that of the given order. One thread per position. */
 static __global__ void count_moved(const uint32_t *ids, const uint32_t *order, uint64_t count,
                                    unsigned long long *moved) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i < count && ids[i] != order[i]) atomicAdd(moved, 1ull);
 }
 
-/* A worker that shares pairs with another index by position must have the same order. */
+/* A worker that exchanges pairs by position with another index must have the same order as that index. */
 static adj_status check_order(adji_gpu_range *r, const uint32_t *order) {
   if (!r->rows) return ADJ_OK;
   adj_status status = adji_answer_clear(r->gpu, r->gpu->compute, ADJI_ANSWER_ITEMS, 1);
@@ -79,7 +80,7 @@ static adj_status check_order(adji_gpu_range *r, const uint32_t *order) {
                    (unsigned long long)r->gpu->answers[ADJI_ANSWER_ITEMS]);
 }
 
-/* The index of a self-join, in a given order. */
+/* Builds the index of a self-join, in a given order. */
 static adj_status build_in_order(adji_gpu_range *r, const adji_gpu_range_options *options,
                                  adji_gpu_index_options candidates, side right) {
   adji_block order = {};
@@ -93,7 +94,7 @@ static adj_status build_in_order(adji_gpu_range *r, const adji_gpu_range_options
   return status;
 }
 
-/* A grid for this join, and the right points in its order. */
+/* Makes a grid for this join, and indexes the right points in its order. */
 static adj_status build_right(adji_gpu_range *r, const adji_gpu_range_options *options) {
   adji_gpu_index_options candidates = {};
   candidates.images = adji_grid_is_periodic(options->grid);
@@ -129,11 +130,11 @@ static adj_status build_indices(adji_gpu_range *r, const adji_gpu_range_options 
 static adj_status find_tree(adji_gpu_range *r, const adji_gpu_range_options *options) {
   adj_status status = ADJ_OK;
   if (!r->lent) {
-    adji_gpu_right_options mine = {};
-    mine.form = ADJI_RIGHT_TREE;
-    mine.set = r->join.right;
-    mine.rows = options->right_rows;
-    status = adji_gpu_right_open(r->gpu, &mine, &r->own_tree);
+    adji_gpu_right_options right_options = {};
+    right_options.form = ADJI_RIGHT_TREE;
+    right_options.set = r->join.right;
+    right_options.rows = options->right_rows;
+    status = adji_gpu_right_open(r->gpu, &right_options, &r->own_tree);
     if (status) return status;
     r->reports_right = adji_gpu_right_is_new(r->own_tree);
   }
@@ -142,13 +143,13 @@ static adj_status find_tree(adji_gpu_range *r, const adji_gpu_range_options *opt
   return status;
 }
 
-/* Few queries are searched in the order they come in, others along the curve. */
+/* Few queries are searched in their own order, more of them along the curve. */
 static adj_status order_queries(adji_gpu_range *r, const adji_gpu_rows *rows) {
   if (rows->count <= ADJI_PACKED_QUERIES) return adji_gpu_index_pack(r->gpu, rows, &r->left_index);
   adji_gpu_tree_options options = {r->join.left->low, r->join.left->high, false, false};
   adji_gpu_tree along = {};
   adj_status status = adji_gpu_tree_build(r->gpu, rows, &options, &along);
-  r->left_index = along.points; /* without boxes there is nothing else */
+  r->left_index = along.points; /* a tree without boxes has nothing else */
   return status;
 }
 
@@ -171,7 +172,8 @@ static adj_status open_tree(adji_gpu_range *r, const adji_gpu_range_options *opt
   return status;
 }
 
-/* The copies for the prefilter. Without room for them, pairs are compared without it. */
+/* Makes the half-precision copies for the prefilter. If there is no room for them, the join does without the
+ * prefilter. */
 static adj_status make_halves(adji_gpu_range *r, const adji_halves_plan *plan) {
   if (!r->tensor) return ADJ_OK;
   adj_status status = adji_gpu_halves_make(r->gpu, plan, r->grid, r->left, r->right, &r->halves);

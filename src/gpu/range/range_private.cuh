@@ -29,37 +29,37 @@ struct adji_gpu_range {
   adji_join join;
   adji_measure measure;
   adji_block box;
-  adji_gpu_right *lent;      /* a tree or a grid that others use too; NULL: own_grid and own_right */
-  adji_gpu_right *own_tree;  /* or a tree that was asked for */
-  bool reports_right;        /* what making it took is work of this join */
-  const adji_gpu_tree *tree; /* searched instead of the grid; NULL: the grid is */
-  adji_block limits;         /* of left rows, with a tree; nothing: all have the same */
-  bool checks_left, cleared; /* all answers are 0 */
+  adji_gpu_right *lent;      /* a tree or a grid shared with other joins; NULL: own_grid and own_right */
+  adji_gpu_right *own_tree;  /* or own_tree, if a tree is wanted */
+  bool reports_right;        /* the work of making it counts for this join */
+  const adji_gpu_tree *tree; /* searched instead of the grid; NULL: the grid is searched */
+  adji_block limits;         /* with a tree: one per left row; empty: all have the same */
+  bool checks_left, cleared; /* cleared: all answers are 0 */
   adji_gpu_grid own_grid;
   const adji_gpu_grid *grid;
   adji_gpu_index own_right, left_index;
   const adji_gpu_index *right;
   const adji_gpu_index *left; /* the same as right in a self-join without images */
   uint64_t rows;              /* of the result */
-  bool tensor;                /* pairs go through the prefilter of tensor cores, which has its own copy of the points */
+  bool tensor;                /* there is the prefilter of tensor cores, which has its own copies of the points */
   bool all_pairs;             /* every query is compared with every right point, in tiles */
   adji_gpu_halves halves;
-  adji_tensor_tiles_rows given;         /* points as given, for the prefilter */
+  adji_tensor_tiles_rows given;         /* the points as given, for the prefilter */
   adji_block left_points, right_points; /* copies of host points */
   adji_block degrees, offsets, queries, temporary;
   adji_per_point points;               /* for kernels other than the default ones */
   adji_block queue_rows, queue_counts; /* see adji_gpu_range_make_queue */
   bool single;
-  bool mirrored; /* a count compares every two points once */
+  bool mirrored; /* a count compares each pair of points once */
   uint64_t single_pairs;
-  double tile_hit_candidates; /* of a query, estimated; 0: tile hits are not cached */
+  double tile_hit_candidates; /* estimate per query; 0: tile hits are not cached */
   bool query_hits;            /* query hits are cached instead */
   adji_count_cache cache;     /* of the last count */
-  uint64_t added_at, added;   /* pairs that others found, behind the cached ones */
+  uint64_t added_at, added;   /* pairs that other workers found, after the cached ones */
   adji_gpu_counted counted;
-  uint32_t blocks; /* at a time; 0: any number */
+  uint32_t blocks; /* thread blocks at a time; 0: any number */
   bool timed;
-  adji_stopwatch watch; /* of kernels, when timed */
+  adji_stopwatch watch; /* of kernels, if timed */
   adji_device_stats work;
   adji_range_slot slots[ADJI_MOST_SLOTS];
   uint32_t slot_count;
@@ -74,12 +74,12 @@ static inline adj_status adji_range_stop_watch(adji_gpu_range *r) {
   return r->timed ? adji_stopwatch_stop(r->gpu, r->gpu->compute, &r->watch) : ADJ_OK;
 }
 
-/* Whether the cache has entries, which a fill only puts into place. */
+/* Whether the cache has the entries of rows, so that a fill only has to put them into place. */
 static inline bool adji_range_has_entries(const adji_gpu_range *r) {
   return r->cache.form == ADJI_CACHE_ROW_CHUNKS || r->cache.form == ADJI_CACHE_PAIRS;
 }
 
-/* Whether kernels add to the counts of rows, and do not report the longest. */
+/* Whether kernels add to the counts of rows. They do not report the longest row then. */
 static inline bool adji_range_adds(const adji_gpu_range *r) {
   return r->mirrored || r->all_pairs;
 }
@@ -88,9 +88,9 @@ static inline bool adji_range_wants_sums(const adji_gpu_range *r) {
   return r->join.style.distances || r->join.style.order == ADJ_ORDER_DISTANCE;
 }
 
-/* A job for all queries, which neither counts nor fills yet. */
+/* A job for all queries. The caller adds what makes it count or fill. */
 adji_tiles_job adji_range_job(const adji_gpu_range *range);
-/* Runs the kernels of a job, in one launch or several; the second also runs the stopwatch. */
+/* Runs the kernels of a job, in one launch or several. The timed variant also runs the stopwatch. */
 adj_status adji_range_compare(adji_gpu_range *range, const adji_tiles_job *job);
 adj_status adji_range_compare_timed(adji_gpu_range *range, const adji_tiles_job *job);
 

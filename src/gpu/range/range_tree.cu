@@ -2,14 +2,14 @@
  *
  * The range join's kernel for trees: a warp per query.
  *
- * Computes: for a query q the candidates c whose canonical sum s(q, c) is at most the query's limit: how many
- * (counting), or their ids in q's row (filling), or both with row chunks (adji_tiles_task).
+ * Computes: for a query q the candidates c whose canonical sum s(q, c) is at most the query's limit: their number
+ * (counting), their ids in q's row (filling), or both with row chunks (adji_tiles_task).
  *
  * Input: a tree and queries in device memory. Output: counts, ids and sums, in device memory.
  *
- *   1. descend  each lane tests one box of a group of 32. Those within the limit are visited one after the other; what
- *               remains of a level is in the registers of one lane
- *   2. leaves   up to eight leaves at a time, two candidates per lane, so that two loads are on their way
+ *   1. descend  each lane tests one box of a group of 32. Boxes within the limit are visited one after the other; those
+ *               of a level that are still to be visited are in the registers of one lane
+ *   2. leaves   up to eight leaves at a time, two candidates per lane, so that two loads are in flight
  *   3. write    ids wait in shared memory until there are 32, which are written at once
  *
  * A box is skipped only if the least sum to it is above the limit: see knn_search.cuh. The limit is fixed, so the order
@@ -17,7 +17,7 @@
  *
  * Grid: warps take queries round-robin. Warps synchronise with __syncwarp only; no block waits for another.
  *
- * Limits: the latency of loads, of which about 20 follow each other, if there are few queries; otherwise instructions.
+ * Limits: with few queries the latency of loads, of which about 20 depend on each other; otherwise instructions.
  */
 #include "gpu/range/range_tree.cuh"
 
@@ -26,42 +26,43 @@
 namespace {
 
 enum { TREE_WARPS = 4, AT_ONCE = 2, LEAVES_AT_ONCE = ADJI_WARP / ADJI_TREE_LEAF };
-/* Entries that wait: fewer than a line, and what one step adds. */
-enum { WAITING = ADJI_WARP + AT_ONCE * ADJI_WARP };
+/* Room for waiting entries: fewer than a line of them, and those that one step adds. */
+enum { QUEUE_ROOM = ADJI_WARP + AT_ONCE * ADJI_WARP };
 
 template <class T>
 struct tree_task : adji_tiles_task {
-  knn_job<T> tree; /* of its members those of the points, the tree and the limits */
+  knn_job<T> tree; /* only its points, its tree and its limits are used */
   T *sums;
 };
 
 template <class T>
-struct waiting {
-  uint32_t ids[WAITING];
-  T sums[WAITING];
+struct entry_queue {
+  uint32_t ids[QUEUE_ROOM];
+  T sums[QUEUE_ROOM];
 };
 
-/* A query, the same in all lanes. */
+/* A query and its limit, the same in all lanes. */
 template <class W>
-struct ball {
+struct query_ball {
   typename W::T x[W::ROOM], limit;
   uint32_t row, position;
   uint32_t found, written, pending;
-  uint64_t place; /* of its row, when filling */
+  uint64_t place; /* where its row begins, when filling */
   uint32_t room;
 };
 
 /* Totals of a warp. */
-struct effort {
+struct warp_totals {
   unsigned long long pairs, candidates;
   uint32_t longest, broken;
 };
 
 /* ---- Entries ------------------------------------------------------------------------------------ */
 
-/* Where the next 32 entries go: behind those of the row, or to a chunk. UINT64_MAX: there is no room. */
+/* Where the next 32 entries go: after those written to the row, or to a chunk. UINT64_MAX: there is no room. */
 template <class W, class T>
-__device__ __forceinline__ uint64_t place_of(const tree_task<T> &job, const ball<W> &q, bool last, uint32_t lane) {
+__device__ __forceinline__ uint64_t place_of(const tree_task<T> &job, const query_ball<W> &q, bool last,
+                                             uint32_t lane) {
   if (!job.row_chunks) return q.place + q.written;
   uint64_t chunk = last ? q.position : job.own_chunks + request_items(job, 1, lane);
   if (chunk >= job.chunk_room) return UINT64_MAX;
@@ -69,9 +70,9 @@ __device__ __forceinline__ uint64_t place_of(const tree_task<T> &job, const ball
   return chunk * ADJI_WARP;
 }
 
-/* Writes up to 32 of the entries that wait, and moves the others to the front. */
+/* Writes up to 32 of the waiting entries, and moves the others to the front. */
 template <class W, class T>
-__device__ __forceinline__ void write_some(const tree_task<T> &job, waiting<T> *at, ball<W> *q, bool last,
+__device__ __forceinline__ void write_some(const tree_task<T> &job, entry_queue<T> *at, query_ball<W> *q, bool last,
                                            uint32_t lane) {
   uint32_t many = q->pending < ADJI_WARP ? q->pending : ADJI_WARP;
   uint64_t place = place_of(job, *q, last, lane);
@@ -100,8 +101,8 @@ __device__ __forceinline__ bool stays(const tree_task<T> &job, uint32_t id, uint
 
 /* Step 3 for one candidate per lane. */
 template <class W, bool KEEPS, class T>
-__device__ __forceinline__ void take(const tree_task<T> &job, waiting<T> *at, ball<W> *q, bool belongs, uint32_t id,
-                                     T sum, uint32_t lane) {
+__device__ __forceinline__ void add_entry(const tree_task<T> &job, entry_queue<T> *at, query_ball<W> *q, bool belongs,
+                                          uint32_t id, T sum, uint32_t lane) {
   uint32_t lanes = __ballot_sync(KNN_LANES, belongs);
   q->found += __popc(lanes);
   if (!KEEPS) return;
@@ -117,18 +118,18 @@ __device__ __forceinline__ void take(const tree_task<T> &job, waiting<T> *at, ba
 
 /* The boxes of a group of 32 that may have candidates within the limit. */
 template <class W, class T>
-__device__ __forceinline__ uint32_t near_boxes(const knn_job<T> &tree, const ball<W> &q, uint32_t level, uint32_t base,
-                                               uint32_t lane) {
+__device__ __forceinline__ uint32_t near_boxes(const knn_job<T> &tree, const query_ball<W> &q, uint32_t level,
+                                               uint32_t base, uint32_t lane) {
   uint32_t i = base + lane;
   bool near = i < tree.levels[level].count;
   if (near) near = near_sum<W>(tree, load_box<W>(tree, tree.levels[level], i), q.x, q.x) <= q.limit;
   return __ballot_sync(KNN_LANES, near);
 }
 
-/* Step 2: the next leaves of a group. Returns those that remain. */
+/* Step 2 for the next leaves of a group. Returns the mask of those that remain. */
 template <class W, bool KEEPS, class T>
-__device__ __forceinline__ uint32_t compare_leaves(const tree_task<T> &job, waiting<T> *at, ball<W> *q, uint32_t base,
-                                                   uint32_t mask, uint32_t lane) {
+__device__ __forceinline__ uint32_t compare_leaves(const tree_task<T> &job, entry_queue<T> *at, query_ball<W> *q,
+                                                   uint32_t base, uint32_t mask, uint32_t lane) {
   const knn_job<T> &tree = job.tree;
   T x[AT_ONCE][W::ROOM];
   uint32_t ids[AT_ONCE];
@@ -153,7 +154,7 @@ __device__ __forceinline__ uint32_t compare_leaves(const tree_task<T> &job, wait
       sum = sum_of<W>(tree, q->x, x[u]);
       belongs = sum <= q->limit && stays(job, ids[u], q->row);
     }
-    take<W, KEEPS>(job, at, q, belongs, there[u] ? ids[u] : 0, sum, lane);
+    add_entry<W, KEEPS>(job, at, q, belongs, there[u] ? ids[u] : 0, sum, lane);
   }
   if (KEEPS) {
     __syncwarp();
@@ -163,12 +164,12 @@ __device__ __forceinline__ uint32_t compare_leaves(const tree_task<T> &job, wait
   return mask;
 }
 
-/* Steps 1 to 3. Returns the candidates. */
+/* Steps 1 to 3. Returns the number of candidates. */
 template <class W, bool KEEPS, class T>
-__device__ __forceinline__ uint32_t walk(const tree_task<T> &job, waiting<T> *at, ball<W> *q, uint32_t lane) {
+__device__ __forceinline__ uint32_t walk(const tree_task<T> &job, entry_queue<T> *at, query_ball<W> *q, uint32_t lane) {
   const knn_job<T> &tree = job.tree;
   uint32_t level = tree.level_count - 1, base = 0, mask = near_boxes(tree, *q, level, base, lane);
-  uint32_t kept_mask = 0, kept_base = 0, leaves = 0; /* lane l keeps what remains of level l */
+  uint32_t kept_mask = 0, kept_base = 0, leaves = 0; /* lane l has the boxes still to visit of level l */
   for (;;) {
     while (!mask) {
       if (++level >= tree.level_count) return leaves * ADJI_TREE_LEAF;
@@ -195,8 +196,8 @@ __device__ __forceinline__ uint32_t walk(const tree_task<T> &job, waiting<T> *at
 /* ---- The kernel --------------------------------------------------------------------------------- */
 
 template <class W, bool KEEPS, class T>
-__device__ __forceinline__ ball<W> open_ball(const tree_task<T> &job, uint64_t query) {
-  ball<W> q = {};
+__device__ __forceinline__ query_ball<W> open_query(const tree_task<T> &job, uint64_t query) {
+  query_ball<W> q = {};
   q.position = job.queries ? job.queries[query] : static_cast<uint32_t>(job.first_query + query);
   q.row = load_record<W>(job.tree, job.tree.left_coords, job.tree.left_ids, q.position, q.x);
   q.limit = bound_of(job.tree, q.row);
@@ -207,38 +208,38 @@ __device__ __forceinline__ ball<W> open_ball(const tree_task<T> &job, uint64_t q
   return q;
 }
 
-/* Adds a warp's totals: of counts all but the broken rows, of fills these. */
-__device__ __forceinline__ void add_effort(const adji_tiles_task &job, const effort &took, bool counts) {
+/* Adds a warp's totals to the answers: for fills only the broken rows, for counts all others. */
+__device__ __forceinline__ void add_totals(const adji_tiles_task &job, const warp_totals &totals, bool counts) {
   unsigned long long *to = job.spread_answers + blockIdx.x % ADJI_SPREAD;
   if (!counts) {
-    if (took.broken) atomicAdd(to + 2 * ADJI_SPREAD, static_cast<unsigned long long>(took.broken));
+    if (totals.broken) atomicAdd(to + 2 * ADJI_SPREAD, static_cast<unsigned long long>(totals.broken));
     return;
   }
-  if (took.pairs) atomicAdd(to, took.pairs);
-  if (took.candidates) atomicAdd(to + ADJI_SPREAD, took.candidates);
-  if (took.longest) atomicMax(to + 3 * ADJI_SPREAD, static_cast<unsigned long long>(took.longest));
-  if (took.candidates) atomicAdd(to + 4 * ADJI_SPREAD, took.candidates);
+  if (totals.pairs) atomicAdd(to, totals.pairs);
+  if (totals.candidates) atomicAdd(to + ADJI_SPREAD, totals.candidates);
+  if (totals.longest) atomicMax(to + 3 * ADJI_SPREAD, static_cast<unsigned long long>(totals.longest));
+  if (totals.candidates) atomicAdd(to + 4 * ADJI_SPREAD, totals.candidates);
 }
 
 template <class W, bool KEEPS>
 __global__ void __launch_bounds__(TREE_WARPS *ADJI_WARP) find_within(const tree_task<typename W::T> job) {
   typedef typename W::T T;
-  __shared__ waiting<T> memory[KEEPS ? TREE_WARPS : 1];
+  __shared__ entry_queue<T> memory[KEEPS ? TREE_WARPS : 1];
   uint32_t lane = threadIdx.x % ADJI_WARP, number = threadIdx.x / ADJI_WARP;
-  waiting<T> *at = &memory[KEEPS ? number : 0];
+  entry_queue<T> *at = &memory[KEEPS ? number : 0];
   bool counts = !KEEPS || job.row_chunks;
-  effort took = {};
+  warp_totals totals = {};
   for (uint64_t query = static_cast<uint64_t>(blockIdx.x) * TREE_WARPS + number; query < job.query_count;
        query += static_cast<uint64_t>(gridDim.x) * TREE_WARPS) {
-    ball<W> q = open_ball<W, KEEPS>(job, query);
-    took.candidates += walk<W, KEEPS>(job, at, &q, lane);
+    query_ball<W> q = open_query<W, KEEPS>(job, query);
+    totals.candidates += walk<W, KEEPS>(job, at, &q, lane);
     if (KEEPS && q.pending) write_some(job, at, &q, true, lane);
-    took.pairs += q.found;
-    took.longest = q.found > took.longest ? q.found : took.longest;
-    took.broken += !counts && q.found != q.room;
+    totals.pairs += q.found;
+    totals.longest = q.found > totals.longest ? q.found : totals.longest;
+    totals.broken += !counts && q.found != q.room;
     if (counts && job.degrees && lane == 0) job.degrees[q.row] = q.found;
   }
-  if (lane == 0) add_effort(job, took, counts);
+  if (lane == 0) add_totals(job, totals, counts);
 }
 
 template <class W>

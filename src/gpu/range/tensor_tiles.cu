@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which kernel a job of products needs, and its launch.
+ * Chooses the tensor core kernel that a job needs, and launches it.
  */
 #include "gpu/range/tensor_tiles.cuh"
 
@@ -45,7 +45,7 @@ static products with_types(const adji_tiles_job *job, const adji_gpu_halves *hal
 template <class S>
 static adj_status launch(adji_gpu *gpu, cudaStream_t stream, const products &job, bool whole) {
   uint64_t bytes = shared_bytes<S>(job.pitch), blocks = (job.query_count + S::ROWS - 1) / S::ROWS, parts = 1;
-  if (!job.ids && !whole) { /* as many as the device runs at a time; rows belong to one block */
+  if (!job.ids && !whole) { /* as many blocks as the device runs at a time, unless a row must belong to one block */
     uint64_t held = static_cast<uint64_t>(gpu->multiprocessors) * S::BLOCKS;
     parts = held / blocks ? held / blocks : 1;
     if (parts > job.tiles) parts = job.tiles;

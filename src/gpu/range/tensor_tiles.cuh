@@ -17,9 +17,9 @@ typedef struct adji_tensor_tiles_rows {
 /* Whether the device has enough shared memory for copies of this width. */
 bool adji_tensor_tiles_fit(const adji_gpu *gpu, uint32_t width);
 
-/* Runs a job of f32 and L2 without images, with the results of adji_tiles_run. A count without row chunks is also split
- * along the candidates: it adds to degrees, which were 0 before, and does not report the longest row. whole: it is not
- * split. */
+/* Runs a job of f32 and L2 without images. The results are those of adji_tiles_run, with one exception: a count without
+ * row chunks may also be split along the candidates. It then adds to degrees, which were 0 before, and does not report
+ * the longest row. whole: the count is not split. */
 adj_status adji_tensor_tiles_run(adji_gpu *gpu, cudaStream_t stream, const adji_tiles_job *job,
                                  const adji_gpu_halves *halves, const adji_tensor_tiles_rows *rows, bool whole);
 

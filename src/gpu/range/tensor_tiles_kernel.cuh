@@ -1,31 +1,32 @@
 /* SPDX-License-Identifier: MIT
  *
- * The kernel of the range join in many dimensions.
+ * The kernel of range joins through tensor cores, for many dimensions.
  *
- * Computes: for each query x the candidates y with d(x, y) = x^y^ - u(x) - v(y) >= 0, products and sums by tensor cores
- * (gpu/shared/halves.h proves that no others belong), and of those the canonical sum s: y belongs where s <= limit.
+ * Computes: for each query x the candidates y with d(x, y) = x^y^ - u(x) - v(y) >= 0, where tensor cores do the
+ * products and sums (gpu/shared/halves.h proves that no other candidate belongs). For these it computes the canonical
+ * sum s; y belongs if s <= limit.
  *
  * A block owns WARPS * MT * 16 consecutive queries in the order of the index, a warp MT * 16 of them: their
  * copies, in registers (or, beyond 128 dimensions, in shared memory), their counts and their rows. Candidates come in
  * tiles of 128. Steps:
  *
- *   1. boxes     threads compare the bounding box of one tile each with those of the warps' queries, in the dimensions
- *                of the grid; tiles that some warp needs go to a list.
+ *   1. boxes     each thread compares the bounding box of one tile with those of the warps' queries, in the dimensions
+ *                of the grid. Tiles that some warp needs go to a list.
  *   2. stage     all threads copy candidates of the list into shared memory, DEPTH - 1 stages ahead of their use
- *                (cp.async). A row is 16 bytes longer than a copy: eight rows are in different banks.
+ *                (cp.async). A row is 16 bytes longer than a copy, so that eight rows are in different banks.
  *   3. product   each warp multiplies its queries with NB * 8 candidates at a time (mma.sync m16n8k16). Accumulators
- *                start from -u - v, so the signs of the results are the answer.
- *   4. check     signs of all results are combined; where one is not set, pairs go to the warp's list in shared
+ *                start from -u - v, so the sign of a result tells whether its pair passes.
+ *   4. check     the signs of all results are combined; where one is not set, pairs go to the warp's list in shared
  *                memory.
- *   5. refine    when enough pairs wait, each lane computes the canonical sum of one, counts it and writes its id: to
+ *   5. refine    when enough pairs wait, each lane computes the canonical sum of one, counts it and writes its id to
  *                the row, whose place and length are known, or to a chunk of 32 entries that stores its row. All
  *                warps of a block do so at the same time: at the next barrier they would wait for each other anyway.
  *
- * Grid: x: blocks of queries; y: parts of the candidates, more than one only where rows are not kept.
- * Synchronisation: a barrier a stage, and around the list; what is kept of a row belongs to one warp.
+ * Grid: x: blocks of queries; y: parts of the candidates, more than one only if rows are not kept.
+ * Synchronisation: a barrier per stage, and barriers around the list. If rows are kept, each belongs to one warp.
  *
- * Limits, on an H200: for 1,024 pairs 6.4 to 7.4 cycles an mma.sync and 80 for steps 3 and 4, one after the other: 137
- * cycles of a scheduler in 16 dimensions, 306 in 64. Pairs that pass cost some 140 to 220 each.
+ * Limits, on an H200: for 1,024 pairs 6.4 to 7.4 cycles per mma.sync, and then 80 for steps 3 and 4. In all that is 137
+ * cycles of a scheduler in 16 dimensions, and 306 in 64. Pairs that pass cost some 140 to 220 cycles each.
  */
 #ifndef ADJI_GPU_RANGE_TENSOR_TILES_KERNEL_CUH
 #define ADJI_GPU_RANGE_TENSOR_TILES_KERNEL_CUH
@@ -37,8 +38,8 @@ namespace {
 
 enum { LIST = 512, LIST_ENOUGH = 256 };
 
-/* STEPS: instructions along a copy; 0: a run-time number. MT: times 16 queries, per warp. NB: times 8 candidates, at
- * a time. */
+/* STEPS: instructions along a copy; 0: a run-time number. A warp has MT * 16 queries, and takes NB * 8 candidates at a
+ * time. */
 template <int STEPS_, int MT_, int NB_, int STAGE_, int DEPTH_, int WARPS_, int BLOCKS_>
 struct shape {
   static constexpr int STEPS = STEPS_, MT = MT_, NB = NB_;
@@ -49,14 +50,14 @@ struct shape {
   static constexpr int PARTS = ADJI_HALVES_TILE / STAGE;           /* stages per tile */
 };
 
-/* A block's shared memory; behind it the stages and, if STEPS is 0, the copies of the queries. */
+/* A block's shared memory. After it come the stages and, if STEPS is 0, the copies of the queries. */
 template <class S>
 struct block_shared {
   differences<S::CHUNK> differences[S::WARPS];
   warp_rows rows[S::WARPS];
   float low[S::WARPS][ADJI_MAX_AXES], high[S::WARPS][ADJI_MAX_AXES];
   uint32_t tiles[LIST];
-  uint8_t wanted[LIST]; /* by which warps */
+  uint8_t wanted[LIST]; /* a bit for each warp that needs the tile */
   uint32_t listed;
 };
 
@@ -123,7 +124,7 @@ __device__ __forceinline__ float minus_u(const products &job, const warp_rows *r
   return position == UINT32_MAX ? -ADJI_HALVES_ABSENT : -job.u[position];
 }
 
-/* Copies of all queries to shared memory, if registers do not hold them. */
+/* Copies all queries to shared memory, if registers do not hold them. */
 template <class S>
 __device__ __forceinline__ void stage_queries(const products &job, block_shared<S> *at, unsigned char *to) {
   uint32_t chunks = job.steps * 2;
@@ -139,9 +140,10 @@ __device__ __forceinline__ void stage_queries(const products &job, block_shared<
 
 /* ---- 1. Boxes ---------------------------------------------------------------------------------------------------- */
 
-/* Whether a tile may hold neighbours of a warp's queries. For x in one box and y in the other, the canonical
- * difference is at least that of the boxes' faces, since rounding is monotone, and so is every fused step of the sum;
- * skipped dimensions only make it smaller. So the sum of the boxes is at most that of any pair, without any slack. */
+/* Whether a tile may hold neighbours of a warp's queries. For x in one box and y in the other, the absolute value of
+ * the canonical difference is at least that of the boxes' nearest faces, since rounding is monotone, and so is every
+ * fused step of the sum. Skipped dimensions only make the sum smaller. So the sum between the boxes is at most that of
+ * any pair, and no slack is needed. */
 template <class S>
 __device__ __forceinline__ bool boxes_meet(const products &job, const block_shared<S> *at, uint32_t warp,
                                            const float *low, const float *high) {
@@ -158,7 +160,7 @@ __device__ __forceinline__ bool boxes_meet(const products &job, const block_shar
 /* Lists tiles from *next on until there are enough. Every thread returns their number. */
 template <class S>
 __device__ __forceinline__ uint32_t list_tiles(const products &job, block_shared<S> *at, uint32_t *next, uint32_t end) {
-  __syncthreads(); /* the last list is no longer used */
+  __syncthreads(); /* the previous list is no longer used */
   if (threadIdx.x == 0) at->listed = 0;
   __syncthreads();
   for (;;) {
@@ -188,7 +190,7 @@ __device__ __forceinline__ uint32_t list_tiles(const products &job, block_shared
     __syncthreads();
     uint32_t listed = at->listed;
     if (listed >= LIST_ENOUGH || *next >= end) return listed;
-    __syncthreads(); /* all have read it */
+    __syncthreads(); /* all threads have read it */
   }
 }
 
@@ -213,9 +215,9 @@ __device__ __forceinline__ void load_stage(const products &job, const block_shar
 
 /* ---- 3. and 4. Product, and the check of signs ----------------------------------------------------------------- */
 
-/* A warp's waiting pairs, and what it needs for them. */
+/* A warp's waiting pairs, and the memory it needs for them. */
 template <class S>
-struct prefilter {
+struct waiting_pairs {
   warp_rows *rows;
   differences<S::CHUNK> *differences;
   uint32_t waiting;
@@ -235,16 +237,17 @@ __device__ __forceinline__ void combine_signs(const float (&d)[MT][2][4], uint32
 
 /* Refines waiting pairs, 32 at a time, until fewer than 32 remain; or, at the end, all of them. */
 template <class S>
-__device__ __forceinline__ void refine_waiting(const products &job, prefilter<S> *of, bool end, uint32_t lane) {
+__device__ __forceinline__ void refine_waiting(const products &job, waiting_pairs<S> *pairs, bool end, uint32_t lane) {
 #pragma unroll 1
-  while (of->waiting >= ADJI_WARP || (end && of->waiting)) {
-    uint32_t many = of->waiting < ADJI_WARP ? of->waiting : ADJI_WARP;
-    refine_pairs(job, of->rows, of->differences, of->waiting, many, lane);
-    of->waiting -= many;
+  while (pairs->waiting >= ADJI_WARP || (end && pairs->waiting)) {
+    uint32_t many = pairs->waiting < ADJI_WARP ? pairs->waiting : ADJI_WARP;
+    refine_pairs(job, pairs->rows, pairs->differences, pairs->waiting, many, lane);
+    pairs->waiting -= many;
   }
 }
 
-/* The lane's pairs with 2 * 8 candidates whose results are not negative: a bit each, 8 for every 16 queries. */
+/* The lane's pairs with 2 * 8 candidates whose results are not negative: one bit per pair, 8 bits for every 16
+ * queries. */
 template <int MT>
 __device__ __forceinline__ uint32_t find_passes(const float (&d)[MT][2][4], const uint32_t (&signs)[MT]) {
   uint32_t passes = 0;
@@ -260,10 +263,10 @@ __device__ __forceinline__ uint32_t find_passes(const float (&d)[MT][2][4], cons
   return passes;
 }
 
-/* Lists such pairs; the candidates begin at position first. In a round each lane adds one of its pairs; mostly only
+/* Lists such pairs; the candidates begin at position first. In a round each lane adds one of its pairs; usually only
  * one lane has any. Entries are raw: refine_pairs() decodes 32 of them at once. */
 template <class S>
-__device__ __forceinline__ void list_passes(const products &job, prefilter<S> *to, uint32_t passes, uint32_t first,
+__device__ __forceinline__ void list_passes(const products &job, waiting_pairs<S> *to, uint32_t passes, uint32_t first,
                                             uint32_t lane) {
   for (uint32_t some; (some = __ballot_sync(ALL_LANES, passes != 0));) {
     uint32_t slot = to->waiting, many = 1;
@@ -282,9 +285,9 @@ __device__ __forceinline__ void list_passes(const products &job, prefilter<S> *t
   }
 }
 
-/* All results of a step, for NB * 8 candidates from position first on: usually all are negative. */
+/* Checks all results of a step, for NB * 8 candidates from position first on. Usually all are negative. */
 template <class S>
-__device__ __forceinline__ void check_signs(const products &job, prefilter<S> *to,
+__device__ __forceinline__ void check_signs(const products &job, waiting_pairs<S> *to,
                                             const float (&d)[S::NB / 2][S::MT][2][4], uint32_t first, uint32_t lane) {
   uint32_t signs[S::NB / 2][S::MT], all = 0xffffffffu, passes[S::NB / 2];
 #pragma unroll
@@ -299,7 +302,7 @@ __device__ __forceinline__ void check_signs(const products &job, prefilter<S> *t
   for (int half = 0; half < S::NB / 2; half++)
     passes[half] = find_passes<S::MT>(d[half], signs[half]);
 #pragma unroll 1
-  for (int half = 0; half < S::NB / 2; half++) { /* one copy of the code */
+  for (int half = 0; half < S::NB / 2; half++) { /* a loop, so that there is one copy of the code */
     uint32_t mine = passes[0];
 #pragma unroll
     for (int i = 1; i < S::NB / 2; i++)
@@ -308,7 +311,8 @@ __device__ __forceinline__ void check_signs(const products &job, prefilter<S> *t
   }
 }
 
-/* The queries of a warp: copies in registers, or their place in shared memory; and -u of rows l / 4 and l / 4 + 8. */
+/* The queries of a warp: the copies in registers, or their place in shared memory; and -u of rows l / 4 and l / 4 + 8
+ * for lane l. */
 template <class S>
 struct warp_queries {
   uint32_t a[S::STEPS ? S::STEPS : 1][S::MT][4];
@@ -316,8 +320,8 @@ struct warp_queries {
   float minus_u[S::MT][2];
 };
 
-/* The input of a step for NB * 8 candidates: their copies, or if there are many instructions only the part of the
- * first; and their v, two per lane. */
+/* The input of a step for NB * 8 candidates: their copies, or only the part for the current instruction if their number
+ * is a run-time one; and their v, two per lane. */
 template <class S>
 struct candidates {
   uint32_t b[S::STEPS ? S::STEPS : 1][S::NB / 2][4];
@@ -349,13 +353,13 @@ __device__ __forceinline__ void add_products(const uint32_t (&a)[S::MT][4], cons
         multiply(d[half][m][i], a[m], b[half][2 * i], b[half][2 * i + 1]);
 }
 
-/* All candidates of a stage, which begin at position first. */
+/* Compares all candidates of a stage, which begin at position first. */
 template <class S>
-__device__ __forceinline__ void compare_stage(const products &job, const warp_queries<S> &mine, prefilter<S> *to,
+__device__ __forceinline__ void compare_stage(const products &job, const warp_queries<S> &mine, waiting_pairs<S> *to,
                                               const unsigned char *stage, uint32_t first, uint32_t lane) {
   const uint32_t pitch = S::STEPS ? S::STEPS * 32 + 16 : job.pitch;
-  /* Of 16 candidates and one instruction: rows l % 8, of the second eight for l >= 16; the second half for odd l / 8.
-   */
+  /* What lane l loads for 16 candidates and one instruction: row l % 8, of the second eight rows if l >= 16; the second
+   * half of the row if l / 8 is odd. */
   uint32_t from = shared_at(stage) + (lane % 8 + lane / 16 * 8) * pitch + lane / 8 % 2 * 16;
   uint32_t v_from = shared_at(stage) + S::STAGE * pitch + lane % 4 * 8;
   candidates<S> c;
@@ -404,7 +408,7 @@ __device__ __forceinline__ void open_queries(const products &job, block_shared<S
   }
   if (S::STEPS) return;
   stage_queries(job, at, copies);
-  /* Of 16 queries and one instruction: rows l % 16, the second half for l >= 16. */
+  /* What lane l loads for 16 queries and one instruction: row l % 16, the second half if l >= 16. */
   mine->copies = shared_at(copies) + (warp * S::WARP_ROWS + lane % 16) * job.pitch + lane / 16 * 16;
 }
 
@@ -425,8 +429,8 @@ __global__ void __launch_bounds__(S::THREADS, S::BLOCKS) join_products(const pro
   for (uint32_t r = lane; r < S::WARP_ROWS; r += ADJI_WARP)
     actives += at->rows[warp].positions[r] != UINT32_MAX;
   actives = __reduce_add_sync(ALL_LANES, actives);
-  prefilter<S> found = {&at->rows[warp], &at->differences[warp], 0};
-  uint32_t candidates = 0; /* each at most once */
+  waiting_pairs<S> found = {&at->rows[warp], &at->differences[warp], 0};
+  uint32_t candidates = 0; /* each is compared at most once */
   uint32_t tiles = static_cast<uint32_t>(job.tiles), each = (tiles + gridDim.y - 1) / gridDim.y;
   uint32_t next = each * blockIdx.y, end = next + each < tiles ? next + each : tiles;
   while (next < end) {
@@ -435,7 +439,7 @@ __global__ void __launch_bounds__(S::THREADS, S::BLOCKS) join_products(const pro
       load_stage(job, at, stages, stage, total);
     for (uint32_t stage = 0; stage < total; stage++) {
       asm volatile("cp.async.wait_group %0;" ::"n"(S::DEPTH - 2));
-      /* The stage has arrived, and the one before is no longer read. */
+      /* The stage has arrived, and the one before it is no longer read. */
       bool enough = __syncthreads_or(found.waiting >= ENOUGH_WAITING);
       load_stage(job, at, stages, stage + S::DEPTH - 1, total);
       if (enough) refine_waiting(job, &found, false, lane);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint32_t ALL_LANES = 0xffffffffu;
 enum { MOST_ROWS = 64, CHUNKS_AT_ONCE = 16 };
-/* Waiting pairs of a warp: how many are enough to refine, and how many there is room for. */
+/* Waiting pairs of a warp: the number at which they are refined, and the number that there is room for. */
 enum { ENOUGH_WAITING = 2 * ADJI_WARP, MOST_WAITING = 4 * ADJI_WARP };
 
 /* adji_tiles_job and the copies, with their types. */
@@ -24,9 +24,9 @@ struct products : adji_tiles_task {
   adji_gpu_boxes boxes;
   const float *left_coords;
   uint64_t left_point_step, left_dim_step;
-  const float *left_rows, *right_rows; /* the points as given: by id, in elements */
-  uint64_t left_row, left_column, right_row, right_column;
-  bool fours; /* four coordinates can be read at once */
+  const float *left_rows, *right_rows;                     /* the points as given, by id */
+  uint64_t left_row, left_column, right_row, right_column; /* strides, in elements */
+  bool fours;                                              /* four coordinates can be read at once */
   const uint32_t *left_ids, *right_ids;
   uint64_t right_count;
   float limit;
@@ -35,12 +35,12 @@ struct products : adji_tiles_task {
 
 /* The queries of a warp, in shared memory. Only this warp finds their neighbours. */
 struct warp_rows {
-  uint64_t next_chunk, end_chunk; /* chunks that the warp may still take */
-  uint32_t chunk[MOST_ROWS][2];   /* for entries 32 i .. 32 i + 31, by i % 2 */
+  uint64_t next_chunk, end_chunk; /* chunks that the warp has requested and not used yet */
+  uint32_t chunk[MOST_ROWS][2];   /* the chunk of entries 32 i .. 32 i + 31, by i % 2 */
   uint32_t ids[MOST_ROWS];
   uint32_t positions[MOST_ROWS]; /* UINT32_MAX: no query */
   uint32_t found[MOST_ROWS];
-  /* Pairs that passed: bits, 8 for every 16 queries, and the position of the lane's first candidate; and the lane. */
+  /* Pairs that passed: the bit that find_passes() set, the position of the lane's first candidate, and the lane. */
   uint2 waiting[MOST_WAITING];
   uint8_t waiting_lane[MOST_WAITING];
 };
@@ -52,9 +52,9 @@ struct differences {
   float t[ADJI_WARP][CHUNK + 4];
 };
 
-/* Differences of dimensions first .. first + CHUNK - 1. CHUNK / 4 lanes load a pair, four coordinates each, so that a
- * line of memory is requested once; or coordinate by coordinate if four cannot be read at once. Zeros, behind the
- * last dimension and for lanes without a pair, add nothing. */
+/* Computes the differences of dimensions first .. first + CHUNK - 1. CHUNK / 4 lanes load a pair, four coordinates
+ * each, so that a line of memory is requested once. If four coordinates cannot be read at once, they are loaded one by
+ * one. After the last dimension, and for lanes without a pair, there are zeros, which add nothing to the sum. */
 template <int CHUNK>
 __device__ __forceinline__ void subtract_pairs(const products &job, differences<CHUNK> *to, uint32_t first,
                                                uint32_t left, uint32_t right, bool active, uint32_t lane) {
@@ -107,12 +107,12 @@ __device__ __forceinline__ float canonical_sum(const products &job, differences<
       s = adji_gpu_add_square(s, t.z);
       s = adji_gpu_add_square(s, t.w);
     }
-    __syncwarp(); /* the next ones replace them */
+    __syncwarp(); /* the next differences replace them */
   }
   return adji_gpu_finish<ADJI_STEP_L2>(s);
 }
 
-/* Numbers of new chunks, behind the queries' own, for the lanes in `due`. */
+/* The numbers of new chunks, which come after the queries' own, for the lanes in `due`. */
 __device__ __forceinline__ uint64_t take_chunk(const products &job, warp_rows *rows, uint32_t due, uint32_t lane) {
   uint32_t many = __popc(due), number = __popc(due & ((1u << lane) - 1));
   uint64_t old = rows->next_chunk, remaining = rows->end_chunk - old, first = old, missing = 0, grab = 0;
@@ -121,7 +121,7 @@ __device__ __forceinline__ uint64_t take_chunk(const products &job, warp_rows *r
     grab = missing > CHUNKS_AT_ONCE ? missing : CHUNKS_AT_ONCE;
     first = job.own_chunks + request_items(job, grab, lane);
   }
-  __syncwarp(); /* all have read what changes now */
+  __syncwarp(); /* all lanes have read the numbers that change now */
   if (lane == 0) {
     rows->next_chunk = missing ? first + missing : old + many;
     if (missing) rows->end_chunk = first + grab;
@@ -129,8 +129,8 @@ __device__ __forceinline__ uint64_t take_chunk(const products &job, warp_rows *r
   return number < remaining ? old + number : first + (number - remaining);
 }
 
-/* Adds a pair that belongs to its row's chunk. Entries that begin a chunk get it first; the first chunk is the
- * query's own. A warp adds at most 32 entries to a row at a time, so chunks before the last two are no longer used. */
+/* Adds a pair that belongs to its row's chunk. Entries that begin a chunk request it first, except that the first chunk
+ * is the query's own. A warp adds at most 32 entries to a row at a time, so only its last two chunks are in use. */
 __device__ __forceinline__ void keep_in_chunks(const products &job, warp_rows *rows, bool belongs, uint32_t row,
                                                uint32_t entry, uint32_t id, float s, uint32_t lane) {
   bool begins = belongs && entry % ADJI_WARP == 0;
@@ -155,18 +155,19 @@ __device__ __forceinline__ void keep_in_chunks(const products &job, warp_rows *r
 template <int CHUNK>
 __device__ __forceinline__ void refine_pairs(const products &job, warp_rows *rows, differences<CHUNK> *at,
                                              uint32_t waiting, uint32_t many, uint32_t lane) {
-  uint32_t row = 0, own = 0, id = 0, entry = 0;
+  uint32_t row = 0, query_id = 0, id = 0, entry = 0;
   bool active = lane < many;
   if (active) {
     uint2 pair = rows->waiting[waiting - many + lane];
     uint32_t i = __ffs(pair.x) - 1, from = rows->waiting_lane[waiting - many + lane];
-    /* Results 0 .. 3 and 4 .. 7 of a lane belong to 8 candidates each: two of them with two queries, 8 apart. */
+    /* Of a lane's results, 0 .. 3 belong to the first 8 candidates and 4 .. 7 to the second: two candidates with two
+     * queries, which are 8 rows apart. */
     row = i / 8 * 16 + i % 4 / 2 * 8 + from / 4;
     id = job.right_ids[pair.y + i % 8 / 4 * 8 + i % 2];
-    own = rows->ids[row];
-    active = job.keep == ADJI_KEEP_ALL || (job.keep == ADJI_KEEP_ABOVE ? id > own : id != own);
+    query_id = rows->ids[row];
+    active = job.keep == ADJI_KEEP_ALL || (job.keep == ADJI_KEEP_ABOVE ? id > query_id : id != query_id);
   }
-  float s = canonical_sum(job, at, own, id, active, lane);
+  float s = canonical_sum(job, at, query_id, id, active, lane);
   bool belongs = active && s <= job.limit;
   if (belongs) entry = atomicAdd(&rows->found[row], 1u);
   if (job.row_chunks) {
@@ -179,10 +180,11 @@ __device__ __forceinline__ void refine_pairs(const products &job, warp_rows *row
       if (job.sums) job.sums[begin - job.base + entry] = s;
     }
   }
-  __syncwarp(); /* what was read may be overwritten */
+  __syncwarp(); /* after this, the pairs that were read may be overwritten */
 }
 
-/* Stores counts and totals. candidates and slots are the lane's: pairs compared, and their places in the matrices. */
+/* Stores counts and totals. candidates: the pairs that this lane reports as compared; slots: their places in the
+ * matrices. */
 __device__ __forceinline__ void store_counts(const products &job, const warp_rows *rows, uint32_t count,
                                              uint64_t candidates, uint64_t slots, uint32_t lane) {
   uint64_t found = 0, broken = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The range join's default kernels: which one a job needs, and the one that fills rows from query hits, which a count
- * has cached (tiles_per_query.cuh).
+ * The range join's default kernels: chooses the one that a job needs. Also the kernel that fills rows from query hits,
+ * which a count has cached (tiles_per_query.cuh).
  */
 #include "gpu/range/tiles.cuh"
 
@@ -11,10 +11,10 @@ namespace {
  *
  * Computes: for each row of a query with hits, the ids of the candidates whose bits are set. Nothing is compared.
  *
- * A warp has 32 consecutive rows of the result, lane i the i-th of them. Lanes put the positions of their entries
- * into shared memory, in the order of the result, which needs no memory access but the hits. Then all lanes look up
- * ids and write whole lines. In the order of the grid each row would be written separately, far from the one before:
- * at 10 entries a row, two million rows would keep the memory busy for 0.28 ms.
+ * A warp has 32 consecutive rows of the result, lane i the i-th of them. Lanes put the positions of their entries into
+ * shared memory, in the order of the result; this reads nothing but the hits from memory. Then all lanes look up ids
+ * and write whole lines. Written in the order of the grid, each row would be far from the one before: at 10 entries a
+ * row, two million rows would keep the memory busy for 0.28 ms.
  *
  * Grid: one warp for 32 rows. No block waits for another.
  *
@@ -23,7 +23,7 @@ namespace {
  */
 
 enum { WARPS = 4, ROOM = 640 }; /* entries that a warp writes at a time */
-constexpr uint32_t NOBODY = UINT32_MAX, ALL = 0xffffffffu;
+constexpr uint32_t NO_POSITION = UINT32_MAX, ALL = 0xffffffffu;
 
 struct query_hits_job : adji_tiles_task {
   const uint32_t *right_ids;
@@ -34,11 +34,11 @@ struct query_hits_job : adji_tiles_task {
 template <int GROUPS>
 struct query_hits_row {
   adji_query_hits hits[GROUPS];
-  uint64_t next, end; /* its entries in the result that are not written yet */
+  uint64_t next, end; /* those of its entries in the result that are not written yet */
   bool has_hits;
 };
 
-/* Lanes behind the last row have an empty row. */
+/* Lanes after the last row have an empty row. */
 template <int GROUPS>
 __device__ __forceinline__ query_hits_row<GROUPS> open_row(const query_hits_job &job, uint64_t row, uint32_t lane) {
   query_hits_row<GROUPS> r = {};
@@ -68,7 +68,7 @@ __device__ __forceinline__ void put_positions(query_hits_row<GROUPS> *r, uint64_
   uint64_t stop = r->end < start + ROOM ? r->end : start + ROOM;
   if (!r->has_hits) {
     for (uint64_t i = r->next > start ? r->next : start; i < stop; i++)
-      buffer[i - start] = NOBODY;
+      buffer[i - start] = NO_POSITION;
     return;
   }
   uint32_t at = static_cast<uint32_t>(r->next - start), end = static_cast<uint32_t>(stop - start);
@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(WARPS *ADJI_WARP) fill_query_hits(const query_
 #pragma unroll 4
     for (uint32_t i = lane; i < many; i += ADJI_WARP) {
       uint32_t position = buffer[i];
-      if (position != NOBODY) job.ids[start + i] = __ldg(job.right_ids + position);
+      if (position != NO_POSITION) job.ids[start + i] = __ldg(job.right_ids + position);
     }
     __syncwarp();
   }

@@ -7,12 +7,14 @@
 
 #include "gpu/range/tiles_job.cuh"
 
-/* Whether there are kernels that write tile hits, or query hits, and fill from them: for a job for all queries without
- * sums. */
+/* Whether there are kernels that write tile hits, or query hits, and fill from them. The job must be for all queries
+ * and without sums. */
 bool adji_tiles_can_keep_tile_hits(const adji_tiles_job *job);
 bool adji_tiles_can_keep_query_hits(const adji_tiles_job *job);
 
+/* Fills the rows of the queries with query hits. */
 adj_status adji_tiles_fill_query_hits(adji_gpu *gpu, cudaStream_t stream, const adji_tiles_job *job);
+/* Runs any other job. */
 adj_status adji_tiles_run(adji_gpu *gpu, cudaStream_t stream, const adji_tiles_job *job);
 
 /* The launches of adji_tiles_run by type and metric: one file each, so that they compile in parallel. */

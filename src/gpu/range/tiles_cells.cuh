@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The input of the range join's kernel, and the look-up of the candidates around a cell. Part of tiles_kernel.cuh.
+ * The input of the range join's kernels, and the look-up of the candidates around a cell. Part of tiles_kernel.cuh.
  */
 #ifndef ADJI_GPU_RANGE_TILES_CELLS_CUH
 #define ADJI_GPU_RANGE_TILES_CELLS_CUH
@@ -10,9 +10,9 @@
 namespace {
 
 enum { DENSE_QUERIES = 8, MOST_WARPS = 4, TILED_CANDIDATES = 4, TILED_CANDIDATES_ANY = 8, CHECK_EVERY = 8 };
-/* Entries of a queue. A lane's queue has up to 31 waiting entries and a few that are found before the next check.
- * Where rows are short it is half as long, which leaves more memory to the cache. In many dimensions it belongs to
- * one of a few queries, each of which can find 64 at once. */
+/* The room of a queue, in entries. A lane's queue has up to 31 waiting entries and a few that are found before the next
+ * check. Where rows are short it is half as long, which leaves more memory to the cache. In many dimensions a queue
+ * belongs to one of a few queries, and each of these can find 64 entries at once. */
 enum { QUEUE = 40, SHORT_QUEUE = 24, BETWEEN = 8, HIGH_DIM_QUERIES = 6, HIGH_DIM_QUEUE = 96 };
 static_assert(SHORT_QUEUE >= ADJI_WARP / 2 - 1 + BETWEEN && QUEUE >= ADJI_WARP - 1 + BETWEEN &&
                   HIGH_DIM_QUEUE >= 3 * ADJI_WARP - 1,
@@ -37,8 +37,8 @@ struct cell_index {
   const uint32_t *row_reach;
   uint32_t row_count, reach;
   int64_t cell_rows;   /* rows of cells */
-  uint64_t row_stride; /* cell numbers of a row of cells */
-  bool exact;          /* only candidates of the requested cells are looked up */
+  uint64_t row_stride; /* number of cell numbers in a row of cells */
+  bool exact;          /* look up exactly the candidates of the requested cells, and no others */
 };
 
 inline cell_index index_of_cells(const adji_gpu_grid *grid, const adji_gpu_index *right, bool exact) {
@@ -48,17 +48,17 @@ inline cell_index index_of_cells(const adji_gpu_grid *grid, const adji_gpu_index
       grid->row_stride,    exact};
 }
 
-/* adji_tiles_job with its types. */
+/* adji_tiles_job with types, as kernels read it. */
 template <class T>
 struct tiles : adji_tiles_task, cell_index {
   coordinates<T> left, right;
   const uint32_t *left_ids, *right_ids;
   const void *left_numbers;
-  uint64_t spread;    /* the most cells that the queries of a dense place may span */
-  uint32_t group;     /* where cells hold few points, so many cells of a row share look-ups */
+  uint64_t spread;    /* most cells that the queries of a dense place may span */
+  uint32_t group;     /* where cells hold few points: number of cells of a row that share look-ups */
   adji_gpu_near near; /* tests which rows of cells are near enough to a query */
   bool staged;        /* queries and candidates in many dimensions fit into shared memory */
-  bool same_sets;     /* both sides are the same index: a query is its own candidate */
+  bool same_sets;     /* both sets are the same index, so a query is its own candidate */
   T limit;
   adji_gpu_measure<T> measure;
   uint32_t line, queue; /* entries that a lane's queue writes at once, and its room */
@@ -66,8 +66,8 @@ struct tiles : adji_tiles_task, cell_index {
   adji_step step; /* for kernels of RARE_STEP */
 };
 
-/* Steps too rare for kernels of their own share one that is told which it is. Loops over dimensions are inside of
- * SWITCH_RARE_STEP, so that asking costs next to nothing. */
+/* Steps that are too rare for kernels of their own share one, which reads the step from the job. The loops over
+ * dimensions are inside SWITCH_RARE_STEP, so that the switch costs next to nothing. */
 constexpr int RARE_STEP = -1;
 #define SWITCH_RARE_STEP(step, DO) \
   switch (step) {                  \
@@ -84,7 +84,7 @@ constexpr int RARE_STEP = -1;
       DO(ADJI_STEP_LP);            \
   }
 
-/* The sum s and the term of dimension j. */
+/* The sum s plus the term of dimension j. */
 template <class W, class T>
 __device__ __forceinline__ T add_term(const tiles<T> &job, T s, T x, T c, uint32_t j) {
   if constexpr (W::STEP != RARE_STEP) return adji_gpu_step<W::STEP>(s, x, c, job.measure, j);
@@ -98,8 +98,8 @@ struct range {
   uint32_t begin, count;
 };
 
-/* For rows of cells that are too far from queries at known places in their cell: see find_gaps(). The sum of squares
- * over the axes, as two parts, for all combinations of slabs. */
+/* Finds rows of cells that are too far from queries whose places in their cell are known: see find_gaps(). The squared
+ * gaps, summed over the axes in two parts, for all combinations of slabs. */
 struct gaps {
   float squares[ADJI_MAX_AXES - 1][3];
   float first[ADJI_NEAR_FIRST], rest[ADJI_NEAR_REST];
@@ -112,7 +112,7 @@ struct range_list {
   uint32_t first[2 * ADJI_WARP], shift[2 * ADJI_WARP];
 };
 
-/* How far the list is filled and read: the same in all lanes. */
+/* How far the list is filled and read. The same in all lanes. */
 struct progress {
   uint32_t count, total; /* ranges, and their candidates */
   uint32_t range;        /* the range of the next candidate, or the one before */
@@ -138,7 +138,7 @@ __device__ __forceinline__ uint32_t search_positions(const adji_gpu_cells &cells
 /* Rows of cells with no more points than this are compared whole: that takes less time than a search. */
 enum { SHORT_ROW = 4 };
 
-/* The cells numbered from .. to - 1 of a row, and perhaps others of it. */
+/* The positions of cells from .. to - 1 of a row, and perhaps those of other cells of the row. */
 __device__ __forceinline__ range range_in_row(const cell_index &job, uint64_t row, uint64_t from, uint64_t to) {
   const adji_gpu_cells &cells = job.cells;
   for (uint64_t at = adji_row_hash(row) & cells.row_mask;; at = (at + 1) & cells.row_mask) {
@@ -171,8 +171,8 @@ __device__ __forceinline__ range range_of_cells(const cell_index &job, int64_t r
   return range{begin, end - begin};
 }
 
-/* The positions of the cells first .. last, and of those within reach to either side, in the row around them that is
- * number `number`. */
+/* The positions of the cells first .. last, and of those within reach on either side, in row number `number` of the
+ * rows around row `around`. */
 __device__ __forceinline__ range row_of_cells(const cell_index &job, int64_t around, uint32_t number, uint64_t first,
                                               uint64_t last) {
   uint32_t reach = job.row_reach ? job.row_reach[number] : job.reach;
@@ -180,33 +180,34 @@ __device__ __forceinline__ range row_of_cells(const cell_index &job, int64_t aro
   return range_of_cells(job, around + job.row_steps[number], first > reach ? first - reach : 0, last + reach);
 }
 
-/* Consecutive cells of one row, for some queries. */
+/* Consecutive cells of one row, which hold some queries. */
 struct cell_stretch {
   int64_t row;
   uint32_t first, last; /* within the row */
 };
 
 /* Step 1: appends each lane's range to the list, unless it is empty. There must be room for 32. */
-__device__ __forceinline__ void add_ranges(range_list *list, progress *p, range mine, uint32_t lane) {
-  uint32_t some = __ballot_sync(ALL_LANES, mine.count > 0);
-  uint32_t sum = mine.count;
+__device__ __forceinline__ void add_ranges(range_list *list, progress *p, range own_range, uint32_t lane) {
+  uint32_t some = __ballot_sync(ALL_LANES, own_range.count > 0);
+  uint32_t sum = own_range.count;
 #pragma unroll
   for (uint32_t step = 1; step < ADJI_WARP; step *= 2) {
     uint32_t before = __shfl_up_sync(ALL_LANES, sum, step);
     if (lane >= step) sum += before;
   }
-  if (mine.count) {
-    uint32_t at = p->count + __popc(some & ((1u << lane) - 1)), first = p->total + sum - mine.count;
+  if (own_range.count) {
+    uint32_t at = p->count + __popc(some & ((1u << lane) - 1)), first = p->total + sum - own_range.count;
     list->first[at] = first;
-    list->shift[at] = mine.begin - first;
+    list->shift[at] = own_range.begin - first;
   }
   p->count += __popc(some);
   p->total += __shfl_sync(ALL_LANES, sum, ADJI_WARP - 1);
   __syncwarp();
 }
 
-/* The position of candidate number done + lane; candidates up to done are behind p->range. The ranges that begin
- * among these 32 are bits of a word, in which each lane counts. */
+/* The position of candidate number done + lane. p->range is the range of candidate number `done`, or the one before it.
+ * The ranges that begin among these 32 candidates are bits of a word; each lane counts those up to its own
+ * candidate. */
 __device__ __forceinline__ uint32_t next_position(const range_list *list, progress *p, uint32_t done, uint32_t lane) {
   uint32_t next = p->range + 1 + lane;
   uint32_t ahead = next < p->count ? list->first[next] - done : ADJI_WARP;

@@ -22,11 +22,11 @@ __device__ __forceinline__ void add_terms(const tiles<T> &job, const shared<T> &
   }
 }
 
-/* Compares candidates first .. first + MANY - 1 of the stage. limit is NaN for idle lanes. BY_ID: ids decide too
- * whether a candidate belongs. */
+/* Compares candidates first .. first + MANY - 1 of the stage. limit is NaN for idle lanes. BY_ID: whether a candidate
+ * belongs also depends on ids. */
 template <class W, int MANY, bool BY_ID, class T, int DIM>
-__device__ __forceinline__ void compare_some(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine, T limit,
-                                             uint32_t first, uint32_t valid, uint32_t lane) {
+__device__ __forceinline__ void compare_some(const tiles<T> &job, const shared<T> &at, lane_query<T, DIM> *own_query,
+                                             T limit, uint32_t first, uint32_t valid, uint32_t lane) {
   T s[MANY];
 #pragma unroll
   for (int u = 0; u < MANY; u++)
@@ -38,7 +38,7 @@ __device__ __forceinline__ void compare_some(const tiles<T> &job, const shared<T
       load_all(at.candidates + j * ADJI_WARP + first, c);
 #pragma unroll
       for (int u = 0; u < MANY; u++)
-        s[u] = adji_gpu_step<W::STEP>(s[u], mine->x[j], c[u], job.measure, j);
+        s[u] = adji_gpu_step<W::STEP>(s[u], own_query->x[j], c[u], job.measure, j);
     }
   } else {
     for (uint32_t j = 0; j < job.dim;) {
@@ -65,26 +65,26 @@ __device__ __forceinline__ void compare_some(const tiles<T> &job, const shared<T
     s[u] = adji_gpu_finish<W::STEP>(s[u]);
     bool belongs = s[u] <= limit;
     if (!W::NAN_STAYS_OUT) belongs = belongs && first + u < valid;
-    if (BY_ID) belongs = belongs && (job.keep == ADJI_KEEP_ABOVE ? ids[u] > mine->row : ids[u] != mine->row);
-    keep<W>(job, at, mine, belongs, ids[u], s[u]);
+    if (BY_ID) belongs = belongs && (job.keep == ADJI_KEEP_ABOVE ? ids[u] > own_query->row : ids[u] != own_query->row);
+    keep<W>(job, at, own_query, belongs, ids[u], s[u]);
   }
 }
 
 template <class W, bool BY_ID, class T, int DIM>
-__device__ __forceinline__ void compare_stage(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine, T limit,
-                                              uint32_t valid, supply *items, uint32_t lane) {
+__device__ __forceinline__ void compare_stage(const tiles<T> &job, const shared<T> &at, lane_query<T, DIM> *own_query,
+                                              T limit, uint32_t valid, supply *items, uint32_t lane) {
   constexpr int MANY = DIM ? TILED_CANDIDATES : TILED_CANDIDATES_ANY;
 #pragma unroll 1
   for (uint32_t first = 0; first < valid; first += BETWEEN) {
 #pragma unroll
     for (uint32_t more = 0; more < BETWEEN; more += MANY)
-      compare_some<W, MANY, BY_ID>(job, at, mine, limit, first + more, valid, lane);
-    if (W::FILL) flush<W, BY_LANE>(job, at, mine, items, 0, lane);
+      compare_some<W, MANY, BY_ID>(job, at, own_query, limit, first + more, valid, lane);
+    if (W::FILL) flush<W, BY_LANE>(job, at, own_query, items, 0, lane);
   }
 }
 
-/* Step 2: the next 32 candidates of the list; NaN behind the last one. Without ids in the points, ids are only loaded
- * when needed. */
+/* Step 2: fetches the lane's candidate of the next 32 of the list; NaN after the last one. Where points do not contain
+ * their ids, ids are loaded only if needed. */
 template <class W, bool IDS, class T>
 __device__ __forceinline__ candidate<W> fetch(const tiles<T> &job, const range_list *list, progress *p, uint32_t done,
                                               uint32_t lane) {
@@ -112,17 +112,17 @@ __device__ __forceinline__ void put(const tiles<T> &job, const shared<T> &at, co
   at.ids[slot] = c.id;
 }
 
-/* Whether a candidate may belong to queries of the stretch: not if its sum with the nearest point of their box is
- * above the limit. Along every axis no query is nearer to it than that point, whose coordinate is either a query's or
- * the candidate's own. So no difference is smaller before rounding, which is monotone, and neither is any partial
- * sum. A NaN belongs to none. */
+/* Whether a candidate may belong to a query of the stretch: not if its sum with the nearest point of their box is above
+ * the limit. Along every axis no query is nearer to the candidate than that point, whose coordinate is either a query's
+ * or the candidate's own. So no difference of a query is smaller before rounding, which is monotone, and neither is any
+ * partial sum. A NaN belongs to no query. */
 template <class W, class T>
-__device__ __forceinline__ bool may_belong(const tiles<T> &job, const stretch<W> &of, const candidate<W> &c) {
+__device__ __forceinline__ bool may_belong(const tiles<T> &job, const stretch<W> &span, const candidate<W> &c) {
   T s = 0;
 #pragma unroll
   for (int j = 0; j < W::DIM; j++) {
-    T nearest = c.x[j] < of.least[j] ? of.least[j] : c.x[j];
-    nearest = nearest > of.most[j] ? of.most[j] : nearest;
+    T nearest = c.x[j] < span.least[j] ? span.least[j] : c.x[j];
+    nearest = nearest > span.most[j] ? span.most[j] : nearest;
     s = adji_gpu_step<W::STEP>(s, nearest, c.x[j], job.measure, j);
   }
   return s <= job.limit;
@@ -131,108 +131,110 @@ __device__ __forceinline__ bool may_belong(const tiles<T> &job, const stretch<W>
 /* Slots from NEXT_STAGE on belong to the next stage; NO_SLOT is for a candidate that is skipped. */
 enum : uint32_t { NEXT_STAGE = ADJI_WARP, NO_SLOT = UINT32_MAX };
 
-/* The slot of a lane's candidate behind those that wait in the stage, which may be beyond its room. */
+/* The slot of a lane's candidate, after those that wait in the stage. The slot may be beyond the room of the stage. */
 template <class W, class T>
-__device__ __forceinline__ uint32_t find_slot(const tiles<T> &job, const stretch<W> &of, const candidate<W> &c,
+__device__ __forceinline__ uint32_t find_slot(const tiles<T> &job, const stretch<W> &span, const candidate<W> &c,
                                               uint32_t *waiting, uint32_t lane) {
   if (!W::TRIMS) {
     *waiting = ADJI_WARP;
     return lane;
   }
-  bool stays = may_belong(job, of, c);
-  uint32_t those = __ballot_sync(ALL_LANES, stays), slot = *waiting + __popc(those & ((1u << lane) - 1));
-  *waiting += __popc(those);
+  bool stays = may_belong(job, span, c);
+  uint32_t kept_lanes = __ballot_sync(ALL_LANES, stays), slot = *waiting + __popc(kept_lanes & ((1u << lane) - 1));
+  *waiting += __popc(kept_lanes);
   return stays ? slot : static_cast<uint32_t>(NO_SLOT);
 }
 
-/* Compares the stage, which has `valid` candidates. met: one of them may be one of the queries. */
+/* Compares the stage, which has `valid` candidates. may_be_query: the lane's candidate may be one of the queries. */
 template <class W, class T, int DIM>
-__device__ __forceinline__ void compare(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine,
-                                        const stretch<W> &of, uint32_t valid, bool met, supply *items, effort *took,
-                                        uint32_t lane) {
+__device__ __forceinline__ void compare(const tiles<T> &job, const shared<T> &at, lane_query<T, DIM> *own_query,
+                                        const stretch<W> &span, uint32_t valid, bool may_be_query, supply *items,
+                                        work_totals *totals, uint32_t lane) {
   if (counts<W>(job)) {
-    if (lane == 0) took->candidates += static_cast<uint64_t>(valid) * (of.end - of.begin);
-    took->steps += W::WORDS ? ADJI_WARP : (valid + BETWEEN - 1) / BETWEEN * BETWEEN; /* the last ones are padded */
+    if (lane == 0) totals->candidates += static_cast<uint64_t>(valid) * (span.end - span.begin);
+    totals->steps += W::WORDS ? ADJI_WARP : (valid + BETWEEN - 1) / BETWEEN * BETWEEN; /* the last step is padded */
   }
-  bool by_id = job.keep == ADJI_KEEP_ABOVE ||
-               (job.keep == ADJI_KEEP_OTHERS && W::DROPS_SELF && (!job.same_sets || __any_sync(ALL_LANES, met)));
+  bool by_id = job.keep == ADJI_KEEP_ABOVE || (job.keep == ADJI_KEEP_OTHERS && W::DROPS_SELF &&
+                                               (!job.same_sets || __any_sync(ALL_LANES, may_be_query)));
   if constexpr (W::WORDS) {
-    uint32_t word =
-        by_id ? find_word<W, true>(job, at, *mine, of, lane) : find_word<W, false>(job, at, *mine, of, lane);
-    if (W::RINGS) put_words(job, at, *mine, lanes{of.begin, of.end}, word, at.ids[lane], lane);
+    uint32_t word = by_id ? find_word<W, true>(job, at, *own_query, span, lane)
+                          : find_word<W, false>(job, at, *own_query, span, lane);
+    if (W::RINGS) put_words(job, at, *own_query, lanes{span.begin, span.end}, word, at.ids[lane], lane);
     if (W::KEEPS) keep_tile_hits(job, items, word, at.ids[lane], lane);
-    mine->found += __popc(word);
+    own_query->found += __popc(word);
   } else {
-    T limit = lane >= of.begin && lane < of.end ? job.limit : static_cast<T>(NAN);
+    T limit = lane >= span.begin && lane < span.end ? job.limit : static_cast<T>(NAN);
     if (by_id)
-      compare_stage<W, true>(job, at, mine, limit, valid, items, lane);
+      compare_stage<W, true>(job, at, own_query, limit, valid, items, lane);
     else
-      compare_stage<W, false>(job, at, mine, limit, valid, items, lane);
+      compare_stage<W, false>(job, at, own_query, limit, valid, items, lane);
   }
 }
 
 /* Opens the stretch of lanes [begin, end). */
 template <class W, class T, int DIM>
-__device__ __forceinline__ stretch<W> open_stretch(const own<T, DIM> &mine, uint32_t begin, uint32_t end,
+__device__ __forceinline__ stretch<W> open_stretch(const lane_query<T, DIM> &own_query, uint32_t begin, uint32_t end,
                                                    uint32_t lane) {
   constexpr int EACH = tile_of<T>::EACH, SHARE = tile_of<T>::SHARE;
-  stretch<W> of;
-  of.begin = begin;
-  of.end = end;
-  of.low = __shfl_sync(ALL_LANES, mine.position, begin);
-  of.high = __shfl_sync(ALL_LANES, mine.position, end - 1);
+  stretch<W> span;
+  span.begin = begin;
+  span.end = end;
+  span.low = __shfl_sync(ALL_LANES, own_query.position, begin);
+  span.high = __shfl_sync(ALL_LANES, own_query.position, end - 1);
   bool inside = lane >= begin && lane < end;
 #pragma unroll
   for (int j = 0; j < DIM && W::TRIMS; j++) {
-    of.least[j] = of.most[j] = __shfl_sync(ALL_LANES, mine.x[j], inside ? lane : begin);
+    span.least[j] = span.most[j] = __shfl_sync(ALL_LANES, own_query.x[j], inside ? lane : begin);
 #pragma unroll
     for (uint32_t step = ADJI_WARP / 2; step; step /= 2) {
-      T low = __shfl_xor_sync(ALL_LANES, of.least[j], step), high = __shfl_xor_sync(ALL_LANES, of.most[j], step);
-      of.least[j] = low < of.least[j] ? low : of.least[j];
-      of.most[j] = high > of.most[j] ? high : of.most[j];
+      T low = __shfl_xor_sync(ALL_LANES, span.least[j], step), high = __shfl_xor_sync(ALL_LANES, span.most[j], step);
+      span.least[j] = low < span.least[j] ? low : span.least[j];
+      span.most[j] = high > span.most[j] ? high : span.most[j];
     }
   }
 #pragma unroll
   for (int i = 0; i < EACH * DIM && W::WORDS; i++) {
     uint32_t from = lane % SHARE + i / stretch<W>::DIMS * SHARE;
-    T x = __shfl_sync(ALL_LANES, mine.x[i % stretch<W>::DIMS], from);
-    of.x[i / stretch<W>::DIMS][i % stretch<W>::DIMS] = from >= begin && from < end ? x : static_cast<T>(NAN);
+    T x = __shfl_sync(ALL_LANES, own_query.x[i % stretch<W>::DIMS], from);
+    span.x[i / stretch<W>::DIMS][i % stretch<W>::DIMS] = from >= begin && from < end ? x : static_cast<T>(NAN);
   }
-  return of;
+  return span;
 }
 
 /* Compares the queries of lanes [begin, end), which are in one row of cells. */
 template <class W, class T, int DIM>
-__device__ __forceinline__ void join_dense(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine, uint32_t begin,
-                                           uint32_t end, supply *items, effort *took, uint32_t lane) {
-  cell_stretch around = {__shfl_sync(ALL_LANES, mine->cell_row, begin), __shfl_sync(ALL_LANES, mine->cell, begin),
-                         __shfl_sync(ALL_LANES, mine->cell, end - 1)};
-  stretch<W> of = open_stretch<W>(*mine, begin, end, lane);
-  if (W::RINGS) find_place(job, mine);
-  uint32_t waiting = 0; /* waiting in the stage */
-  bool met = false;     /* the candidate that this lane put there */
+__device__ __forceinline__ void join_dense(const tiles<T> &job, const shared<T> &at, lane_query<T, DIM> *own_query,
+                                           uint32_t begin, uint32_t end, supply *items, work_totals *totals,
+                                           uint32_t lane) {
+  cell_stretch around = {__shfl_sync(ALL_LANES, own_query->cell_row, begin),
+                         __shfl_sync(ALL_LANES, own_query->cell, begin),
+                         __shfl_sync(ALL_LANES, own_query->cell, end - 1)};
+  stretch<W> span = open_stretch<W>(*own_query, begin, end, lane);
+  if (W::RINGS) find_place(job, own_query);
+  uint32_t waiting = 0;      /* candidates that wait in the stage */
+  bool may_be_query = false; /* of the candidate that this lane put there */
   uint64_t first_tile = 0;
   for (uint32_t round = 0; round * ADJI_WARP < job.row_count; round++) {
     uint32_t row = round * ADJI_WARP + lane;
     range found = {0, 0};
     if (row < job.row_count) found = row_of_cells(job, around.row, row, around.first, around.last);
     progress p = {0, 0, 0};
-    __syncwarp(); /* the last list is no longer read */
+    __syncwarp(); /* the list of the last round is no longer read */
     add_ranges(at.list, &p, found, lane);
     uint32_t total = p.total;
-    if (W::KEEPS) { /* the last round */
+    if (W::KEEPS) { /* the only round */
       *items = claim_tile_hits(job, total, lane);
       first_tile = items->next;
     }
-    bool last = W::TRIMS && (round + 1) * ADJI_WARP >= job.row_count; /* then the waiting ones are compared too */
+    bool last = W::TRIMS && (round + 1) * ADJI_WARP >= job.row_count; /* then waiting candidates are compared too */
     if (!total && !(last && waiting)) continue;
     candidate<W> next = fetch<W, true>(job, at.list, &p, 0, lane);
     for (uint32_t done = 0; done < total || (last && waiting);) {
-      candidate<W> now = next; /* NaN behind the last ones */
-      uint32_t slot = find_slot<W>(job, of, now, &waiting, lane);
+      candidate<W> now = next; /* NaN after the last one */
+      uint32_t slot = find_slot<W>(job, span, now, &waiting, lane);
       if (slot < NEXT_STAGE) put<W>(job, at, now, slot);
-      bool query = now.position >= of.low && now.position <= of.high; /* perhaps itself */
-      met = met || (query && slot < NEXT_STAGE);
+      bool query = now.position >= span.low && now.position <= span.high; /* perhaps the query itself */
+      may_be_query = may_be_query || (query && slot < NEXT_STAGE);
       uint32_t fetched = total - done < ADJI_WARP ? total - done : ADJI_WARP, valid = W::TRIMS ? ADJI_WARP : fetched;
       if (W::TRIMS && done == total) {
         if (lane >= waiting) at.candidates[lane] = static_cast<T>(NAN); /* so the sum is NaN too */
@@ -243,16 +245,16 @@ __device__ __forceinline__ void join_dense(const tiles<T> &job, const shared<T> 
       if (done < total || last) next = fetch<W, true>(job, at.list, &p, done, lane);
       if (waiting < ADJI_WARP) continue;
       __syncwarp();
-      compare<W>(job, at, mine, of, valid, met, items, took, lane);
-      __syncwarp(); /* the last stage is no longer read */
+      compare<W>(job, at, own_query, span, valid, may_be_query, items, totals, lane);
+      __syncwarp(); /* the stage is no longer read */
       waiting -= ADJI_WARP;
       bool next = W::TRIMS && slot >= NEXT_STAGE && slot != NO_SLOT;
       if (next) put<W>(job, at, now, slot - NEXT_STAGE);
-      met = query && next;
+      may_be_query = query && next;
     }
   }
   if (W::KEEPS && lane == 0)
-    job.tile_hit_starts[of.low] =
+    job.tile_hit_starts[span.low] =
         adji_tile_hits{static_cast<uint32_t>(first_tile), static_cast<uint32_t>(items->next - first_tile)};
 }
 

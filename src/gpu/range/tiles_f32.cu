@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The range join's kernels for L2, of f32. Those of 4 to 6 dimensions are in tiles_f32_4_to_6.cu, so that they compile
+ * The range join's kernels for L2 in f32. Those of 4 to 6 dimensions are in tiles_f32_4_to_6.cu, so that they compile
  * in parallel.
  */
 #include "gpu/range/tiles.cuh"

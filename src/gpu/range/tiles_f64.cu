@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The range join's kernels for L2, of f64.
+ * The range join's kernels for L2 in f64.
  */
 #include "gpu/range/tiles.cuh"
 #include "gpu/range/tiles_kernel.cuh"

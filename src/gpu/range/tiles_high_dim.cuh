@@ -2,9 +2,9 @@
  *
  * Sparse places in many dimensions: lanes share the candidates of a few queries. Part of tiles_kernel.cuh.
  *
- * In a self-join every two points may be compared once. The first of them in the order of the index finds the other:
- * rows of cells before its own are not looked up, and in its own row only what follows. Both rows are counted in
- * memory, by atomics, when pairs are written: pairs are few compared with the comparisons saved.
+ * In a self-join each pair of points may be compared once. The first of them in the order of the index finds the other:
+ * rows of cells before its own are not looked up, and in its own row only the points after it. Both rows are counted in
+ * memory, by atomics, when pairs are written: pairs are few compared with the comparisons that are saved.
  */
 #ifndef ADJI_GPU_RANGE_TILES_HIGH_DIM_CUH
 #define ADJI_GPU_RANGE_TILES_HIGH_DIM_CUH
@@ -15,7 +15,7 @@ namespace {
 
 /* ---- Pairs on their way to memory ------------------------------------------------------------------- */
 
-/* Pairs of a warp in shared memory: up to 31 wait, and every lane can find two before the next check. */
+/* Room for pairs of a warp in shared memory: up to 31 wait, and every lane can find two before the next check. */
 enum { PAIR_QUEUE = 96 };
 static_assert(PAIR_QUEUE >= 3 * ADJI_WARP - 1, "a queue must not run over");
 
@@ -28,12 +28,13 @@ __device__ __forceinline__ void add_pair(const tiles<T> &job, const shared<T> &a
   if (W::SUMS) at.sums[entry] = s;
 }
 
-/* Writes pairs while there are 32 of them, or all at the end. found counts the entries of rows that they stand for. */
+/* Writes pairs while there are 32 of them, or all at the end. own_query->found counts the entries of rows that they
+ * stand for. */
 template <class W, class T, int DIM>
-__device__ __forceinline__ void flush_pairs(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine, bool end,
-                                            uint32_t lane) {
+__device__ __forceinline__ void flush_pairs(const tiles<T> &job, const shared<T> &at, lane_query<T, DIM> *own_query,
+                                            bool end, uint32_t lane) {
   __syncwarp();
-  uint32_t waiting = __shfl_sync(ALL_LANES, *at.pair_count, 0); /* one lane reads it: others go on and add to it */
+  uint32_t waiting = __shfl_sync(ALL_LANES, *at.pair_count, 0); /* one lane reads it: others may already add to it */
   if (waiting < ADJI_WARP && !(end && waiting)) return;
   while (waiting >= ADJI_WARP || (end && waiting)) {
     uint32_t many = waiting < ADJI_WARP ? waiting : ADJI_WARP;
@@ -42,7 +43,7 @@ __device__ __forceinline__ void flush_pairs(const tiles<T> &job, const shared<T>
     if (lane >= many) continue;
     adji_gpu_pair pair = at.pairs[waiting + lane];
     bool both = job.keep != ADJI_KEEP_ABOVE && pair.row != pair.id;
-    mine->found += both ? 2 : 1;
+    own_query->found += both ? 2 : 1;
     if (job.degrees) {
       atomicAdd(job.degrees + pair.row, 1u);
       if (both) atomicAdd(job.degrees + pair.id, 1u);
@@ -56,13 +57,13 @@ __device__ __forceinline__ void flush_pairs(const tiles<T> &job, const shared<T>
   __syncwarp();
 }
 
-/* The queries themselves, if they are their own neighbours. */
+/* Adds the pairs of each query with itself, if queries are their own neighbours. */
 template <class W, class T, int DIM>
-__device__ __forceinline__ void add_selves(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine, bool active,
-                                           uint32_t lane) {
+__device__ __forceinline__ void add_selves(const tiles<T> &job, const shared<T> &at, lane_query<T, DIM> *own_query,
+                                           bool active, uint32_t lane) {
   if (job.keep != ADJI_KEEP_ALL) return;
-  if (active) add_pair<W>(job, at, mine->row, mine->row, T(0));
-  flush_pairs<W>(job, at, mine, false, lane);
+  if (active) add_pair<W>(job, at, own_query->row, own_query->row, T(0));
+  flush_pairs<W>(job, at, own_query, false, lane);
 }
 
 /* ---- Rows of cells near enough ---------------------------------------------------------------------- */
@@ -85,23 +86,24 @@ __device__ __forceinline__ double staged_coordinate(const shared<T> &at, uint32_
   return W::DIM ? at.points[lane * 8 + j] : at.queries[j * ADJI_WARP + lane];
 }
 
-/* The least distance of the rows of cells around the queries of lanes [begin, end), all of one row of cells.
+/* Lower bounds of the distances from the queries of lanes [begin, end), which are in one row of cells, to the rows of
+ * cells around them.
  *
  * Along axis a let q = (x - low) * inverse as computed, and f = q - floor(q) a query's place in its cell. A point one
  * slab below has a computed q' < floor(q). Computed values are within 2^-20.9 of the true ones (index/slab.h), so the
- * points are at least (f - 2^-19.9) / inverse apart, and one slab above (1 - f - 2^-19.9) / inverse. The canonical t
- * is that up to a factor 1 - 2^-24, and the canonical sum at least the sum of the t^2 up to a factor 1 - dim * 2^-24.
+ * points are at least (f - 2^-19.9) / inverse apart, and one slab above (1 - f - 2^-19.9) / inverse. The canonical t is
+ * at least that times 1 - 2^-24, and the canonical sum at least the sum of the t^2 times 1 - dim * 2^-24.
  * The constants below are wider, and also cover the roundings of this function: 1e-5 of a cell, factors of 1 - 1e-5
  * and, of the limit, 1 + 1e-3, which is enough for 16,000 dimensions. Squares that underflow have no such factors, so
  * tiny limits have no gaps (with_types() in tiles_kernel.cuh). Only L2 has gaps.
  *
  * If the gaps of a row leave l of the limit, in squares, its candidates are no further than sqrt(l) away along the
- * last axis: see trim() below, which adds 1e-3 of a cell for roundings. */
+ * last axis: see near_cells() below, which adds 1e-3 of a cell for roundings. */
 template <class W, class T, int DIM>
-__device__ __forceinline__ void find_gaps(const tiles<T> &job, const shared<T> &at, const own<T, DIM> &mine,
+__device__ __forceinline__ void find_gaps(const tiles<T> &job, const shared<T> &at, const lane_query<T, DIM> &own_query,
                                           uint32_t begin, uint32_t end, uint32_t lane) {
   uint32_t members = (end - begin < 32 ? (1u << (end - begin)) - 1 : ALL_LANES) << begin;
-  uint64_t first = __shfl_sync(ALL_LANES, mine.cell, begin);
+  uint64_t first = __shfl_sync(ALL_LANES, own_query.cell, begin);
   gaps *to = at.gap;
   __syncwarp();
   if (members >> lane & 1) {
@@ -129,20 +131,20 @@ __device__ __forceinline__ void find_gaps(const tiles<T> &job, const shared<T> &
   __syncwarp();
 }
 
-/* The part of the limit that a row's gaps leave; negative: the row is too far away. */
+/* The limit minus the squared gaps of a row. Negative: the row is too far away. */
 template <class T>
-__device__ __forceinline__ float left_of_limit(const tiles<T> &job, const gaps *g, uint32_t row) {
+__device__ __forceinline__ float remaining_limit(const tiles<T> &job, const gaps *g, uint32_t row) {
   adji_gpu_parts parts = job.near.parts[row];
   return job.near.limit - (g->first[parts.first] + g->rest[parts.rest]);
 }
 
-/* The cells of a row that are near enough, with this much of the limit remaining. */
+/* The positions of the cells of a row that are near enough. remaining: the limit minus the row's gaps. */
 template <class T>
 __device__ __forceinline__ range near_cells(const tiles<T> &job, const gaps *g, const cell_stretch &around, int64_t row,
                                             float remaining) {
-  float way = sqrtf(remaining) * job.near.scale + 1e-3f, reach = static_cast<float>(job.reach);
-  float from = fmaxf(floorf(g->least - way), -reach);
-  float to = fminf(floorf(g->most + way), static_cast<float>(around.last - around.first) + reach);
+  float extent = sqrtf(remaining) * job.near.scale + 1e-3f, reach = static_cast<float>(job.reach);
+  float from = fmaxf(floorf(g->least - extent), -reach);
+  float to = fminf(floorf(g->most + extent), static_cast<float>(around.last - around.first) + reach);
   int64_t low = static_cast<int64_t>(around.first) + static_cast<int64_t>(from);
   int64_t high = static_cast<int64_t>(around.first) + static_cast<int64_t>(to);
   /* Points beyond the last slab belong to it. */
@@ -154,7 +156,7 @@ __device__ __forceinline__ range near_cells(const tiles<T> &job, const gaps *g, 
 
 /* ---- Comparing -------------------------------------------------------------------------------------- */
 
-/* Adds the terms of query k and a candidate to s, as far as the limit. */
+/* Adds the terms of query k and a candidate to s. Stops early if s exceeds the limit. */
 template <int STEP, class T>
 __device__ __forceinline__ void add_until_limit(const tiles<T> &job, const shared<T> &at, T &s, uint32_t position,
                                                 uint32_t k) {
@@ -164,7 +166,7 @@ __device__ __forceinline__ void add_until_limit(const tiles<T> &job, const share
   }
 }
 
-/* The sum of query k and one of the lane's candidates, or any sum beyond the limit. */
+/* The sum of query k and one of the lane's candidates; or, if it exceeds the limit, any sum that does. */
 template <class W, class T>
 __device__ __forceinline__ T high_dim_sum(const tiles<T> &job, const shared<T> &at, const candidate<W> &c,
                                           const T (&x)[8], uint32_t k) {
@@ -186,7 +188,7 @@ __device__ __forceinline__ T high_dim_sum(const tiles<T> &job, const shared<T> &
   return adji_gpu_finish<W::STEP>(s);
 }
 
-/* Counts a candidate that belongs to query k, and puts it into the queue of k. found is the sum over all lanes. */
+/* If a candidate belongs to query k, counts it and puts it into the queue of k. found[k] counts for all lanes. */
 template <class W, class T>
 __device__ __forceinline__ void note(const tiles<T> &job, const shared<T> &at, const candidate<W> &c, T s, uint32_t k,
                                      uint32_t begin) {
@@ -207,7 +209,7 @@ __device__ __forceinline__ void note(const tiles<T> &job, const shared<T> &at, c
 
 /* Compares two candidates of each lane with the queries of lanes [begin, end). */
 template <class W, class T, int DIM>
-__device__ __forceinline__ void step_high_dim(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine,
+__device__ __forceinline__ void step_high_dim(const tiles<T> &job, const shared<T> &at, lane_query<T, DIM> *own_query,
                                               const candidate<W> &one, const candidate<W> &other, uint32_t begin,
                                               uint32_t end, supply *items, uint32_t lane) {
 #pragma unroll 1
@@ -217,16 +219,16 @@ __device__ __forceinline__ void step_high_dim(const tiles<T> &job, const shared<
     T first = high_dim_sum<W>(job, at, one, x, k), second = high_dim_sum<W>(job, at, other, x, k);
     note<W>(job, at, one, first, k, begin);
     note<W>(job, at, other, second, k, begin);
-    if (W::MIRRORED) flush_pairs<W>(job, at, mine, false, lane);
+    if (W::MIRRORED) flush_pairs<W>(job, at, own_query, false, lane);
   }
   __syncwarp();
   if (!W::FILL) return;
-  if (lane >= begin && lane < end) mine->found = at.found[lane];
-  flush<W, SHARED_OUT>(job, at, mine, items, begin, lane);
+  if (lane >= begin && lane < end) own_query->found = at.found[lane];
+  flush<W, SHARED_OUT>(job, at, own_query, items, begin, lane);
 }
 
 /* The rest of a range, from a position on. */
-__device__ __forceinline__ range behind(range r, uint32_t position) {
+__device__ __forceinline__ range rest_of_range(range r, uint32_t position) {
   uint32_t before = position > r.begin ? position - r.begin : 0;
   if (before > r.count) before = r.count;
   return range{r.begin + before, r.count - before};
@@ -234,40 +236,42 @@ __device__ __forceinline__ range behind(range r, uint32_t position) {
 
 /* Compares the candidates of the list with the queries of lanes [begin, end), and empties the list. */
 template <class W, class T, int DIM>
-__device__ __forceinline__ void join_list(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine, progress *p,
-                                          uint32_t begin, uint32_t end, supply *items, effort *took, uint32_t lane) {
-  if (lane == 0) took->candidates += static_cast<uint64_t>(p->total) * (end - begin);
+__device__ __forceinline__ void join_list(const tiles<T> &job, const shared<T> &at, lane_query<T, DIM> *own_query,
+                                          progress *p, uint32_t begin, uint32_t end, supply *items, work_totals *totals,
+                                          uint32_t lane) {
+  if (lane == 0) totals->candidates += static_cast<uint64_t>(p->total) * (end - begin);
   constexpr uint32_t EACH = 2 * ADJI_WARP;
   uint32_t steps = p->total / EACH + (p->total % EACH > 0);
-  took->steps += static_cast<uint64_t>(steps) * 2 * (end - begin);
+  totals->steps += static_cast<uint64_t>(steps) * 2 * (end - begin);
   for (uint32_t step = 0, done = 0; step < steps; step++, done += EACH) {
     candidate<W> one = fetch<W, false>(job, at.list, p, done, lane),
                  other = fetch<W, false>(job, at.list, p, done + ADJI_WARP, lane);
-    step_high_dim<W>(job, at, mine, one, other, begin, end, items, lane);
+    step_high_dim<W>(job, at, own_query, one, other, begin, end, items, lane);
   }
   *p = progress{0, 0, 0};
   __syncwarp();
 }
 
-/* The queries of lanes [begin, end), which are in one row of cells.
+/* Compares the queries of lanes [begin, end), which are in one row of cells.
  *
- *   1. lanes test rows of cells, 32 at a time; those near enough wait in a list
+ *   1. lanes test rows of cells, 32 at a time; rows that are near enough wait in a list
  *   2. when there are 32 of them, lanes look them up; ranges that are not empty go to the list of ranges
- *   3. when that is half full, its candidates are compared */
+ *   3. when the list of ranges is half full, its candidates are compared */
 template <class W, class T, int DIM>
-__device__ __forceinline__ void join_high_dim(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine,
-                                              uint32_t begin, uint32_t end, supply *items, effort *took,
+__device__ __forceinline__ void join_high_dim(const tiles<T> &job, const shared<T> &at, lane_query<T, DIM> *own_query,
+                                              uint32_t begin, uint32_t end, supply *items, work_totals *totals,
                                               uint32_t lane) {
-  cell_stretch around = {__shfl_sync(ALL_LANES, mine->cell_row, begin), __shfl_sync(ALL_LANES, mine->cell, begin),
-                         __shfl_sync(ALL_LANES, mine->cell, end - 1)};
+  cell_stretch around = {__shfl_sync(ALL_LANES, own_query->cell_row, begin),
+                         __shfl_sync(ALL_LANES, own_query->cell, begin),
+                         __shfl_sync(ALL_LANES, own_query->cell, end - 1)};
   bool near = W::STEP == ADJI_STEP_L2 && job.near.axes;
-  if (near) find_gaps<W>(job, at, *mine, begin, end, lane);
+  if (near) find_gaps<W>(job, at, *own_query, begin, end, lane);
   progress p = {0, 0, 0};
-  uint32_t waiting = 0, middle = job.row_count / 2; /* their own row */
-  uint32_t least = __shfl_sync(ALL_LANES, mine->position, begin), first = W::MIRRORED ? middle : 0;
+  uint32_t waiting = 0, middle = job.row_count / 2; /* the queries' own row */
+  uint32_t least = __shfl_sync(ALL_LANES, own_query->position, begin), first = W::MIRRORED ? middle : 0;
   for (uint32_t row = first + lane, ahead = job.row_count - first; ahead; row += ADJI_WARP) {
     ahead = ahead > ADJI_WARP ? ahead - ADJI_WARP : 0;
-    float remaining = near && row < job.row_count ? left_of_limit(job, at.gap, row) : 0;
+    float remaining = near && row < job.row_count ? remaining_limit(job, at.gap, row) : 0;
     uint32_t wanted = __ballot_sync(ALL_LANES, row < job.row_count && remaining >= 0);
     if (wanted >> lane & 1) {
       uint32_t to = waiting + __popc(wanted & ((1u << lane) - 1));
@@ -285,40 +289,40 @@ __device__ __forceinline__ void join_high_dim(const tiles<T> &job, const shared<
         int64_t of_cells = around.row + job.row_steps[wanted_row];
         found = near ? near_cells(job, at.gap, around, of_cells, at.wanted->remaining[waiting + lane])
                      : row_of_cells(job, around.row, wanted_row, around.first, around.last);
-        if (W::MIRRORED && wanted_row == middle) found = behind(found, least);
+        if (W::MIRRORED && wanted_row == middle) found = rest_of_range(found, least);
       }
       add_ranges(at.list, &p, found, lane);
-      if (p.count > ADJI_WARP) join_list<W>(job, at, mine, &p, begin, end, items, took, lane);
+      if (p.count > ADJI_WARP) join_list<W>(job, at, own_query, &p, begin, end, items, totals, lane);
     }
   }
-  if (p.count) join_list<W>(job, at, mine, &p, begin, end, items, took, lane);
-  if (W::FILL) empty_queues<W, SHARED_OUT>(job, at, mine, begin, lane); /* the next queries use the same memory */
+  if (p.count) join_list<W>(job, at, own_query, &p, begin, end, items, totals, lane);
+  if (W::FILL) empty_queues<W, SHARED_OUT>(job, at, own_query, begin, lane); /* the next queries use the same memory */
 }
 
-/* All queries of the lanes in `members`, a few cells of a row at a time. */
+/* Compares the queries of the lanes in `members`, those of a few cells of a row at a time. */
 template <class W, class T, int DIM>
-__device__ __forceinline__ void join_cells(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine,
-                                           uint32_t members, supply *items, effort *took, uint32_t lane) {
-  uint32_t group = mine->cell / job.group;
+__device__ __forceinline__ void join_cells(const tiles<T> &job, const shared<T> &at, lane_query<T, DIM> *own_query,
+                                           uint32_t members, supply *items, work_totals *totals, uint32_t lane) {
+  uint32_t group = own_query->cell / job.group;
   uint32_t before = __shfl_up_sync(ALL_LANES, group, 1);
-  int64_t row_before = __shfl_up_sync(ALL_LANES, mine->cell_row, 1);
-  at.found[lane] = W::MIRRORED ? mine->position : mine->found;
-  at.rows[lane] = mine->row;
+  int64_t row_before = __shfl_up_sync(ALL_LANES, own_query->cell_row, 1);
+  at.found[lane] = W::MIRRORED ? own_query->position : own_query->found;
+  at.rows[lane] = own_query->row;
   __syncwarp();
   bool member = members >> lane & 1;
   uint32_t heads = __ballot_sync(ALL_LANES, member && (lane == 0 || !(members >> (lane - 1) & 1) || group != before ||
-                                                       mine->cell_row != row_before));
+                                                       own_query->cell_row != row_before));
   for (uint32_t remaining = heads; remaining; remaining &= remaining - 1) {
     uint32_t begin = __ffs(remaining) - 1;
-    uint32_t others = (heads | ~members) & ~((2u << begin) - 1); /* another begins, or none */
+    uint32_t others = (heads | ~members) & ~((2u << begin) - 1); /* another group begins, or no member */
     uint32_t end = others && begin < 31 ? __ffs(others) - 1 : ADJI_WARP;
     for (uint32_t first = begin; first < end; first += HIGH_DIM_QUERIES) {
       uint32_t last = end - first < HIGH_DIM_QUERIES ? end : first + HIGH_DIM_QUERIES;
-      join_high_dim<W>(job, at, mine, first, last, items, took, lane);
+      join_high_dim<W>(job, at, own_query, first, last, items, totals, lane);
     }
   }
   __syncwarp();
-  if (member && !W::MIRRORED) mine->found = at.found[lane];
+  if (member && !W::MIRRORED) own_query->found = at.found[lane];
 }
 
 }  // namespace

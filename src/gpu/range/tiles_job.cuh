@@ -24,9 +24,9 @@ typedef struct alignas(8) adji_gpu_pair {
   uint32_t row, id;
 } adji_gpu_pair;
 
-/* Tile hits: tiles of 32 candidates that the queries of a warp were compared with, one after the other. A tile has 32
- * words, one per lane, with a bit for each candidate that belongs to the lane's query; then the 32 ids of the
- * candidates. */
+/* Tile hits: a record of the tiles of 32 candidates that the queries of a warp were compared with, one after the other.
+ * A tile has 32 words, one per lane, with a bit for each candidate that belongs to the lane's query; then the 32 ids of
+ * the candidates. */
 typedef struct adji_tile_hits {
   uint32_t first, count;
 } adji_tile_hits;
@@ -40,55 +40,56 @@ typedef struct alignas(32) adji_query_hits {
 } adji_query_hits;
 #define ADJI_NO_QUERY_HITS UINT32_MAX
 
-/* What a launch does, in the form that its kernels read too. All memory is on the device. */
+/* What a launch does, as far as its kernels read it in this form. All memory is on the device. */
 typedef struct adji_tiles_task {
   uint32_t dim;
   adji_gpu_keep keep;
-  /* The queries: positions in left, ascending, or in up to three dimensions in any order. NULL: query_count of them
+  /* The queries: positions in left, ascending; in up to three dimensions in any order. NULL: the query_count positions
    * from first_query on. */
   const uint32_t *queries;
   uint64_t first_query, query_count;
-  uint32_t lanes; /* queries per warp; 0: 32. Fewer give low latency for few queries */
-  /* ids NULL: counts, to degrees[row] (may be NULL) and to the answers of the device (adji_answer_totals), which are
-   * here from the first on, and from ADJI_ANSWER_SPREAD on. */
+  uint32_t lanes; /* queries per warp; 0: 32. Fewer mean lower latency if there are few queries */
+  /* If ids is NULL, the launch counts: to degrees[row] (may be NULL) and to the answers of the device
+   * (adji_answer_totals). answers are these from the first on, spread_answers those from ADJI_ANSWER_SPREAD on. */
   uint32_t *degrees;
   unsigned long long *answers, *spread_answers;
-  /* Otherwise fills: the entries of row r go to ids + offsets[r] - base, and their sums to sums unless that is NULL.
-   * A row whose length differs from its count is reported as broken; nothing is written beyond its end. */
+  /* Otherwise the launch fills: the entries of row r go to ids + offsets[r] - base, and their sums to sums unless that
+   * is NULL. A row whose length differs from its count is reported as broken; nothing is written beyond its end. */
   const uint64_t *offsets;
   uint64_t base;
-  uint32_t apart;  /* 0: row r ends at offsets[r + 1]; 1: row r is from offsets[2 r] to offsets[2 r + 1] */
+  uint32_t apart;  /* 0: row r ends at offsets[r + 1]; 1: row r extends from offsets[2 r] to offsets[2 r + 1] */
   bool short_rows; /* most have at most 16 entries */
   bool long_rows;  /* most have 64 or more */
   uint32_t *ids;
-  /* With row_chunks: counts, and caches what it finds. ids and sums have room for 32 entries of each chunk. Chunk p
-   * belongs to the query at position p; ADJI_ANSWER_CACHE says how many more were requested. */
+  /* With row_chunks the launch counts and caches what it finds. ids and sums have room for 32 entries of each chunk.
+   * Chunk p belongs to the query at position p; ADJI_ANSWER_CACHE says how many more chunks were requested. */
   adji_row_chunk *row_chunks;
   uint64_t own_chunks; /* the first chunks belong to the queries, by position; the others are taken as needed */
   uint64_t chunk_room;
-  /* With mirrored: counts in a self-join of one index, and compares every two points once. degrees must be 0 before.
-   * With pairs, caches what it finds: pairs were set to all ones before, and their sums go to sums unless that is
-   * NULL. Two neighbours are one pair, in either order; with ADJI_KEEP_ABOVE the lower id comes first.
-   * ADJI_ANSWER_CACHE says how many pairs were requested; some of them stay unused. The longest row is not reported. */
+  /* With mirrored the launch counts a self-join of one index, and compares each pair of points once. degrees must be 0
+   * before. With pairs it also caches what it finds: pairs were set to all ones before, and their sums go to sums
+   * unless that is NULL. Two neighbours are one pair, in either order; with ADJI_KEEP_ABOVE the lower id comes first.
+   * ADJI_ANSWER_CACHE says how many pairs were requested, some of which stay unused. The longest row is not
+   * reported. */
   bool mirrored;
   adji_gpu_pair *pairs;
   uint64_t pair_room;
-  /* With tile_hits: a count caches the tile hits of dense places, for a fill of all rows, which reads them instead of
-   * comparing again. tile_hit_starts[p]: those of the queries from position p on. ADJI_ANSWER_CACHE says how many
-   * tiles were requested; if they exceed the room, the cache is useless. */
+  /* With tile_hits a count caches the tile hits of dense places, and a fill of all rows reads them instead of comparing
+   * again. tile_hit_starts[p]: those of the queries from position p on. ADJI_ANSWER_CACHE says how many tiles were
+   * requested; if they exceed the room, the cache is useless. */
   uint32_t *tile_hits;
   adji_tile_hits *tile_hit_starts;
   uint64_t tile_hit_room;
-  /* With query_hits: a count writes query hits, for a fill of all rows by adji_tiles_fill_query_hits. A row of the
-   * result has one group for every ADJI_QUERY_HIT_GROUP rows of cells around its query. Queries without hits go to
-   * without_hits, which has room for all, in any order; ADJI_ANSWER_CACHE says how many. adji_tiles_run fills their
-   * rows. */
+  /* With query_hits a count writes query hits, for a fill of all rows by adji_tiles_fill_query_hits. A row of the
+   * result has one group for every ADJI_QUERY_HIT_GROUP rows of cells around its query. The queries without hits go to
+   * without_hits, which has room for all, in any order; ADJI_ANSWER_CACHE says how many they are. adji_tiles_run fills
+   * their rows. */
   adji_query_hits *query_hits;
   uint32_t *without_hits;
 } adji_tiles_task;
 
-/* Requests items of the count cache for a warp: the number of the first. Those beyond the room are counted, but not
- * written. */
+/* Requests items of the count cache for a warp, and returns the number of the first. Items beyond the room are counted,
+ * but the caller must not write them. */
 static __device__ __forceinline__ uint64_t request_items(const adji_tiles_task &job, uint64_t many, uint32_t lane) {
   unsigned long long first = 0;
   if (lane == 0) first = atomicAdd(job.answers + ADJI_ANSWER_CACHE, static_cast<unsigned long long>(many));

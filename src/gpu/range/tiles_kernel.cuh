@@ -2,36 +2,36 @@
  *
  * The kernel of the range join.
  *
- * Computes: for each query q, the candidates c in cells within reach of q's whose canonical sum s(q, c) is at most
- * the limit: how many (counting), or their ids in q's row of the result (filling).
+ * Computes: for each query q the candidates c, in cells within reach of q's cell, whose canonical sum s(q, c) is at
+ * most the limit: their number (counting), or their ids in q's row of the result (filling).
  *
- * A warp owns 32 consecutive queries in the order of the grid, lane i the i-th of them: its coordinates, its count, its
- * row.
+ * A warp owns 32 consecutive queries in the order of the grid, lane i the i-th of them, with its coordinates, its count
+ * and its row.
  *
- * Dense places: a stretch of queries in one row of cells, at most a few cells wide, is compared with the candidates of
- * all of them:
+ * Dense places: all queries of a stretch, which lies in one row of cells and is at most a few cells wide, are compared
+ * with the candidates of all of them:
  *
- *   1. ranges     lanes look up rows of cells, 32 at a time: each is one range of positions. Non-empty ones go to a
- *                 list in shared memory, with their lengths summed, as one long range.
- *   2. stage      lanes take one candidate each from the long range, and put its coordinates into shared memory: in two
+ *   1. ranges     lanes look up rows of cells, 32 at a time. Each row is one range of positions. Non-empty ranges go to
+ *                 a list in shared memory, with their lengths summed, so that they form one long range.
+ *   2. stage      lanes take one candidate each from the long range, and put its coordinates into shared memory; in two
  *                 and three dimensions only if it is near enough to the box around the queries.
- *   3. compare    every lane its own query with the 32 candidates, which all lanes read at the same time; or, in two
- *                 and three dimensions, a tile of 4 queries and 8 candidates, after which every query gets its hits in
- *                 a word.
+ *   3. compare    every lane compares its own query with the 32 candidates, which all lanes read at the same time. Or,
+ *                 in two and three dimensions, it compares a tile of 4 queries and 8 candidates, and then every query
+ *                 gets its hits in a word.
  *
  * Sparse places, where cells hold few points: in up to three dimensions each lane looks up the ranges of its own query
- * and compares it with its own candidates; what neighbouring lanes read is near. In more dimensions there are too many
- * rows of cells for that. The warp takes the queries of a few cells of a row at a time; lanes look up the rows that are
- * not provably too far away, and share their candidates. There, dense and sparse places have separate kernels, which
- * run in parallel on different queries.
+ * and compares the query with its own candidates; neighbouring lanes read memory that is close together. In more
+ * dimensions there are too many rows of cells for that. The warp takes the queries of a few cells of a row at a time;
+ * lanes look up the rows that are not provably too far away, and share their candidates. Dense and sparse places then
+ * have separate kernels, which run in parallel on different queries.
  *
  * Counting adds up in registers. Where rows are short it may cache the hits of sparse queries, and another kernel fills
- * their rows (tiles.cu). Otherwise ids wait in a queue in shared memory, and the warp writes them when there
- * are enough for a line: to the row, whose place and length are known (filling), or to a chunk of 32 entries that
- * stores its row (counting with row chunks). Every query has its own chunk, for its last entries; the others are taken
- * from a counter in memory, 16 at a time. Long rows in dense places of two and three dimensions are filled from words:
- * ids wait in a ring per query. Lane i adds candidate i if its bit is set, as far behind the last entry as there are
- * lower bits. Rows are written front to back, and never get more entries than were counted.
+ * their rows (tiles.cu). When ids are wanted, they wait in a queue in shared memory, and the warp writes them when
+ * there are enough for a line: to the row, whose place and length are known (filling), or to a chunk of 32 entries that
+ * records its row (counting with row chunks). Every query has its own chunk, for its last entries; the others are taken
+ * from a counter in memory, 16 at a time. Long rows in dense places of two and three dimensions are filled from words,
+ * through a ring per query in which ids wait: lane i adds candidate i if its bit is set, as many entries after the last
+ * one as there are lower bits. Rows are written front to back, and never get more entries than were counted.
  *
  * Grid: one warp for 32 queries. No block waits for another.
  *
@@ -49,7 +49,7 @@ namespace {
 
 /* ---- The kernel ---------------------------------------------------------------------------------- */
 
-/* Whether a query is its own neighbour: always at distance 0, perhaps by its inner product. */
+/* Whether a query is its own neighbour: always where its distance is 0, perhaps where inner products decide. */
 template <int STEP, class T>
 __device__ __forceinline__ bool belongs_to_itself(const tiles<T> &job, uint64_t position) {
   if (STEP != ADJI_STEP_DOT) return true;
@@ -63,51 +63,51 @@ __device__ __forceinline__ bool belongs_to_itself(const tiles<T> &job, uint64_t 
 
 /* Stores the counts, and adds to the totals. */
 template <class W, class T, int DIM>
-__device__ __forceinline__ void store_counts(const tiles<T> &job, bool active, own<T, DIM> *mine, const effort &took,
-                                             uint32_t lane) {
+__device__ __forceinline__ void store_counts(const tiles<T> &job, bool active, lane_query<T, DIM> *own_query,
+                                             const work_totals &totals, uint32_t lane) {
   if (!counts<W>(job)) {
-    const uint64_t *bounds = bounds_of(job, mine->row);
-    adji_answer_add(job.spread_answers + 2 * ADJI_SPREAD, active && mine->found != bounds[1] - bounds[0], lane);
+    const uint64_t *bounds = bounds_of(job, own_query->row);
+    adji_answer_add(job.spread_answers + 2 * ADJI_SPREAD, active && own_query->found != bounds[1] - bounds[0], lane);
     return;
   }
   if (!W::DROPS_SELF && !W::MIRRORED && active && job.keep == ADJI_KEEP_OTHERS &&
-      belongs_to_itself<W::STEP>(job, mine->position))
-    mine->found--;
-  if (active && job.degrees && !W::MIRRORED) job.degrees[mine->row] = mine->found;
-  uint32_t longest = __reduce_max_sync(ALL_LANES, active && !W::MIRRORED ? mine->found : 0);
+      belongs_to_itself<W::STEP>(job, own_query->position))
+    own_query->found--;
+  if (active && job.degrees && !W::MIRRORED) job.degrees[own_query->row] = own_query->found;
+  uint32_t longest = __reduce_max_sync(ALL_LANES, active && !W::MIRRORED ? own_query->found : 0);
   if (lane == 0) {
     atomicMax(job.spread_answers + 3 * ADJI_SPREAD + blockIdx.x % ADJI_SPREAD,
               static_cast<unsigned long long>(longest));
     atomicAdd(job.spread_answers + 4 * ADJI_SPREAD + blockIdx.x % ADJI_SPREAD,
-              static_cast<unsigned long long>(took.steps * ADJI_WARP));
+              static_cast<unsigned long long>(totals.steps * ADJI_WARP));
   }
-  adji_answer_add(job.spread_answers, active || W::MIRRORED ? mine->found : 0, lane);
-  adji_answer_add(job.spread_answers + ADJI_SPREAD, took.candidates, lane);
+  adji_answer_add(job.spread_answers, active || W::MIRRORED ? own_query->found : 0, lane);
+  adji_answer_add(job.spread_answers + ADJI_SPREAD, totals.candidates, lane);
 }
 
 template <class W, class T>
-__device__ __forceinline__ own<T, W::DIM> open_query(const tiles<T> &job, uint64_t query, bool active) {
-  own<T, W::DIM> mine = {};
-  if (!active) return mine;
-  mine.position = job.queries ? job.queries[query] : static_cast<uint32_t>(job.first_query + query);
-  if (W::DIM) load_point<W>(job.left, mine.position, mine.x);
-  mine.row = W::HAS_ID ? adji_gpu_id(mine.x[W::HAS_ID ? W::WIDTH - 1 : 0]) : job.left_ids[mine.position];
-  uint64_t number = number_at(job.left_numbers, job.wide_numbers, mine.position);
+__device__ __forceinline__ lane_query<T, W::DIM> open_query(const tiles<T> &job, uint64_t query, bool active) {
+  lane_query<T, W::DIM> own_query = {};
+  if (!active) return own_query;
+  own_query.position = job.queries ? job.queries[query] : static_cast<uint32_t>(job.first_query + query);
+  if (W::DIM) load_point<W>(job.left, own_query.position, own_query.x);
+  own_query.row = W::HAS_ID ? adji_gpu_id(own_query.x[W::HAS_ID ? W::WIDTH - 1 : 0]) : job.left_ids[own_query.position];
+  uint64_t number = number_at(job.left_numbers, job.wide_numbers, own_query.position);
   if (job.wide_numbers)
-    mine.cell_row = static_cast<int64_t>(number / job.row_stride);
-  else /* many times faster */
-    mine.cell_row = static_cast<uint32_t>(number) / static_cast<uint32_t>(job.row_stride);
-  mine.cell = static_cast<uint32_t>(number - static_cast<uint64_t>(mine.cell_row) * job.row_stride);
-  return mine;
+    own_query.cell_row = static_cast<int64_t>(number / job.row_stride);
+  else /* 32-bit division is many times faster */
+    own_query.cell_row = static_cast<uint32_t>(number) / static_cast<uint32_t>(job.row_stride);
+  own_query.cell = static_cast<uint32_t>(number - static_cast<uint64_t>(own_query.cell_row) * job.row_stride);
+  return own_query;
 }
 
-/* Entries of the queue in shared memory. */
+/* The number of entries of the queue in shared memory. */
 template <class W, class T>
 __host__ __device__ __forceinline__ uint32_t queue_entries(const tiles<T> &job) {
   return W::PLACES == SPARSE && job.staged ? HIGH_DIM_QUEUE * (HIGH_DIM_QUERIES + 1) : job.queue * (ADJI_WARP + 1);
 }
 
-/* Values of a warp's candidates in shared memory, and of its queries. */
+/* The numbers of values in shared memory: of a warp's candidates, and of its queries. */
 template <class W>
 __host__ __device__ constexpr uint64_t stage_values(uint32_t dim, bool staged) {
   return W::PLACES == SPARSE || W::REPLAYS || !staged ? 0 : (W::DIM ? W::DIM : dim) * ADJI_WARP;
@@ -117,7 +117,7 @@ __host__ __device__ constexpr uint64_t query_values(uint32_t dim, bool staged) {
   return W::DIM ? (W::PLACES == SPARSE ? 8 * ADJI_WARP : 0) : staged ? dim * ADJI_WARP : 0;
 }
 
-/* Bytes of shared memory of a warp, and where things are in it. */
+/* Bytes of shared memory of a warp; carve() says where things are in it. */
 template <class W, class T>
 __host__ __device__ __forceinline__ uint64_t shared_bytes(const tiles<T> &job) {
   uint64_t size = sizeof(T), entries = queue_entries<W>(job);
@@ -145,7 +145,7 @@ __device__ __forceinline__ shared<T> carve(const tiles<T> &job, unsigned char *m
   at.pairs = reinterpret_cast<adji_gpu_pair *>(at.targets);
   at.queue = reinterpret_cast<uint32_t *>(at.targets + (W::FILL ? ADJI_WARP : 0));
   uint32_t *rest = at.queue + (W::MIRRORED ? 2 * entries : entries);
-  if (W::RINGS) { /* the queue is used after them, followed by its targets */
+  if (W::RINGS) { /* once the rings are empty, the queue and its targets use their memory */
     rest = reinterpret_cast<uint32_t *>(at.targets);
     at.queue = at.rings = rings;
     at.targets = reinterpret_cast<target *>(rings + QUEUE * (ADJI_WARP + 1));
@@ -176,18 +176,17 @@ __device__ __forceinline__ void stage_queries(const tiles<T> &job, const shared<
   __syncwarp();
 }
 
-/* The lanes of sparse queries, which are compared with their own candidates. heads: the lanes at which a stretch of
- * queries in one row of cells begins, ascending. */
+/* The lanes of sparse queries. heads: the lanes at which a stretch of queries in one row of cells begins. */
 template <class W, class T, int DIM>
-__device__ __forceinline__ uint32_t find_sparse(const tiles<T> &job, const own<T, DIM> &mine, uint32_t heads,
-                                                uint32_t actives) {
+__device__ __forceinline__ uint32_t find_sparse(const tiles<T> &job, const lane_query<T, DIM> &own_query,
+                                                uint32_t heads, uint32_t actives) {
   if (W::MIRRORED || (!W::DIM && !job.staged)) return ALL_LANES;
   uint32_t sparse = 0;
   while (heads) {
     uint32_t begin = __ffs(heads) - 1;
     heads &= heads - 1;
     uint32_t end = heads ? __ffs(heads) - 1 : actives;
-    uint32_t spread = __shfl_sync(ALL_LANES, mine.cell, end - 1) - __shfl_sync(ALL_LANES, mine.cell, begin);
+    uint32_t spread = __shfl_sync(ALL_LANES, own_query.cell, end - 1) - __shfl_sync(ALL_LANES, own_query.cell, begin);
     bool dense = spread <= job.spread && end - begin >= DENSE_QUERIES;
     if (W::PLACES != EVERYWHERE) dense = dense && spread * 8 <= end - begin;
     if (W::QUERY_HITS) dense = dense && (spread + 1) * DENSE_QUERY_HITS <= end - begin;
@@ -204,61 +203,62 @@ __global__ void __launch_bounds__(MOST_WARPS *ADJI_WARP, W::BLOCKS) join_tiles(c
   uint64_t query = (static_cast<uint64_t>(blockIdx.x) * blockDim.x / ADJI_WARP + warp) * job.lanes + lane;
   bool active = lane < job.lanes && query < job.query_count;
   if (!__any_sync(ALL_LANES, active)) return;
-  own<T, W::DIM> mine = open_query<W>(job, query, active);
-  int64_t before = __shfl_up_sync(ALL_LANES, mine.cell_row, 1);
-  bool head = lane == 0 || mine.cell_row != before;
-  if (W::PLACES == EVERYWHERE && job.queries) /* they may come in any order */
-    head = __shfl_up_sync(ALL_LANES, mine.position, 1) > mine.position || head;
+  lane_query<T, W::DIM> own_query = open_query<W>(job, query, active);
+  int64_t before = __shfl_up_sync(ALL_LANES, own_query.cell_row, 1);
+  bool head = lane == 0 || own_query.cell_row != before;
+  if (W::PLACES == EVERYWHERE && job.queries) /* which may come in any order */
+    head = __shfl_up_sync(ALL_LANES, own_query.position, 1) > own_query.position || head;
   uint32_t heads = __ballot_sync(ALL_LANES, active && head);
   uint32_t members = __ballot_sync(ALL_LANES, active);
-  uint32_t sparse = find_sparse<W>(job, mine, heads, __popc(members)) & members;
+  uint32_t sparse = find_sparse<W>(job, own_query, heads, __popc(members)) & members;
   if (W::PLACES == DENSE) members &= ~sparse;
   if (W::PLACES == SPARSE) members = sparse;
   if (!members) return;
   active = members >> lane & 1;
 
   shared<T> at = carve<W>(job, memory + warp * shared_bytes<W>(job));
-  mine.tail = lane;
-  if (!W::DIM && job.staged) stage_queries(job, at, mine.position, active, lane);
-  if (W::FILL && active) ask_for_target(job, mine.row);
+  own_query.tail = lane;
+  if (!W::DIM && job.staged) stage_queries(job, at, own_query.position, active, lane);
+  if (W::FILL && active) prefetch_target(job, own_query.row);
 #pragma unroll
   for (int j = 0; j < W::DIM && W::PLACES == SPARSE; j++)
-    at.points[lane * 8 + j] = mine.x[j];
+    at.points[lane * 8 + j] = own_query.x[j];
   __syncwarp();
   supply items = {0, 0};
-  effort took = {0, 0};
+  work_totals totals = {0, 0};
   if (W::MIRRORED) {
     if (lane == 0) *at.pair_count = 0;
     __syncwarp();
-    add_selves<W>(job, at, &mine, active, lane);
+    add_selves<W>(job, at, &own_query, active, lane);
   }
   for (uint32_t remaining = heads & ~sparse; remaining && W::PLACES != SPARSE; remaining &= remaining - 1) {
     uint32_t begin = __ffs(remaining) - 1, others = heads & ~((2u << begin) - 1);
     uint32_t end = others && begin < 31 ? __ffs(others) - 1 : ADJI_WARP - __clz(members | sparse);
     if constexpr (W::REPLAYS)
-      replay(job, at, &mine, begin, end, lane);
+      replay(job, at, &own_query, begin, end, lane);
     else
-      join_dense<W>(job, at, &mine, begin, end, &items, &took, lane);
+      join_dense<W>(job, at, &own_query, begin, end, &items, &totals, lane);
   }
-  if (W::RINGS) empty_rings(job, at, &mine, lane);
+  if (W::RINGS) empty_rings(job, at, &own_query, lane);
   if constexpr (W::QUERY_HITS) {
-    bool has_hits = sparse && count_query_hits<W>(job, &mine, sparse >> lane & 1, &took);
-    note_without_hits(job, mine, active && !has_hits, lane);
+    bool has_hits = sparse && count_query_hits<W>(job, &own_query, sparse >> lane & 1, &totals);
+    note_without_hits(job, own_query, active && !has_hits, lane);
   } else if (W::PLACES == SPARSE && (W::DIM || job.staged))
-    join_cells<W>(job, at, &mine, sparse, &items, &took, lane);
+    join_cells<W>(job, at, &own_query, sparse, &items, &totals, lane);
   else if (W::PLACES != DENSE && sparse)
-    join_per_query<W>(job, at, &mine, sparse >> lane & 1, &items, &took, lane);
-  if (W::FILL && (W::PLACES != SPARSE || !(W::DIM || job.staged))) empty_queues<W, BY_LANE>(job, at, &mine, 0, lane);
-  if (W::MIRRORED) flush_pairs<W>(job, at, &mine, true, lane);
-  store_counts<W>(job, active, &mine, took, lane);
+    join_per_query<W>(job, at, &own_query, sparse >> lane & 1, &items, &totals, lane);
+  if (W::FILL && (W::PLACES != SPARSE || !(W::DIM || job.staged)))
+    empty_queues<W, BY_LANE>(job, at, &own_query, 0, lane);
+  if (W::MIRRORED) flush_pairs<W>(job, at, &own_query, true, lane);
+  store_counts<W>(job, active, &own_query, totals, lane);
 }
 
 /* ---- Launching ----------------------------------------------------------------------------------------------- */
 
-/* Shared memory that a block can have on every device, in bytes. */
+/* Bytes of shared memory that a block can have on every device. */
 enum { MOST_SHARED = 96 << 10 };
 
-/* Whether queries and candidates in many dimensions fit into shared memory: the same for dense and sparse places. */
+/* Whether queries and candidates in many dimensions fit into shared memory. The same for dense and sparse places. */
 template <class W>
 bool fits_stage(uint32_t dim) {
   return 2 * dim * ADJI_WARP * sizeof(typename W::T) + QUEUE * (ADJI_WARP + 1) * 12 + 4096 <= MOST_SHARED;
@@ -272,7 +272,7 @@ adj_status launch(adji_gpu *gpu, cudaStream_t stream, tiles<typename W::T> job) 
   job.queue = half ? SHORT_QUEUE : QUEUE;
   uint64_t each = shared_bytes<W>(job), warps = MOST_SHARED / each;
   if (warps > MOST_WARPS) warps = MOST_WARPS;
-  if (warps * each > 48 << 10) /* the same for all: contexts in other threads set it too */
+  if (warps * each > 48 << 10) /* the same value in all threads, since other contexts set it too */
     ADJI_CUDA(gpu, cudaFuncSetAttribute(join_tiles<W>, cudaFuncAttributeMaxDynamicSharedMemorySize, MOST_SHARED));
   uint64_t threads = warps * ADJI_WARP, queries = warps * job.lanes;
   uint64_t blocks = (job.query_count + queries - 1) / queries;
@@ -283,12 +283,13 @@ adj_status launch(adji_gpu *gpu, cudaStream_t stream, tiles<typename W::T> job) 
 
 template <class T, int STEP, int DIM, work WORK>
 adj_status launch_places(adji_gpu *gpu, cudaStream_t stream, const tiles<T> &job) {
-  if constexpr (DIM == 1 || DIM == 2 || DIM == 3) return launch<what<T, STEP, DIM, WORK, EVERYWHERE>>(gpu, stream, job);
-  if constexpr (DIM == 0 || DIM > 3) { /* in parallel: each by itself would leave the device idle at its end */
+  if constexpr (DIM == 1 || DIM == 2 || DIM == 3)
+    return launch<kernel_traits<T, STEP, DIM, WORK, EVERYWHERE>>(gpu, stream, job);
+  if constexpr (DIM == 0 || DIM > 3) { /* in parallel: alone, each would leave much of the device idle at its end */
     adj_status status = adji_gpu_fork(gpu, stream);
     if (status) return status;
-    status = launch<what<T, STEP, DIM, WORK, DENSE>>(gpu, gpu->side, job);
-    if (!status) status = launch<what<T, STEP, DIM, WORK, SPARSE>>(gpu, stream, job);
+    status = launch<kernel_traits<T, STEP, DIM, WORK, DENSE>>(gpu, gpu->side, job);
+    if (!status) status = launch<kernel_traits<T, STEP, DIM, WORK, SPARSE>>(gpu, stream, job);
     return adji_gpu_rejoin(gpu, stream, status);
   }
 }
@@ -296,8 +297,8 @@ adj_status launch_places(adji_gpu *gpu, cudaStream_t stream, const tiles<T> &job
 template <class T, int STEP, int DIM>
 adj_status launch_mirrored(adji_gpu *gpu, cudaStream_t stream, const tiles<T> &job) {
   if constexpr (STEP == ADJI_STEP_L2 && (DIM == 0 || DIM > 3))
-    return job.sums ? launch<what<T, STEP, DIM, PAIRS_AND_SUMS, SPARSE>>(gpu, stream, job)
-                    : launch<what<T, STEP, DIM, PAIRS, SPARSE>>(gpu, stream, job);
+    return job.sums ? launch<kernel_traits<T, STEP, DIM, PAIRS_AND_SUMS, SPARSE>>(gpu, stream, job)
+                    : launch<kernel_traits<T, STEP, DIM, PAIRS, SPARSE>>(gpu, stream, job);
   return adji_fail(ADJ_E_INTERNAL, "a kernel that compares every two points once is missing");
 }
 
@@ -346,7 +347,7 @@ tiles<T> with_types(const adji_tiles_job *job) {
   return typed;
 }
 
-/* Instances for L2: one for each of few dimensions, and one for all others. */
+/* Instances for L2: for two and for three dimensions, and one for all others. */
 template <class T>
 adj_status launch_l2(adji_gpu *gpu, cudaStream_t stream, const adji_tiles_job *job) {
   tiles<T> typed = with_types<T>(job);

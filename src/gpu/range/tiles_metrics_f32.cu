@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The range join's kernels for metrics other than L2, of f32.
+ * The range join's kernels for metrics other than L2, in f32.
  */
 #include "gpu/range/tiles.cuh"
 #include "gpu/range/tiles_kernel.cuh"

@@ -21,20 +21,20 @@ __device__ __forceinline__ void load_some(const tiles<T> &job, uint32_t position
     load_point<W>(job.right, position + u, c[u]);
 }
 
-/* Of the lane's query and a candidate. */
+/* The sum of the lane's query and a candidate. */
 template <class W, class T, int DIM>
-__device__ __forceinline__ T sum_of(const tiles<T> &job, const own<T, DIM> &mine, const T *c) {
+__device__ __forceinline__ T sum_of(const tiles<T> &job, const lane_query<T, DIM> &own_query, const T *c) {
   T s = 0;
 #pragma unroll
   for (int j = 0; j < DIM; j++)
-    s = adji_gpu_step<W::STEP>(s, mine.x[j], c[j], job.measure, j);
+    s = adji_gpu_step<W::STEP>(s, own_query.x[j], c[j], job.measure, j);
   return adji_gpu_finish<W::STEP>(s);
 }
 
-/* The lane's candidates position .. stop - 1, at most AT_ONCE of them. */
+/* Compares the lane's candidates position .. stop - 1, but at most AT_ONCE of them. */
 template <class W, class T, int DIM>
-__device__ __forceinline__ void meet_some(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine,
-                                          uint32_t position, uint32_t stop) {
+__device__ __forceinline__ void compare_candidates(const tiles<T> &job, const shared<T> &at,
+                                                   lane_query<T, DIM> *own_query, uint32_t position, uint32_t stop) {
   T c[AT_ONCE][W::WIDTH ? W::WIDTH : 1];
   uint32_t ids[AT_ONCE];
   load_some<W>(job, position, c);
@@ -47,57 +47,60 @@ __device__ __forceinline__ void meet_some(const tiles<T> &job, const shared<T> &
   }
 #pragma unroll
   for (int u = 0; u < AT_ONCE; u++) {
-    T s = sum_of<W>(job, *mine, c[u]);
-    keep<W>(job, at, mine, u < stop - position && s <= job.limit && stays<W>(job, ids[u], mine->row), ids[u], s);
+    T s = sum_of<W>(job, *own_query, c[u]);
+    keep<W>(job, at, own_query, u < stop - position && s <= job.limit && stays<W>(job, ids[u], own_query->row), ids[u],
+            s);
   }
 }
 
-/* One of the lane's candidates, in any number of dimensions. */
+/* Compares one of the lane's candidates, in any number of dimensions. */
 template <class W, class T, int DIM>
-__device__ __forceinline__ void meet(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine, uint32_t position) {
+__device__ __forceinline__ void compare_candidate(const tiles<T> &job, const shared<T> &at,
+                                                  lane_query<T, DIM> *own_query, uint32_t position) {
   uint32_t id = W::DROPS_SELF || job.keep == ADJI_KEEP_ABOVE ? job.right_ids[position] : 0;
   T s = 0;
   for (uint32_t j = 0; j < job.dim; j++) {
-    s = add_term<W>(job, s, job.left.at(mine->position, j), job.right.at(position, j), j);
+    s = add_term<W>(job, s, job.left.at(own_query->position, j), job.right.at(position, j), j);
     if (W::STEP != ADJI_STEP_DOT && !(s <= job.limit)) break;
   }
   s = adji_gpu_finish<W::STEP>(s);
-  keep<W>(job, at, mine, s <= job.limit && stays<W>(job, id, mine->row), id, s);
+  keep<W>(job, at, own_query, s <= job.limit && stays<W>(job, id, own_query->row), id, s);
 }
 
-/* Rows of cells row .. row + 2, or fewer. Three at a time, so that there is one wait for all. */
+/* Looks up rows of cells row .. row + 2, or fewer. Three at a time, so that there is one wait for all. */
 template <class T, int DIM>
-__device__ __forceinline__ void look_up_three(const tiles<T> &job, const own<T, DIM> &mine, bool takes_part,
+__device__ __forceinline__ void look_up_three(const tiles<T> &job, const lane_query<T, DIM> &own_query, bool takes_part,
                                               uint32_t row, range (&to)[3]) {
 #pragma unroll
   for (int k = 0; k < 3; k++) {
     to[k] = range{0, 0};
-    if (takes_part && row + k < job.row_count) to[k] = row_of_cells(job, mine.cell_row, row + k, mine.cell, mine.cell);
+    if (takes_part && row + k < job.row_count)
+      to[k] = row_of_cells(job, own_query.cell_row, row + k, own_query.cell, own_query.cell);
   }
 }
 
-/* The queries of the active lanes. */
+/* Compares the queries of the lanes that take part. */
 template <class W, class T, int DIM>
-__device__ __forceinline__ void join_per_query(const tiles<T> &job, const shared<T> &at, own<T, DIM> *mine,
-                                               bool takes_part, supply *items, effort *took, uint32_t lane) {
+__device__ __forceinline__ void join_per_query(const tiles<T> &job, const shared<T> &at, lane_query<T, DIM> *own_query,
+                                               bool takes_part, supply *items, work_totals *totals, uint32_t lane) {
   for (uint32_t row = 0; row < job.row_count; row += 3) {
     range r[3];
-    look_up_three(job, *mine, takes_part, row, r);
+    look_up_three(job, *own_query, takes_part, row, r);
 #pragma unroll
     for (int k = 0; k < 3; k++) {
-      took->candidates += r[k].count;
+      totals->candidates += r[k].count;
       constexpr uint32_t EACH = DIM ? AT_ONCE : 1;
-      if (counts<W>(job)) took->steps += (__reduce_max_sync(ALL_LANES, r[k].count) + EACH - 1) / EACH * EACH;
+      if (counts<W>(job)) totals->steps += (__reduce_max_sync(ALL_LANES, r[k].count) + EACH - 1) / EACH * EACH;
       uint32_t position = r[k].begin, end = position + r[k].count;
       while (W::FILL ? __any_sync(ALL_LANES, position < end) : position < end) {
-        uint32_t stop = end; /* or what the queue has room for */
+        uint32_t stop = end; /* or as far as the queue has room */
         if (W::FILL && position < end && end - position > BETWEEN) stop = position + BETWEEN;
         for (; position < stop; position += DIM ? AT_ONCE : 1)
           if (DIM)
-            meet_some<W>(job, at, mine, position, stop);
+            compare_candidates<W>(job, at, own_query, position, stop);
           else
-            meet<W>(job, at, mine, position);
-        if (W::FILL) flush<W, BY_LANE>(job, at, mine, items, 0, lane);
+            compare_candidate<W>(job, at, own_query, position);
+        if (W::FILL) flush<W, BY_LANE>(job, at, own_query, items, 0, lane);
       }
     }
   }
@@ -105,76 +108,77 @@ __device__ __forceinline__ void join_per_query(const tiles<T> &job, const shared
 
 /* ---- Query hits ---------------------------------------------------------------------------------- */
 
-/* With this many queries per cell, a dense place is faster: their ranges would be too long. */
+/* With this many queries per cell or more, a place counts as dense: ranges would be too long for hits. */
 enum { DENSE_QUERY_HITS = 11 };
 static_assert(3 * DENSE_QUERY_HITS > ADJI_QUERY_HIT_BITS, "a range that fits the bits should get hits");
 
-/* A bit for each of candidates position .. end - 1; only the first AT_ONCE are compared. */
+/* A bit for each of the candidates position .. end - 1, of which only the first AT_ONCE are compared. */
 template <class W, class T, int DIM>
-__device__ __forceinline__ uint32_t hits_of_some(const tiles<T> &job, const own<T, DIM> &mine, uint32_t position,
-                                                 uint32_t end) {
+__device__ __forceinline__ uint32_t hits_of_some(const tiles<T> &job, const lane_query<T, DIM> &own_query,
+                                                 uint32_t position, uint32_t end) {
   T c[AT_ONCE][W::WIDTH];
   load_some<W>(job, position, c);
   uint32_t bits = 0;
 #pragma unroll
   for (int u = 0; u < AT_ONCE; u++)
-    bits |= static_cast<uint32_t>(u < end - position && sum_of<W>(job, mine, c[u]) <= job.limit) << u;
+    bits |= static_cast<uint32_t>(u < end - position && sum_of<W>(job, own_query, c[u]) <= job.limit) << u;
   return bits;
 }
 
-/* Counts the candidates of a range, and sets the bits of those that belong, except the query itself. */
+/* Counts the candidates of a range that belong, and returns their bits, without that of the query itself. */
 template <class W, class T, int DIM>
-__device__ __forceinline__ uint32_t hits_of_range(const tiles<T> &job, own<T, DIM> *mine, range r) {
+__device__ __forceinline__ uint32_t hits_of_range(const tiles<T> &job, lane_query<T, DIM> *own_query, range r) {
   uint32_t bits = 0;
   for (uint32_t i = 0; i < r.count; i += AT_ONCE) {
-    uint32_t some = hits_of_some<W>(job, *mine, r.begin + i, r.begin + r.count);
-    mine->found += __popc(some);
+    uint32_t some = hits_of_some<W>(job, *own_query, r.begin + i, r.begin + r.count);
+    own_query->found += __popc(some);
     bits |= i < ADJI_QUERY_HIT_BITS ? some << i : 0;
   }
-  uint32_t self = mine->position - r.begin;
+  uint32_t self = own_query->position - r.begin;
   return job.keep == ADJI_KEEP_OTHERS && self < ADJI_QUERY_HIT_BITS ? bits & ~(1u << self) : bits;
 }
 
 /* The query hits of a row. */
 template <class T, int DIM>
-__device__ __forceinline__ adji_query_hits *query_hits_of(const tiles<T> &job, const own<T, DIM> &mine) {
-  return job.query_hits + static_cast<uint64_t>(mine.row) * (job.row_count / ADJI_QUERY_HIT_GROUP);
+__device__ __forceinline__ adji_query_hits *query_hits_of(const tiles<T> &job, const lane_query<T, DIM> &own_query) {
+  return job.query_hits + static_cast<uint64_t>(own_query.row) * (job.row_count / ADJI_QUERY_HIT_GROUP);
 }
 
-/* The queries of the active lanes. Returns whether the lane's query has hits: none of its ranges is too long. */
+/* Counts for the queries of the lanes that take part. Returns whether the lane's query has hits, which means that none
+ * of its ranges is too long. */
 template <class W, class T, int DIM>
-__device__ __forceinline__ bool count_query_hits(const tiles<T> &job, own<T, DIM> *mine, bool takes_part,
-                                                 effort *took) {
+__device__ __forceinline__ bool count_query_hits(const tiles<T> &job, lane_query<T, DIM> *own_query, bool takes_part,
+                                                 work_totals *totals) {
   uint32_t longest = 0;
   for (uint32_t row = 0; row < job.row_count; row += ADJI_QUERY_HIT_GROUP) {
     range r[ADJI_QUERY_HIT_GROUP];
     uint32_t bits[ADJI_QUERY_HIT_GROUP];
-    look_up_three(job, *mine, takes_part, row, r);
+    look_up_three(job, *own_query, takes_part, row, r);
 #pragma unroll
     for (int k = 0; k < ADJI_QUERY_HIT_GROUP; k++) {
-      took->candidates += r[k].count;
-      took->steps += (__reduce_max_sync(ALL_LANES, r[k].count) + AT_ONCE - 1) / AT_ONCE * AT_ONCE;
+      totals->candidates += r[k].count;
+      totals->steps += (__reduce_max_sync(ALL_LANES, r[k].count) + AT_ONCE - 1) / AT_ONCE * AT_ONCE;
       longest = longest > r[k].count ? longest : r[k].count;
-      bits[k] = hits_of_range<W>(job, mine, r[k]);
+      bits[k] = hits_of_range<W>(job, own_query, r[k]);
     }
     if (!takes_part) continue;
-    uint4 *to = reinterpret_cast<uint4 *>(query_hits_of(job, *mine) + row / ADJI_QUERY_HIT_GROUP);
+    uint4 *to = reinterpret_cast<uint4 *>(query_hits_of(job, *own_query) + row / ADJI_QUERY_HIT_GROUP);
     to[0] = uint4{r[0].begin, r[1].begin, r[2].begin, 0};
     to[1] = uint4{bits[0], bits[1], bits[2], 0};
   }
   return takes_part && longest <= ADJI_QUERY_HIT_BITS;
 }
 
-/* Records the queries of the lanes without hits. */
+/* Records the queries without hits. */
 template <class T, int DIM>
-__device__ __forceinline__ void note_without_hits(const tiles<T> &job, const own<T, DIM> &mine, bool without_hits,
-                                                  uint32_t lane) {
+__device__ __forceinline__ void note_without_hits(const tiles<T> &job, const lane_query<T, DIM> &own_query,
+                                                  bool without_hits, uint32_t lane) {
   uint32_t lanes = __ballot_sync(ALL_LANES, without_hits);
   if (!lanes) return;
   uint64_t first = request_items(job, __popc(lanes), lane);
   if (!without_hits) return;
-  query_hits_of(job, mine)->begin[0] = ADJI_NO_QUERY_HITS;
-  job.without_hits[first + __popc(lanes & ((1u << lane) - 1))] = mine.position;
+  query_hits_of(job, own_query)->begin[0] = ADJI_NO_QUERY_HITS;
+  job.without_hits[first + __popc(lanes & ((1u << lane) - 1))] = own_query.position;
 }
 
 }  // namespace

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Joins in chunks: the joins of two chunks, counts, estimates, the worker.
+ * Joins in chunks: the join of two chunks, counts, estimates, and the worker.
  *
- * Of a self-join, a chunk with itself is a self-join too, which leaves out what the whole leaves out. A chunk with
- * another one is a join of two sets that leaves nothing out: no id is that of the row, and where only ids above the
- * row's are wanted, all ids of a later chunk are, and none of an earlier one.
+ * In a self-join, a chunk with itself is a self-join too, which drops the same pairs as the whole join. A chunk with
+ * another one is a join of two sets that drops nothing: no id is that of the row. If only ids above the row's are
+ * wanted, all ids of a later chunk are, and none of an earlier chunk.
  */
 #include "gpu/worker/chunks.h"
 
@@ -16,10 +16,10 @@
 #include "gpu/worker/divide.h"
 #include "result/offsets.h"
 
-/* Right chunks that an estimate looks at, about. */
+/* About how many right chunks an estimate samples. */
 enum { MOST_SAMPLED = 16 };
 
-/* Smaller chunks are not tried: a device that has no room for them has none for anything. */
+/* Smaller chunks are not tried: a device without room for them has no room for any join. */
 enum { LEAST_SIZE = 256 };
 
 /* ---- Chunks --------------------------------------------------------------------------------------------- */
@@ -50,7 +50,7 @@ bool adji_chunks_shrink(adji_chunks *c, adj_status status) {
 
 /* ---- Joins of two chunks ---------------------------------------------------------------------------------- */
 
-/* Rows of a set as a set; what it owns stays the set's. */
+/* A view of some rows of a set. It owns nothing. */
 static adj_dataset view_of(const adj_dataset *set, adji_chunk rows) {
   adj_dataset view = *set;
   view.data = set->count ? set->data + rows.first * set->row_stride : set->data;
@@ -87,13 +87,13 @@ void adji_chunk_close(adji_chunk_pair *p) {
 
 /* ---- Count ---------------------------------------------------------------------------------------------------- */
 
-/* What one device counts. */
+/* The state of one device that counts. */
 typedef struct counting {
   adji_chunks *c;
   uint32_t device;
   adji_inner_run run;
-  uint32_t *degrees; /* of all rows; may be NULL    */
-  uint32_t *some;    /* of a chunk; NULL if that is */
+  uint32_t *degrees;       /* of all rows; may be NULL */
+  uint32_t *chunk_degrees; /* of a chunk; NULL if degrees is NULL */
   uint64_t pairs;
 } counting;
 
@@ -108,44 +108,44 @@ static void add_some(void *user, uint64_t begin, uint64_t end) {
     a->to[i] += a->more[i];
 }
 
-static adj_status count_pair(counting *k, adji_chunk rows, adji_chunk ids) {
+static adj_status count_pair(counting *counter, adji_chunk rows, adji_chunk ids) {
   adji_chunk_pair pair;
   uint64_t pairs = 0;
-  adj_status status = adji_chunk_open(k->c, k->device, rows, ids, &pair);
+  adj_status status = adji_chunk_open(counter->c, counter->device, rows, ids, &pair);
   if (status) return status;
-  status = adji_engine_count(&pair.engine, &k->run.run, k->some, &pairs);
+  status = adji_engine_count(&pair.engine, &counter->run.run, counter->chunk_degrees, &pairs);
   adji_chunk_close(&pair);
-  k->pairs += pairs;
-  if (!status) status = adji_run_check_pairs(k->run.whole, k->pairs);
-  if (status || !k->degrees) return status;
-  addition a = {k->degrees + rows.first, k->some};
-  return adji_each_row(k->c->join.ctx, rows.end - rows.first, add_some, &a);
+  counter->pairs += pairs;
+  if (!status) status = adji_run_check_pairs(counter->run.whole, counter->pairs);
+  if (status || !counter->degrees) return status;
+  addition a = {counter->degrees + rows.first, counter->chunk_degrees};
+  return adji_each_row(counter->c->join.ctx, rows.end - rows.first, add_some, &a);
 }
 
-/* A left chunk with all right ones. */
-static adj_status count_chunk(counting *k, uint64_t i) {
-  adji_chunks *c = k->c;
+/* Counts a left chunk with all right chunks. */
+static adj_status count_chunk(counting *counter, uint64_t i) {
+  adji_chunks *c = counter->c;
   uint64_t rights = adji_chunk_count(c, c->join.right);
   adji_chunk rows = adji_chunk_at(c, c->join.left, i);
   adj_status status = ADJ_OK;
-  if (k->degrees) memset(k->degrees + rows.first, 0, (rows.end - rows.first) * sizeof *k->degrees);
+  if (counter->degrees) memset(counter->degrees + rows.first, 0, (rows.end - rows.first) * sizeof *counter->degrees);
   for (uint64_t j = 0; j < rights && !status; j++) {
     adji_chunk ids = adji_chunk_at(c, c->join.right, j);
-    adji_inner_run_next(&k->run, (double)i * (double)rights + (double)j, 1, k->pairs);
-    if (!adji_chunk_skipped(c, rows, ids)) status = count_pair(k, rows, ids);
+    adji_inner_run_next(&counter->run, (double)i * (double)rights + (double)j, 1, counter->pairs);
+    if (!adji_chunk_skipped(c, rows, ids)) status = count_pair(counter, rows, ids);
   }
   return status;
 }
 
-/* Left chunks first .. end - 1. After a failure another device counts them. */
+/* Counts left chunks first .. end - 1. After a failure another device counts them. */
 static adj_status count_some(void *state, uint32_t device, uint64_t first, uint64_t end, adji_tally *tally) {
-  counting *k = (counting *)state + device;
-  uint64_t before = k->pairs;
+  counting *counter = (counting *)state + device;
+  uint64_t before = counter->pairs;
   adj_status status = ADJ_OK;
   for (uint64_t i = first; i < end && !status; i++)
-    status = count_chunk(k, i);
-  if (status) k->pairs = before;
-  tally->pairs += k->pairs - before;
+    status = count_chunk(counter, i);
+  if (status) counter->pairs = before;
+  tally->pairs += counter->pairs - before;
   return status;
 }
 
@@ -181,9 +181,9 @@ static adj_status count_chunks(adji_chunks *c, adji_run *run, uint32_t *degrees,
   for (uint32_t i = 0; i < c->source.devices; i++) {
     each[i] = (counting){.c = c, .device = i, .degrees = degrees};
     adji_inner_run_begin(&each[i].run, run, "count");
-    if (c->source.devices > 1) each[i].run.run.control.progress = NULL; /* they report it together */
-    if (degrees) each[i].some = adji_alloc(memory, rows, sizeof *degrees, "counts of a chunk");
-    if (degrees && !each[i].some) status = ADJ_E_MEMORY;
+    if (c->source.devices > 1) each[i].run.run.control.progress = NULL; /* the devices report it together */
+    if (degrees) each[i].chunk_degrees = adji_alloc(memory, rows, sizeof *degrees, "counts of a chunk");
+    if (degrees && !each[i].chunk_degrees) status = ADJ_E_MEMORY;
   }
   if (!status) status = count_all(each, run);
   while (adji_chunks_shrink(c, status)) {
@@ -192,13 +192,13 @@ static adj_status count_chunks(adji_chunks *c, adji_run *run, uint32_t *degrees,
   }
   for (uint32_t i = 0; i < c->source.devices; i++) {
     adji_inner_run_end(&each[i].run, tally);
-    adji_free(memory, each[i].some);
+    adji_free(memory, each[i].chunk_degrees);
     tally->pairs += each[i].pairs;
   }
   return status ? status : adji_run_check_pairs(run, tally->pairs);
 }
 
-/* By regions, as long as these serve. */
+/* Counts by regions, as long as these can be used. */
 static adj_status count(adji_chunks *c, adji_run *run, uint32_t *degrees, adji_tally *tally) {
   adj_status status = adji_chunk_regions_make(c);
   while (!status && c->by_region) {
@@ -224,7 +224,7 @@ static adj_status estimate_on(adji_chunks *c, uint32_t device, const adji_chunk 
   return status;
 }
 
-/* chunks: a left and a right one. By the first device, or another if it fails. */
+/* Estimates by the first device, or by another one if that fails. chunks: a left and a right one. */
 static adj_status estimate_pair(adji_chunks *c, const adji_chunk chunks[2], uint64_t sample, double *pairs,
                                 double *candidates) {
   adj_status status = estimate_on(c, 0, chunks, sample, pairs, candidates);
@@ -235,8 +235,8 @@ static adj_status estimate_pair(adji_chunks *c, const adji_chunk chunks[2], uint
   return status;
 }
 
-/* A chunk with itself counts once, since neighbours may be near in the order of the rows; of many others some stand
- * for all. */
+/* A chunk with itself stands only for itself, since neighbours may be close in the order of the rows. Of many other
+ * chunks, some stand for all. */
 static adj_status estimate_chunks(adji_chunks *c, uint64_t sample, double *pairs, double *candidates) {
   uint64_t lefts = adji_chunk_count(c, c->join.left), rights = adji_chunk_count(c, c->join.right);
   uint64_t every = rights / MOST_SAMPLED + 1;

@@ -3,10 +3,10 @@
  * Joins in chunks: filling rows.
  *
  * The rows of a window are filled one left chunk at a time, joined with one right chunk after the other. The entries of
- * such a join go to a buffer, some rows at a time, and from there behind the entries that the rows already have. Chunks
- * ascend, so rows ordered by id stay ordered. Rows ordered by distance are collected with their canonical sums, and
- * sorted when they are complete. If no distances are wanted, the sums have their own buffer, and only as many rows as
- * fit it are filled at a time.
+ * such a join go to a buffer, some rows at a time, and are then appended to their rows. Chunks ascend, so rows ordered
+ * by id stay ordered. Rows ordered by distance are collected with their canonical sums, and sorted when they are
+ * complete. If no distances are wanted, the sums have their own buffer, and only as many rows as fit it are filled at a
+ * time.
  */
 #include <string.h>
 
@@ -16,24 +16,24 @@
 /* The most bytes of entries in flight, unless a row is longer. */
 static const uint64_t BUFFER = (uint64_t)256 << 20;
 
-/* What one device fills. */
+/* The state of one device that fills. */
 typedef struct filling {
   adji_chunks *c;
   uint32_t device;
   adji_inner_run run;
   const adji_window *window;
   bool by_distance;
-  size_t size;   /* of a value, 0 without */
+  size_t size;   /* of a value; 0: there are none */
   uint64_t room; /* entries that fit the buffers */
   uint32_t *ids;
-  void *values;        /* sums if ordered by distance, otherwise distances */
-  void *sums;          /* of complete rows, if the window has no place for them */
-  uint32_t *degrees;   /* of the rows of a join of chunks */
-  uint64_t *offsets;   /* that they add up to */
-  uint32_t *taken;     /* entries of the current rows that are in place */
-  adji_chunk rows;     /* the current rows */
-  uint64_t placed;     /* entries of the window */
-  adji_row_style done; /* of complete rows */
+  void *values;               /* sums if ordered by distance, otherwise distances */
+  void *sums;                 /* sums of complete rows, if the window has no place for them */
+  uint32_t *degrees;          /* of the rows of a join of chunks */
+  uint64_t *offsets;          /* sums of the degrees */
+  uint32_t *taken;            /* entries of each current row that are in place */
+  adji_chunk rows;            /* the current rows */
+  uint64_t placed;            /* entries of the window */
+  adji_row_style final_style; /* of complete rows */
   adji_row_room *rooms;
 } filling;
 
@@ -51,7 +51,7 @@ static adj_status make_rooms(filling *f, uint64_t longest) {
   f->rooms = adji_alloc_zero(&ctx->memory, ctx->threads, sizeof *f->rooms, "row buffers");
   adj_status status = f->rooms ? ADJ_OK : ADJ_E_MEMORY;
   for (uint32_t lane = 0; lane < ctx->threads && !status; lane++)
-    status = adji_row_room_reserve(&f->rooms[lane], &ctx->memory, &f->done, longest);
+    status = adji_row_room_reserve(&f->rooms[lane], &ctx->memory, &f->final_style, longest);
   return status;
 }
 
@@ -93,7 +93,7 @@ static void free_buffers(filling *f) {
 
 /* ---- Entries to their rows -------------------------------------------------------------------------------------- */
 
-/* Moves rows from the buffer into place. */
+/* Rows whose entries move from the buffer into place. */
 typedef struct delivery {
   filling *f;
   const adji_chunk_pair *pair;
@@ -101,7 +101,7 @@ typedef struct delivery {
   uint64_t tasks;
 } delivery;
 
-/* Where the row's values begin. */
+/* Where a row's values begin. */
 static char *values_of(const filling *f, uint64_t row) {
   if (!f->sums) return (char *)f->window->distances + adji_window_at(f->window, row) * f->size;
   return (char *)f->sums + (f->window->offsets[row] - f->window->offsets[f->rows.first]) * f->size;
@@ -188,8 +188,8 @@ static adj_status complete(filling *f, uint64_t row, uint32_t lane) {
   adji_row_room *room = &f->rooms[lane];
   memcpy(room->ids[0], f->window->ids + adji_window_at(f->window, row), many * sizeof(uint32_t));
   memcpy(room->sums[0], values_of(f, row), many * f->size);
-  many = adji_row_order(&f->done, room, 0, (uint32_t)row, many);
-  return adji_row_place(&f->done, room, 0, (uint32_t)row, many, f->window);
+  many = adji_row_order(&f->final_style, room, 0, (uint32_t)row, many);
+  return adji_row_place(&f->final_style, room, 0, (uint32_t)row, many, f->window);
 }
 
 static adj_status complete_some(void *user, uint64_t task, uint32_t lane) {
@@ -202,7 +202,7 @@ static adj_status complete_some(void *user, uint64_t task, uint32_t lane) {
   return status;
 }
 
-/* Fills the current rows with all ids. */
+/* Fills the current rows from all right chunks. */
 static adj_status fill_rows(filling *f) {
   adji_chunks *c = f->c;
   adj_status status = ADJ_OK;
@@ -222,8 +222,8 @@ static adj_status fill_rows(filling *f) {
   return adji_loop(c->join.ctx, d.tasks, complete_some, &d);
 }
 
-/* The part of a window that is in left chunks first .. end - 1, one chunk at a time, or as much of it as the buffer of
- * the sums holds. *row: from where on; then, up to where it was done. */
+/* Fills rows *row .. end_row - 1 of a window, one left chunk at a time, or as much of it as the buffer of the sums
+ * holds. *row becomes the end of the rows that were filled. */
 static adj_status fill_chunks(filling *f, uint64_t *row, uint64_t end_row) {
   const adji_window *w = f->window;
   adji_chunks *c = f->c;
@@ -238,7 +238,7 @@ static adj_status fill_chunks(filling *f, uint64_t *row, uint64_t end_row) {
   return status;
 }
 
-/* One device: if it has no room, continues from there with smaller chunks. */
+/* Fills with one device. If it has no room, it continues with smaller chunks from where it was. */
 static adj_status fill_alone(filling *f) {
   const adji_window *w = f->window;
   uint64_t row = w->first_row;
@@ -258,7 +258,8 @@ static adj_status fill_some(void *state, uint32_t device, uint64_t first, uint64
   return fill_chunks(f, &row, end * size < w->end_row ? end * size : w->end_row);
 }
 
-/* Several devices share the left chunks. If none has room, all are filled again with smaller ones. */
+/* Fills with several devices, which share the left chunks. If none has room, all rows are filled again with smaller
+ * chunks. */
 static adj_status fill_shared(filling *each, adji_run *run) {
   adji_chunks *c = each->c;
   adji_tally tally = {0};
@@ -276,15 +277,15 @@ static adj_status fill_shared(filling *each, adji_run *run) {
   return status;
 }
 
-/* The buffers of a device. */
+/* Prepares a device: what it fills, and its buffers. */
 static adj_status open_filling(filling *f, adji_run *run) {
   adji_chunks *c = f->c;
   f->by_distance = c->join.style.order == ADJ_ORDER_DISTANCE;
   f->size = c->style.distances ? adji_type_size(c->style.type) : 0;
-  f->done = c->join.style;
-  f->done.drop_self = f->done.one_way = false; /* the joins have done that already */
+  f->final_style = c->join.style;
+  f->final_style.drop_self = f->final_style.one_way = false; /* the joins of chunks have dropped these pairs already */
   adji_inner_run_begin(&f->run, run, "join");
-  if (c->source.devices > 1) f->run.run.control.progress = NULL; /* they report it together */
+  if (c->source.devices > 1) f->run.run.control.progress = NULL; /* the devices report it together */
   f->run.all = (double)adji_window_entries(f->window);
   return make_buffers(f);
 }

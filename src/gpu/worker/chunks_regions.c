@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * Joins in chunks: regions of space. The left points of a region are joined with the right points that may be within
- * the radius of it. A self-join of a region is one of all these points, of which only the rows of the region's own
- * points are taken. Members ascend by id, so what depends on ids (ties, order, one way, self) is as in the whole join.
+ * the radius around it. In a self-join, all these points are joined with themselves, and only the rows of the region's
+ * own points are used. The members of a region ascend by id, so everything that depends on ids (ties, order, one way,
+ * self) is as in the whole join.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -18,7 +19,7 @@ enum { MOST_DIM = 6 };
 /* The most bytes of entries in flight, unless a row is longer. */
 static const uint64_t BUFFER = (uint64_t)256 << 20;
 
-/* Bytes that points may be gathered in, of small sets too. */
+/* Bytes that points may be gathered in even if the set is small. */
 static const uint64_t LEAST_GATHER = (uint64_t)256 << 20;
 
 /* ---- Making them ------------------------------------------------------------------------------------- */
@@ -41,7 +42,7 @@ void adji_chunk_regions_free(adji_chunks *c) {
   c->by_region = NULL;
 }
 
-/* So many regions. *fit: they have few enough points. */
+/* Makes `count` regions. *fit: they are small enough. */
 static adj_status make_regions(adji_chunks *c, uint64_t count, adji_chunk_regions *b, bool *fit) {
   const adji_join *join = &c->join;
   const adj_dataset *larger = join->left->count > join->right->count ? join->left : join->right;
@@ -65,13 +66,14 @@ bool adji_chunks_may_use_regions(const adji_join *join) {
   return adji_cuts_serve(join->style.measure) && join->left->dim <= MOST_DIM && isfinite(join->limit);
 }
 
-/* As many regions as there are takes of devices, or a multiple of that. */
+/* With several devices, rounds up to a multiple of the number of times that they take regions. */
 static uint64_t for_all_devices(const adji_chunks *c, uint64_t regions) {
   uint64_t takes = (uint64_t)c->source.devices * ADJI_CHUNK_TAKES;
   return c->source.devices > 1 ? (regions + takes - 1) / takes * takes : regions;
 }
 
-/* Regions whose margins do not fit are tried once more, smaller; otherwise margins are too much of a region. */
+/* If regions with their margins do not fit, smaller ones are tried once. If these do not fit either, margins are too
+ * large a part of a region, and regions are not used. */
 adj_status adji_chunk_regions_make(adji_chunks *c) {
   const adji_join *join = &c->join;
   uint64_t most = join->left->count > join->right->count ? join->left->count : join->right->count;
@@ -100,12 +102,12 @@ adj_status adji_chunk_regions_make(adji_chunks *c) {
 
 /* ---- A join of a region ------------------------------------------------------------------------------ */
 
-/* A region on its way to the device. */
+/* The points of a region for the device. */
 typedef struct part {
   adji_pick pick;
   adji_gather gather; /* of several regions */
-  uint32_t *ids;      /* when rows are filled, and whether they are its own */
-  uint8_t *own;
+  uint32_t *ids;      /* of its points, when rows are filled */
+  uint8_t *own;       /* whether each point is the region's own */
   adj_dataset set;
 } part;
 
@@ -113,7 +115,7 @@ typedef struct region_join {
   adji_chunks *c;
   uint32_t device;
   adji_inner_run run;
-  part left, right; /* right: of two sets */
+  part left, right; /* right: in a join of two sets */
   uint32_t *degrees;
   adji_engine engine; /* while it is open */
 } region_join;
@@ -133,8 +135,8 @@ static adj_status get_lists(adji_chunks *c, const adji_regions *r, part *p) {
   return p->ids && p->own ? ADJ_OK : ADJ_E_MEMORY;
 }
 
-/* Points of several regions are gathered at once, in three eighths of what they take, or a quarter of what the
- * limit leaves, of which each device has its part. */
+/* Points of several regions are gathered at once, in a buffer of three eighths of the set's size, or of LEAST_GATHER
+ * bytes if that is more, but of at most a quarter of what the limit leaves, divided by the devices. */
 static void open_gather(adji_chunks *c, const adji_regions *r, part *p) {
   uint64_t bytes = r->set->count * r->set->dim * adji_type_size(r->set->type) / 8 * 3;
   uint64_t available = adji_memory_available(&c->join.ctx->memory) / (4 * (uint64_t)c->source.devices);
@@ -154,7 +156,7 @@ static void clear_part(adji_chunks *c, part *p) {
   adji_free(&c->join.ctx->memory, p->own);
 }
 
-/* Before the first join of a device. Several devices report progress by what they have done together. */
+/* Prepares a device for its joins. Several devices report their progress together. */
 static void begin_joins(adji_chunks *c, adji_run *run, const char *phase, uint32_t device, region_join *j) {
   *j = (region_join){.c = c, .device = device};
   adji_inner_run_begin(&j->run, run, phase);
@@ -174,7 +176,7 @@ static adj_status fill_part(const adji_regions *r, uint32_t region, part *p) {
   adj_status status = adji_pick_open(r, region, 0, r->all[region], &p->pick);
   if (!status && p->gather.regions) status = adji_gather_region(&p->gather, region, &p->pick.points);
   if (status) return status;
-  p->set = adji_pick_set(&p->pick); /* with the bounds of the whole set, which the grid was chosen for */
+  p->set = adji_pick_set(&p->pick); /* with the bounds of the whole set, for which the grid was chosen */
   return p->ids ? adji_pick_list(&p->pick, p->ids, p->own) : ADJ_OK;
 }
 
@@ -201,22 +203,22 @@ static void close_join(region_join *j) {
 
 typedef struct counting {
   region_join j;
-  const uint32_t *some; /* of a region's members */
+  const uint32_t *member_counts; /* counts of a region's members */
   const uint8_t *own;
   _Atomic uint64_t pairs;
 } counting;
 
 static void add_counts(void *user, uint64_t begin, uint64_t end) {
-  counting *k = user;
+  counting *counter = user;
   uint64_t pairs = 0;
   for (uint64_t i = begin; i < end; i++)
-    pairs += k->own[i] ? k->some[i] : 0;
-  atomic_fetch_add(&k->pairs, pairs);
+    pairs += counter->own[i] ? counter->member_counts[i] : 0;
+  atomic_fetch_add(&counter->pairs, pairs);
 }
 
-/* to: counts of the region's members. */
-static adj_status count_region(counting *k, uint32_t region, uint32_t *to) {
-  region_join *j = &k->j;
+/* Counts a region. to: receives the counts of its members. */
+static adj_status count_region(counting *counter, uint32_t region, uint32_t *to) {
+  region_join *j = &counter->j;
   uint64_t all;
   adj_status status = open_join(j, region);
   if (status) return status;
@@ -225,24 +227,24 @@ static adj_status count_region(counting *k, uint32_t region, uint32_t *to) {
   return status;
 }
 
-/* Those of the region's own members, where rows are not wanted. */
-static adj_status add_region(counting *k, const uint32_t *counts) {
-  region_join *j = &k->j;
+/* Adds up the counts of the region's own members, if rows are not wanted. */
+static adj_status add_region(counting *counter, const uint32_t *counts) {
+  region_join *j = &counter->j;
   adj_status status = adji_pick_list(&j->left.pick, NULL, j->left.own);
-  k->some = counts;
-  k->own = j->left.own;
-  return status ? status : adji_each_row(j->c->join.ctx, j->left.set.count, add_counts, k);
+  counter->member_counts = counts;
+  counter->own = j->left.own;
+  return status ? status : adji_each_row(j->c->join.ctx, j->left.set.count, add_counts, counter);
 }
 
-/* Where the counts of each region begin, among those of all. */
+/* A count by all devices. */
 typedef struct counting_all {
   adji_chunks *c;
-  counting each[ADJI_MOST_GPUS]; /* of the devices */
-  uint32_t *degrees, *counts;    /* of all rows; by region */
-  uint64_t *begins;              /* of degrees: count + 1 entries */
+  counting each[ADJI_MOST_GPUS]; /* by device */
+  uint32_t *degrees, *counts;    /* degrees: by row; counts: by region */
+  uint64_t *begins;              /* where each region's counts begin in counts, and where the last ones end */
 } counting_all;
 
-/* A part of the rows' memory that is prefaulted while the device counts a region. */
+/* The part of the rows' memory that is prefaulted while the device counts a region. */
 static adji_ahead part_ahead(const adji_regions *left, uint32_t region, uint32_t *degrees) {
   uint64_t begin, end;
   if (!degrees) return (adji_ahead){0};
@@ -250,28 +252,28 @@ static adji_ahead part_ahead(const adji_regions *left, uint32_t region, uint32_t
   return (adji_ahead){degrees + begin, NULL, end - begin};
 }
 
-/* Without degrees, counts go to memory of the device's own. */
-static adj_status count_one(counting_all *all, counting *k, uint32_t region) {
-  region_join *j = &k->j;
-  uint64_t before = atomic_load(&k->pairs);
+/* Counts one region. Without degrees, its counts go to memory that only this device uses. */
+static adj_status count_one(counting_all *all, counting *counter, uint32_t region) {
+  region_join *j = &counter->j;
+  uint64_t before = atomic_load(&counter->pairs);
   adji_inner_run_next(&j->run, (double)region, 1, before);
   j->run.run.ahead = part_ahead(all->c->by_region->left, region, all->degrees);
-  if (all->degrees) return count_region(k, region, all->counts + all->begins[region]);
-  adj_status status = count_region(k, region, j->degrees);
-  if (!status) status = add_region(k, j->degrees);
-  if (status) atomic_store(&k->pairs, before); /* another device may count it */
+  if (all->degrees) return count_region(counter, region, all->counts + all->begins[region]);
+  adj_status status = count_region(counter, region, j->degrees);
+  if (!status) status = add_region(counter, j->degrees);
+  if (status) atomic_store(&counter->pairs, before); /* another device may count this region */
   return status;
 }
 
 static adj_status count_some(void *state, uint32_t device, uint64_t first, uint64_t end, adji_tally *tally) {
   counting_all *all = state;
-  counting *k = &all->each[device];
+  counting *counter = &all->each[device];
   adj_status status = ADJ_OK;
-  uint64_t before = atomic_load(&k->pairs);
+  uint64_t before = atomic_load(&counter->pairs);
   for (uint64_t i = first; i < end && !status; i++)
-    status = count_one(all, k, (uint32_t)i);
-  if (status) atomic_store(&k->pairs, before);
-  tally->pairs += atomic_load(&k->pairs) - before;
+    status = count_one(all, counter, (uint32_t)i);
+  if (status) atomic_store(&counter->pairs, before);
+  tally->pairs += atomic_load(&counter->pairs) - before;
   return status;
 }
 
@@ -297,7 +299,8 @@ static adj_status count_regions(counting_all *all, adji_run *run) {
   return status;
 }
 
-/* Memory for the counts: of all regions, where rows are wanted; otherwise of one, for each device. */
+/* Allocates memory for the counts of all regions, if rows are wanted. Otherwise each device has memory for one
+ * region. */
 static adj_status open_counts(counting_all *all) {
   const adji_regions *left = all->c->by_region->left;
   adji_memory *memory = &all->c->join.ctx->memory;
@@ -313,17 +316,19 @@ static adj_status open_counts(counting_all *all) {
   return all->counts ? ADJ_OK : ADJ_E_MEMORY;
 }
 
-static adj_status open_counting(const counting_all *all, counting *k) {
+static adj_status open_counting(const counting_all *all, counting *counter) {
   const adji_regions *left = all->c->by_region->left;
   adji_memory *memory = &all->c->join.ctx->memory;
-  k->j.left.own = adji_alloc(memory, largest(left), sizeof *k->j.left.own, "counts of regions");
-  if (!all->degrees) k->j.degrees = adji_alloc(memory, largest(left), sizeof *k->j.degrees, "counts of regions");
-  if (!k->j.left.own || (!all->degrees && !k->j.degrees)) return ADJ_E_MEMORY;
-  open_gathers(&k->j);
+  counter->j.left.own = adji_alloc(memory, largest(left), sizeof *counter->j.left.own, "counts of regions");
+  if (!all->degrees)
+    counter->j.degrees = adji_alloc(memory, largest(left), sizeof *counter->j.degrees, "counts of regions");
+  if (!counter->j.left.own || (!all->degrees && !counter->j.degrees)) return ADJ_E_MEMORY;
+  open_gathers(&counter->j);
   return ADJ_OK;
 }
 
-/* Counts are collected by region, and put to their rows at the end: each region has rows in every cache line. */
+/* Counts are collected by region, and moved to their rows at the end, since each region has rows in every cache
+ * line. */
 adj_status adji_regions_count(adji_chunks *c, adji_run *run, uint32_t *degrees, adji_tally *tally) {
   counting_all all = {.c = c, .each = {{.j = {.c = c}}}, .degrees = degrees};
   adji_memory *memory = &c->join.ctx->memory;
@@ -338,7 +343,7 @@ adj_status adji_regions_count(adji_chunks *c, adji_run *run, uint32_t *degrees, 
   if (!status) status = count_regions(&all, run);
   for (uint32_t i = 0; i < devices; i++) {
     pairs += atomic_load(&all.each[i].pairs);
-    end_joins(&all.each[i].j, tally); /* with memory that may be what rows are written to now */
+    end_joins(&all.each[i].j, tally); /* which frees memory that may be reused for the rows */
   }
   if (!status && degrees) status = adji_regions_spread(c->by_region->left, all.counts, degrees, &pairs);
   if (!status) status = adji_run_check_pairs(run, pairs);
@@ -358,7 +363,7 @@ static adj_status estimate_region(region_join *j, uint32_t region, uint64_t samp
   return status;
 }
 
-/* From the region in the middle, scaled up to all rows. */
+/* Estimates from the middle region, scaled up to all rows. */
 adj_status adji_regions_estimate(adji_chunks *c, uint64_t sample, double *pairs, double *candidates) {
   region_join j;
   adji_run none;
@@ -391,7 +396,7 @@ adj_status adji_regions_estimate(adji_chunks *c, uint64_t sample, double *pairs,
 typedef struct filling {
   region_join j;
   const adji_window *window;
-  size_t size;   /* of a distance, 0 without */
+  size_t size;   /* of a distance; 0: there are none */
   uint64_t room; /* entries that fit the buffers */
   uint32_t *ids;
   char *distances;
@@ -415,7 +420,8 @@ static void free_entries(filling *f) {
   f->room = 0;
 }
 
-/* Buffers for rows first .. end - 1 of the region, or for the longest of them; those that are there may do. */
+/* Makes buffers for rows first .. end - 1 of the region, or at least for the longest of them, unless the present ones
+ * are large enough. */
 static adj_status get_entries(filling *f, uint64_t first, uint64_t end) {
   adji_memory *memory = &f->j.c->join.ctx->memory;
   uint64_t longest = longest_row(f->offsets, first, end), pairs = f->offsets[end] - f->offsets[first];
@@ -470,7 +476,7 @@ static adj_status deliver_some(void *user, uint64_t task, uint32_t lane) {
   return status;
 }
 
-/* The first of the region's rows that is not below `row`. */
+/* The first of the region's rows whose id is not below `row`. */
 static uint64_t first_at(const part *p, uint64_t row) {
   uint64_t low = 0, high = p->set.count;
   while (low < high) {
@@ -483,7 +489,7 @@ static uint64_t first_at(const part *p, uint64_t row) {
   return low;
 }
 
-/* The region's rows first .. end - 1, as many at a time as the buffers have room for. */
+/* Fills the region's rows first .. end - 1, as many at a time as the buffers have room for. */
 static adj_status fill_rows(filling *f, uint64_t first, uint64_t end) {
   region_join *j = &f->j;
   adj_ctx *ctx = j->c->join.ctx;
@@ -525,7 +531,7 @@ static adj_status fill_region(filling *f, uint32_t region) {
 
 typedef struct filling_all {
   adji_chunks *c;
-  filling each[ADJI_MOST_GPUS]; /* of the devices */
+  filling each[ADJI_MOST_GPUS]; /* by device */
 } filling_all;
 
 static adj_status open_filling(adji_chunks *c, filling *f) {

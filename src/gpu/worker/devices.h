@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The devices of a context, as workers have them.
+ * The devices that a context may use, as workers see them.
  */
 #ifndef ADJI_GPU_WORKER_DEVICES_H
 #define ADJI_GPU_WORKER_DEVICES_H
@@ -13,13 +13,13 @@ static inline bool adji_gpu_worker_is_there(adj_ctx *ctx) {
   return !adji_gpu_count(ctx, &count) && count;
 }
 
-/* How many devices the context may use; 1 where there is none, and creating a worker says why. */
+/* How many devices the context may use. 1 if there is none: creating a worker then fails and says why. */
 static inline uint32_t adji_gpu_worker_count(adj_ctx *ctx) {
   uint32_t count = 0;
   return adji_gpu_count(ctx, &count) || !count ? 1 : count;
 }
 
-/* Statistics keep the pointer, which outlives a plan. */
+/* The name of a device. Statistics keep the pointer, so it outlives a plan. */
 static inline const char *adji_gpu_worker_name(uint32_t number) {
   static const char *const names[ADJI_MOST_GPUS] = {"gpu 0", "gpu 1", "gpu 2", "gpu 3",
                                                     "gpu 4", "gpu 5", "gpu 6", "gpu 7"};

@@ -10,7 +10,7 @@
 typedef struct dividing {
   const adji_division *division;
   adji_queue queue;
-  uint64_t *parts; /* of each batch of the queue */
+  uint64_t *parts; /* the part of each batch of the queue */
   struct device {
     struct dividing *all;
     uint32_t number;
@@ -20,13 +20,13 @@ typedef struct dividing {
 /* ---- The queue ---------------------------------------------------------------------------------------- */
 
 static adj_status fill_queue(dividing *d, adj_ctx *ctx) {
-  const adji_division *of = d->division;
+  const adji_division *job = d->division;
   uint64_t position = 0;
-  d->parts = adji_alloc(&ctx->memory, of->parts ? of->parts : 1, sizeof *d->parts, "work queue");
+  d->parts = adji_alloc(&ctx->memory, job->parts ? job->parts : 1, sizeof *d->parts, "work queue");
   if (!d->parts) return ADJ_E_MEMORY;
-  adj_status status = adji_queue_init(&d->queue, ctx, of->parts ? of->parts : 1);
-  for (uint64_t i = 0; i < of->parts && !status; i++) {
-    uint64_t queries = of->queries(of->state, i);
+  adj_status status = adji_queue_init(&d->queue, ctx, job->parts ? job->parts : 1);
+  for (uint64_t i = 0; i < job->parts && !status; i++) {
+    uint64_t queries = job->queries(job->state, i);
     if (!queries) continue;
     d->parts[d->queue.count] = i;
     status =
@@ -42,18 +42,18 @@ static adj_status begin(void *state, adji_run *run, const adji_pass *pass) {
   (void)run;
   (void)pass;
   const struct device *device = state;
-  const adji_division *of = device->all->division;
-  return of->begin ? of->begin(of->state, device->number) : ADJ_OK;
+  const adji_division *job = device->all->division;
+  return job->begin ? job->begin(job->state, device->number) : ADJ_OK;
 }
 
 static void end(void *state, adji_run *run) {
   (void)run;
   const struct device *device = state;
-  const adji_division *of = device->all->division;
-  if (of->end) of->end(of->state, device->number);
+  const adji_division *job = device->all->division;
+  if (job->end) job->end(job->state, device->number);
 }
 
-/* Batches that were taken together are of parts that follow each other, unless some were left out. */
+/* Batches that were taken together belong to consecutive parts, unless some parts were left out. */
 static adj_status work(const struct device *device, const adji_batch *batches, uint64_t count, adji_tally *tally) {
   const dividing *d = device->all;
   const uint64_t *parts = d->parts + (batches - d->queue.batches);
@@ -83,7 +83,7 @@ static adj_status drain(void *state, adji_feed *feed) {
 
 /* ---- The host ----------------------------------------------------------------------------------------- */
 
-/* Devices begin before it does. */
+/* Devices begin before the host does. */
 static adj_status begin_host(void *state, adji_run *run, const adji_pass *pass) {
   (void)state;
   (void)run;
@@ -91,9 +91,9 @@ static adj_status begin_host(void *state, adji_run *run, const adji_pass *pass) 
 }
 
 static adj_status run_pass(dividing *d, adji_run *run, adji_tally *tally) {
-  const adji_division *of = d->division;
+  const adji_division *job = d->division;
   adji_worker workers[1 + ADJI_MOST_DEVICES] = {{.name = "cpu", .idle = true, .begin = begin_host}};
-  for (uint32_t i = 0; i < of->devices; i++) {
+  for (uint32_t i = 0; i < job->devices; i++) {
     d->devices[i] = (struct device){d, i};
     workers[1 + i] = (adji_worker){.state = &d->devices[i],
                                    .name = adji_gpu_worker_name(i),
@@ -103,10 +103,10 @@ static adj_status run_pass(dividing *d, adji_run *run, adji_tally *tally) {
                                    .end = end};
   }
   adji_queue_rewind(&d->queue);
-  adji_share_options share = {.equal = d->queue.remaining / ((double)of->devices * of->takes) + 1};
-  adji_pass pass = {.kind = ADJI_PASS_FILL, .name = of->name, .queue = &d->queue};
+  adji_share_options share = {.equal = d->queue.remaining / ((double)job->devices * job->takes) + 1};
+  adji_pass pass = {.kind = ADJI_PASS_FILL, .name = job->name, .queue = &d->queue};
   adji_active active;
-  adj_status status = adji_pass_begin(run, workers, 1 + of->devices, &pass, &active);
+  adj_status status = adji_pass_begin(run, workers, 1 + job->devices, &pass, &active);
   if (status) return status;
   status = adji_pass_run(run, &pass, &active, &share, tally);
   adji_pass_end(run, &active);
@@ -117,7 +117,7 @@ adj_status adji_divide(const adji_division *division, adji_run *run, adji_tally 
   dividing d = {.division = division};
   adji_memory *memory = &run->ctx->memory;
   adji_inner_run nested;
-  adji_tally ignored = {0}; /* both are the caller's to add */
+  adji_tally ignored = {0}; /* the caller adds these itself */
   adji_inner_run_begin(&nested, run, division->name);
   adji_inner_run_next(&nested, 0, 1, 0);
   nested.all = 1;

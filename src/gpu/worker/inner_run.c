@@ -4,10 +4,10 @@
  */
 #include "gpu/worker/inner_run.h"
 
-static int hand_on(void *user, const adj_progress *where) {
+static int report_progress(void *user, const adj_progress *inner_progress) {
   adji_inner_run *r = user;
-  double fraction = r->all > 0 ? (r->done + r->share * where->fraction) / r->all : 1;
-  uint64_t pairs = r->share > 0 ? r->pairs + where->pairs : r->pairs;
+  double fraction = r->all > 0 ? (r->done + r->share * inner_progress->fraction) / r->all : 1;
+  uint64_t pairs = r->share > 0 ? r->pairs + inner_progress->pairs : r->pairs;
   return adji_run_report(r->whole, r->phase, fraction, pairs, false) != ADJ_OK;
 }
 
@@ -16,7 +16,7 @@ void adji_inner_run_begin(adji_inner_run *r, adji_run *whole, const char *phase)
   r->run = (adji_run){.ctx = whole->ctx, .outer = adji_call_current(), .progress_to = 1};
   adj_run_control_init(&r->run.control, sizeof r->run.control);
   r->run.control.interval_ms = 0; /* the whole run's interval counts */
-  if (whole->control.progress) r->run.control.progress = hand_on;
+  if (whole->control.progress) r->run.control.progress = report_progress;
   r->run.control.user = r;
   pthread_mutex_init(&r->run.report_lock, NULL);
 }

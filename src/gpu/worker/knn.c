@@ -2,8 +2,8 @@
  *
  * A device as a worker of a kNN join: see knn.h.
  *
- * Alone it finds rows in the order of the result, as many at once as it has memory for. Beside the cores it takes lists
- * of queries (lists.c).
+ * A device alone finds rows in the order of the result, as many at once as it has memory for. Beside the cores it takes
+ * lists of queries (lists.c).
  */
 #include "gpu/worker/knn.h"
 
@@ -23,13 +23,13 @@ static const uint64_t LIST_BYTES = (uint64_t)512 << 20;
 typedef struct knn_device {
   adji_gpu *gpu;
   adji_gpu_knn *knn;
-  adji_lent right; /* what NULL: nothing was lent */
+  adji_lent right; /* if its what is NULL, nothing was lent */
   adji_join join;
-  uint64_t rows_at_once; /* asked for; 0: as many as a list takes */
+  uint64_t rows_at_once; /* as requested; 0: as many as a list takes */
   adji_lists lists;
   const adji_pass *pass;
   adji_run *run;
-  adji_device_stats reported; /* of the join's statistics, until now */
+  adji_device_stats reported; /* the part of the join's statistics that was reported already */
 } knn_device;
 
 /* ---- Alone ------------------------------------------------------------------------------------------- */
@@ -47,7 +47,7 @@ static void count_some(void *user, uint64_t begin, uint64_t end) {
   atomic_fetch_add(&c->pairs, pairs);
 }
 
-/* Without a radius, every row is as long as can be. */
+/* Counts the pairs of a window. Without a radius, every row is as long as it can be. */
 static adj_status count_pairs(const knn_device *d, const adji_window *window, uint64_t *pairs) {
   uint64_t rows = window->end_row - window->first_row;
   row_counter counter = {window, rows * adji_join_reach(&d->join)};
@@ -60,7 +60,8 @@ static adj_status count_pairs(const knn_device *d, const adji_window *window, ui
   return status;
 }
 
-/* Ids and distances of the rows from first on, on the device and where they go. Returns how many arrays these are. */
+/* Ids and distances of the rows from first on: where they are on the device, and where they go. Returns the number of
+ * arrays. */
 static uint32_t arrays_of(const knn_device *d, const adji_gpu_table *from, uint64_t first, adji_array arrays[2]) {
   const adji_window *to = d->pass->window;
   uint64_t size = adji_type_size(d->join.left->type);
@@ -71,8 +72,8 @@ static uint32_t arrays_of(const knn_device *d, const adji_gpu_table *from, uint6
   return 2;
 }
 
-/* Rows from row on, up to the last that is found with it. While the device computes, the lanes prefault the memory that
- * the rows will go to: fresh memory takes as long to get as to copy to. */
+/* Finds rows from `row` on, up to the last one that is found at once with it. While the device computes, the lanes
+ * prefault the memory that the rows will go to: fresh memory takes as long to provide as to copy to. */
 static adj_status find_some(knn_device *d, uint64_t row, uint64_t *end) {
   const adji_window *window = d->pass->window;
   adji_gpu_table found;
@@ -136,7 +137,7 @@ static adj_status begin_lists(knn_device *d, const adji_pass *pass) {
   return status;
 }
 
-/* The device is this pass's until its end: a thread that has the team must not wait for the device. */
+/* The device is locked until the end of the pass, since a thread that uses the team must not wait for the device. */
 static adj_status begin(void *state, adji_run *run, const adji_pass *pass) {
   knn_device *d = state;
   d->pass = pass;
@@ -166,7 +167,7 @@ static void end(void *state, adji_run *run) {
 
 /* ---- Making it --------------------------------------------------------------------------------------- */
 
-/* Up to so many queries, brute force reads the points once, and building a tree reads them many times. */
+/* For up to so many queries brute force reads the points once, while building a tree reads them many times. */
 enum { FEW_QUERIES = 16 };
 
 adj_status adji_gpu_knn_choose(adji_knn_request *request, adji_algorithm algorithm, const char **reason) {
@@ -226,7 +227,8 @@ static void destroy(void *state) {
   free(d);
 }
 
-/* A right set that somebody keeps on the device. Not with the device's lock: it may have to be made. */
+/* Borrows a right set that is kept on the device. The caller must not hold the device's lock, since the set may have to
+ * be made. */
 static adj_status borrow(knn_device *d, adji_gpu_knn_options *options, uint32_t number) {
   adji_gpu_right_options wanted = {.form = options->brute ? ADJI_RIGHT_POINTS : ADJI_RIGHT_TREE, .cut = options->cut};
   adj_status status = options->lender->lend(options->lender->owner, number, &wanted, &d->right);
@@ -235,12 +237,12 @@ static adj_status borrow(knn_device *d, adji_gpu_knn_options *options, uint32_t 
 }
 
 static adj_status open_device(knn_device *d, const adji_gpu_knn_options *options, uint32_t number) {
-  adji_gpu_knn_options mine = *options;
+  adji_gpu_knn_options device_options = *options;
   adj_status status = adji_gpu_at(d->join.ctx, number, &d->gpu);
-  if (!status && options->lender) status = borrow(d, &mine, number);
+  if (!status && options->lender) status = borrow(d, &device_options, number);
   if (status) return status;
   adji_gpu_lock(d->gpu);
-  status = adji_gpu_knn_open(d->gpu, &mine, &d->knn);
+  status = adji_gpu_knn_open(d->gpu, &device_options, &d->knn);
   adji_gpu_unlock(d->gpu);
   if (status) adji_give_back(&d->right);
   if (status) d->right = (adji_lent){0};
@@ -273,7 +275,8 @@ adj_status adji_gpu_knn_worker_create(const adji_gpu_knn_options *options, uint3
   return ADJ_OK;
 }
 
-/* Bytes that the context's first device has for a join, with what the lender has there; 0: there is none. */
+/* Bytes that the context's first device has for a join, including those of right sets that are lent; 0: there is no
+ * device. */
 static uint64_t room_on_device(const adji_gpu_knn_options *options) {
   adji_gpu *gpu;
   if (adji_gpu_of(options->join->ctx, &gpu)) return 0;
@@ -342,7 +345,7 @@ double adji_gpu_knn_worker_epsilon(const adji_worker *worker) {
 
 /* ---- Trials ------------------------------------------------------------------------------------------ */
 
-/* The time of up to so many queries; *queries: how many they were. */
+/* Measures the time of up to *queries queries; *queries becomes their actual number. */
 static adj_status time_some(knn_device *d, uint64_t *queries, double *seconds) {
   uint64_t rows, candidates, many = adji_lists_sample(d->join.left->count, *queries, d->lists.ranges, queries);
   uint64_t start = adji_now_ns();
@@ -352,13 +355,13 @@ static adj_status time_some(knn_device *d, uint64_t *queries, double *seconds) {
   return status;
 }
 
-/* First a quarter of the queries. What the others take beyond that is what more queries would take: few queries do not
- * keep a device busy. */
+/* Times a quarter of the queries first, then all. The difference is the time that more queries would take, since few
+ * queries do not keep a device busy. */
 static adj_status try_list(knn_device *d, uint64_t queries, double *seconds) {
   uint64_t count = d->join.left->count;
   if (queries > count) queries = count;
   adj_status status = adji_staging_open(d->gpu, d->join.ctx->threads + 1);
-  if (!status) status = adji_gpu_knn_begin_lists(d->knn, 0, count, &queries); /* or fewer */
+  if (!status) status = adji_gpu_knn_begin_lists(d->knn, 0, count, &queries); /* perhaps fewer queries */
   if (status) return status;
   uint64_t few = queries / 4 + 1;
   double first, all;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * kNN joins in chunks: what fits, the search of a region's rows at home, the worker. See knn_chunks.h.
+ * kNN joins in chunks: sizes that fit the device, the search of a region's rows at home, and the worker. See
+ * knn_chunks.h.
  */
 #include "gpu/worker/knn_chunks.h"
 
@@ -16,8 +17,8 @@ enum { HALF = ADJI_STAGE_BYTES / 2 };
 
 /* ---- Sizes ------------------------------------------------------------------------------------------- */
 
-/* Bytes of the device a point or row: while a tree is built (index.cu), in the tree with its boxes, in the table of
- * the result. */
+/* Bytes of device memory: of a point while a tree is built (index.cu), of a point in the tree with its boxes, and of a
+ * row in the table of the result. */
 typedef struct device_sizes {
   uint64_t building, tree, row;
 } device_sizes;
@@ -25,11 +26,11 @@ typedef struct device_sizes {
 static device_sizes sizes_of(const adji_gpu_knn_options *options, bool picked) {
   const adji_join *join = options->join;
   uint64_t dim = join->left->dim, size = adji_type_size(join->left->type);
-  uint64_t placed = ADJI_GPU_WIDTH(dim) * size, number = 12; /* on the curve, and id */
+  uint64_t placed = ADJI_GPU_WIDTH(dim) * size, number = 12; /* the number on the curve, and the id */
   device_sizes s = {.building = dim * size + number + (number > placed ? number : placed)};
   s.tree = placed + number + dim * size / 2 + 4;
   s.row = (uint64_t)join->k * (4 + size) + 8 + size;
-  if (picked) { /* three numbers each */
+  if (picked) { /* three more numbers per point */
     s.building += 12;
     s.tree += 12;
   }
@@ -48,7 +49,8 @@ static uint64_t bytes_of(const adji_gpu_knn_options *options, bool picked, uint6
   return both > building ? both : building;
 }
 
-/* A table with fewer rows than this part of the queries is too small: the trees are walked for each. */
+/* A table that holds fewer than one in FEWEST_ROWS of the rows is too small, since the trees are walked again for each
+ * table. */
 enum { FEWEST_ROWS = 8 };
 
 uint64_t adji_knn_whole_bytes(const adji_gpu_knn_options *options) {
@@ -56,16 +58,16 @@ uint64_t adji_knn_whole_bytes(const adji_gpu_knn_options *options) {
   return bytes_of(options, false, left, options->join->right->count, left / FEWEST_ROWS + 1);
 }
 
-/* Of the points of both sets. */
+/* The bytes of the points of both sets. */
 static uint64_t point_bytes(const adji_join *join) {
   uint64_t points = join->right->count + (join->self_join ? 0 : join->left->count);
   return adji_mul(points * join->right->dim, adji_type_size(join->right->type));
 }
 
-/* Rows of a region are searched at once where a warp searches for 32 of them, because some of them would be farther
- * apart. While a region is searched, the rows of the one before it are on the device too. Of picked points about a
- * sixth are those around the region, which have no rows. Not planned for is a fifth of the memory, or an eighth if it
- * is known how many points a region has. */
+/* The largest size of regions for which the device has memory. If a warp searches for 32 rows, all rows of a region are
+ * searched at once, since the queries of a warp would be farther apart if only some were. While a region is searched,
+ * the rows of the one before it are on the device, too. About a sixth of picked points are those around the region,
+ * which have no rows. A fifth of the memory is kept in reserve, or an eighth if the sizes of regions are known. */
 static uint64_t fitting(const adji_gpu_knn_options *options, bool picked, uint64_t device_bytes) {
   uint64_t most = options->join->left->count > options->join->right->count ? options->join->left->count
                                                                            : options->join->right->count;
@@ -83,8 +85,8 @@ static uint64_t fitting(const adji_gpu_knn_options *options, bool picked, uint64
   return low;
 }
 
-/* Regions are picked on the device if all points take half of it at most, and what they leave holds regions that are
- * not too small: each is picked by a pass over the points. */
+/* Regions are picked on the device if all points take at most half of it, and if the rest holds regions that are not
+ * too small, since picking each takes a pass over the points. */
 enum { MOST_PICKED = 256 };
 
 adji_knn_chunking adji_knn_chunks_choose(const adji_gpu_knn_options *options, uint64_t device_bytes, uint64_t size) {
@@ -110,25 +112,27 @@ adj_status adji_knn_chunks_can(const adji_gpu_knn_options *options) {
 
 /* ---- Memory of the window ---------------------------------------------------------------------------- */
 
-typedef struct fresh {
+typedef struct fresh_memory {
   char *at;
   uint64_t bytes;
-} fresh;
+} fresh_memory;
 
 static adj_status prefault_some(void *user, uint64_t task, uint32_t lane) {
   (void)lane;
-  const fresh *f = user;
+  const fresh_memory *f = user;
   uint64_t first = task * ADJI_HUGE_PAGE;
   adji_prefault(f->at + first, f->bytes - first < ADJI_HUGE_PAGE ? f->bytes - first : ADJI_HUGE_PAGE);
   return ADJ_OK;
 }
 
-/* Rows go to places all over the window: each page is provided once, by one lane, before the first row. */
+/* Rows go to places all over the window. So each page is provided once, by one lane, before the first row is
+ * written. */
 static adj_status prefault_window(adji_knn_chunks *c) {
   const adji_window *w = c->pass->window;
   uint64_t entries = c->prefaulted ? 0 : adji_window_entries(w), start = adji_now_ns();
   c->prefaulted = true;
-  fresh each[] = {{(char *)w->ids, entries * sizeof *w->ids}, {w->distances, w->distances ? entries * c->type : 0}};
+  fresh_memory each[] = {{(char *)w->ids, entries * sizeof *w->ids},
+                         {w->distances, w->distances ? entries * c->type : 0}};
   adj_status status = ADJ_OK;
   for (int i = 0; i < 2 && !status; i++)
     if (each[i].bytes)
@@ -147,7 +151,7 @@ void adji_knn_chunks_close(adji_knn_chunks *c, adji_gpu_knn *knn) {
   adji_gpu_knn_close(knn);
 }
 
-/* The join of the parts. */
+/* The join of the current parts. */
 static adji_join join_of(const adji_knn_chunks *c) {
   adji_join join = c->join;
   join.right = &c->part->set;
@@ -157,37 +161,37 @@ static adji_join join_of(const adji_knn_chunks *c) {
   return join;
 }
 
-/* Rows that the pool has room for, whatever becomes of those that wait. */
+/* The number of rows that the pool has room for, even if all waiting rows go there. */
 static uint64_t pool_room(const adji_knn_chunks *c) {
   uint64_t used = atomic_load(&c->pool.count) + (c->waiting.knn ? c->waiting.end - c->waiting.first : 0);
   return used < c->pool.room ? c->pool.room - used : 0;
 }
 
-/* With less memory on the device while rows wait there. */
+/* Opens a join. If the device has no room for it, waiting rows are fetched first. */
 static adj_status open_join(adji_knn_chunks *c, const adji_gpu_knn_options *options, adji_gpu_knn **knn) {
   uint64_t start = adji_now_ns();
   adj_status status = adji_gpu_knn_open(c->gpu, options, knn);
   if (status == ADJ_E_DEVICE_MEMORY && c->waiting.knn) {
-    status = adji_knn_settle(c);
+    status = adji_knn_fetch_waiting(c);
     if (!status) status = adji_gpu_knn_open(c->gpu, options, knn);
   }
   adji_trace(c->join.ctx, "index", 0, start, c->part->set.count);
   return status;
 }
 
-/* Finds rows from found->first on, up to `end`. While the device searches, the lanes fetch the rows that wait, or
- * provide the memory of the window. */
+/* Finds rows from found->first on, up to `end`. While the device searches, the lanes fetch the waiting rows, or provide
+ * the memory of the window. */
 static adj_status find_rows(adji_knn_chunks *c, adji_gpu_knn *knn, uint64_t end, adji_knn_found *found) {
   adj_status status = adji_gpu_knn_begin(knn, found->first, &found->table);
   if (status) return status;
   found->end = found->table.end_row < end ? found->table.end_row : end;
-  status = c->waiting.knn ? adji_knn_settle(c) : prefault_window(c);
+  status = c->waiting.knn ? adji_knn_fetch_waiting(c) : prefault_window(c);
   adj_status ended = adji_gpu_knn_end(knn);
   return status ? status : ended;
 }
 
-/* Searches rows from *row on, until all are done or the pool has no room for more. The last of them stay on the device
- * until the next piece is searched. */
+/* Searches for rows from *row on, until all are done or the pool has no room for more. The last of them stay on the
+ * device until the next piece is searched. */
 static adj_status search_rows(adji_knn_chunks *c, uint64_t *row, uint64_t end) {
   adji_join join = join_of(c);
   adji_gpu_knn_options options = c->options;
@@ -202,7 +206,7 @@ static adj_status search_rows(adji_knn_chunks *c, uint64_t *row, uint64_t end) {
   }
   options.rows_at_once = options.rows_at_once && options.rows_at_once < most ? options.rows_at_once : most;
   adj_status status = open_join(c, &options, &knn);
-  if (c->on_device) { /* trees have points of their own */
+  if (c->on_device) { /* trees have copies of the points */
     adji_gpu_pick_drop_points(&c->part->picked);
     adji_gpu_pick_drop_points(&c->left_part->picked);
   }
@@ -232,7 +236,7 @@ static adj_status search_rows(adji_knn_chunks *c, uint64_t *row, uint64_t end) {
   return status;
 }
 
-/* The first of the part's rows that is not below `row`. end: the number of all rows. Ids are read only if `row` is
+/* The first of the part's rows whose id is not below `row`. end: the number of all rows. Ids are read only if `row` is
  * neither 0 nor the end. */
 static uint64_t first_at(const adji_knn_part *part, uint64_t row, uint64_t end) {
   uint64_t low = row < end ? 0 : part->rows, high = row ? part->rows : 0;
@@ -246,7 +250,7 @@ static uint64_t first_at(const adji_knn_part *part, uint64_t row, uint64_t end) 
   return low;
 }
 
-/* Puts both parts of a left piece into memory. *home: there are right points in its region. */
+/* Loads both parts of a left piece. *home: there are right points in its region. */
 static adj_status fill_parts(adji_knn_chunks *c, uint64_t number, bool *home) {
   uint32_t region = c->left->each[number].region;
   uint64_t right = c->join.self_join ? number : c->right.of_region[region];
@@ -256,26 +260,26 @@ static adj_status fill_parts(adji_knn_chunks *c, uint64_t number, bool *home) {
   return adji_knn_part_fill(c, c->left, number, c->left_part);
 }
 
-/* The parts that rows on the device do not wait for. */
-static void turn_parts(adji_knn_chunks *c) {
+/* Chooses the parts that the waiting rows do not need. */
+static void choose_parts(adji_knn_chunks *c) {
   bool second = c->waiting.knn && (c->waiting.part == &c->parts[0] || c->waiting.part == &c->left_parts[0]);
   c->part = &c->parts[second];
   c->left_part = &c->left_parts[second];
 }
 
-/* Makes room for rows, as far as there can be. */
+/* Makes as much room in the pool as possible, if it has less than `rows` rows need. */
 static adj_status empty_pool(adji_knn_chunks *c, uint64_t rows) {
   if (pool_room(c) >= rows) return ADJ_OK;
-  adj_status status = adji_knn_settle(c);
-  if (!status && pool_room(c) < rows) status = adji_knn_pool_flush(c); /* which uses the part */
+  adj_status status = adji_knn_fetch_waiting(c);
+  if (!status && pool_room(c) < rows) status = adji_knn_pool_flush(c); /* which reuses the part */
   return status;
 }
 
-/* The rows of a left piece that the window has. */
+/* Searches for those rows of a left piece that are in the window. */
 static adj_status search_piece(adji_knn_chunks *c, uint64_t number) {
   const adji_window *window = c->pass->window;
   bool home;
-  turn_parts(c);
+  choose_parts(c);
   adj_status status = fill_parts(c, number, &home);
   if (status) return status;
   adji_knn_part *part = c->join.self_join ? c->part : c->left_part;
@@ -328,14 +332,15 @@ adj_status adji_knn_pieces_search(adji_knn_chunks *c, uint64_t first, uint64_t e
       status = adji_run_report(c->run, "join", 0.8 * (double)(i + 1) / (double)c->left->count,
                                c->run->tally.pairs + atomic_load(&c->pairs), false);
   }
-  if (!status) status = adji_knn_settle(c);
-  c->last = c->devices == 1; /* other devices may have regions left */
+  if (!status) status = adji_knn_fetch_waiting(c);
+  c->last = c->devices == 1; /* other devices may still have regions to search */
   if (!status) status = adji_knn_pool_flush(c);
   free_buffers(c);
   return status;
 }
 
-/* Points on the first device, if it picks regions. If it fails, and there are others, the host lists them. */
+/* Makes the regions. If the device picks them, the first device gets the points. If that fails, and there are other
+ * devices, the host lists the points instead. */
 static adj_status make_regions(adji_knn_chunks *c) {
   adj_status status = c->cuts.count ? ADJ_OK : adji_knn_regions_make(c);
   if (!status && c->on_device) status = adji_knn_hold(c);
@@ -351,7 +356,7 @@ static adj_status fill_window(adji_knn_chunks *c) {
   adj_status status = make_regions(c);
   if (!status) adji_knn_pairs_open(c);
   if (!status && c->devices > 1) {
-    status = prefault_window(c); /* by one thread: it may overwrite rows */
+    status = prefault_window(c); /* before devices share the work, since it may overwrite rows */
     if (!status) status = adji_knn_share(c);
   } else if (!status) {
     status = adji_knn_pieces_search(c, 0, c->left->count);

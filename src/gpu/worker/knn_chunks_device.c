@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * kNN joins in chunks: sets whose points fit the device, where only trees and results do not. The points go there once,
- * and the device picks those of a region (gpu/index/pick.h). The cores then have only rows to handle.
+ * kNN joins in chunks, for sets whose points fit the device, although trees and results do not. The points go there
+ * once, and the device picks those of a region (gpu/index/pick.h). The cores then only have to handle rows.
  */
 #include <math.h>
 #include <string.h>
@@ -32,8 +32,8 @@ static double outwards(const adji_knn_chunks *c, double x, double towards) {
   return (double)nextafterf((float)x, (float)towards);
 }
 
-/* Around a region are all points whose gap to it is at most the margin, less 2^-52 of it, for which adji_reach leaves
- * room. Cuts are values of points, hence of their type. */
+/* The bounds of a region and of the points around it. These are all points whose gap to the region is at most the
+ * margin, less 2^-52 of it, for which adji_reach leaves room. Cuts are values of points, and so of their type. */
 static adji_gpu_region region_of(const adji_knn_chunks *c, uint32_t region, double margin) {
   uint32_t dim = c->cuts.dim;
   const double *low = c->cells + (uint64_t)region * dim, *high = low + (uint64_t)c->cuts.count * dim;
@@ -47,7 +47,8 @@ static adji_gpu_region region_of(const adji_knn_chunks *c, uint32_t region, doub
   return out;
 }
 
-/* The size of a region, with a margin that shrinks where it makes the region too large, and is given up in the end. */
+/* Counts the points of a region. If its margin makes the region too large, the margin is halved a few times, and then
+ * given up. */
 static adj_status count_region(adji_knn_chunks *c, const adji_gpu_rows *rows, uint32_t i, double *margin,
                                adji_regions *out) {
   for (int tries = 0;; tries++) {
@@ -58,7 +59,7 @@ static adj_status count_region(adji_knn_chunks *c, const adji_gpu_rows *rows, ui
   }
 }
 
-/* Sizes of all regions; of the right set with their margins. *fit: no region is too large. */
+/* Counts the points of all regions, in the right set with their margins. *fit: no region is too large. */
 static adj_status count_regions(adji_knn_chunks *c, const adj_dataset *set, adji_knn_pieces *out, bool *fit) {
   bool right = out == &c->right;
   const adji_gpu_rows *rows = adji_gpu_right_rows(right ? c->right_set : c->left_set);
@@ -90,10 +91,10 @@ adj_status adji_knn_hold_sets(adji_knn_chunks *c) {
 
 adj_status adji_knn_hold(adji_knn_chunks *c) {
   bool fit = true;
-  uint64_t begun = adji_now_ns();
+  uint64_t start = adji_now_ns();
   adj_status status = adji_knn_hold_sets(c);
   if (!status && !c->left) status = list_regions(c, &fit);
-  adji_trace(c->join.ctx, "hold", 0, begun, c->join.right->count);
+  adji_trace(c->join.ctx, "hold", 0, start, c->join.right->count);
   if (!status && fit) return ADJ_OK;
   adji_knn_release(c);
   adji_knn_regions_clear(c);
@@ -113,14 +114,14 @@ void adji_knn_part_drop(adji_knn_part *part) {
 adj_status adji_knn_part_pick(adji_knn_chunks *c, adji_knn_pieces *from, uint64_t number, adji_knn_part *part) {
   uint32_t region = from->each[number].region;
   adji_gpu_region bounds = region_of(c, region, from == &c->right ? c->margins[region] : -1);
-  adji_gpu_picking what = {.region = &bounds, .most = UINT64_MAX};
-  what.own_count = from->regions.own[region];
-  what.all_count = from->regions.all[region];
-  uint64_t begun = adji_now_ns();
+  adji_gpu_picking request = {.region = &bounds, .most = UINT64_MAX};
+  request.own_count = from->regions.own[region];
+  request.all_count = from->regions.all[region];
+  uint64_t start = adji_now_ns();
   const adji_gpu_right *set = from == &c->left_pieces ? c->left_set : c->right_set;
   adji_gpu_pick_close(&part->picked);
-  adj_status status = adji_gpu_pick_open(c->gpu, adji_gpu_right_rows(set), &what, &part->picked);
-  adji_trace(c->join.ctx, "pick", 0, begun, what.all_count);
+  adj_status status = adji_gpu_pick_open(c->gpu, adji_gpu_right_rows(set), &request, &part->picked);
+  adji_trace(c->join.ctx, "pick", 0, start, request.all_count);
   if (status) return status;
   part->points = NULL;
   part->has_ids = false;
@@ -137,7 +138,7 @@ adj_status adji_knn_part_pick(adji_knn_chunks *c, adji_knn_pieces *from, uint64_
   return ADJ_OK;
 }
 
-/* Copies do not wait for kernels by themselves. */
+/* Waits first, since copies do not wait for kernels by themselves. */
 adj_status adji_knn_part_ids(adji_knn_chunks *c, adji_knn_part *part) {
   if (part->has_ids || !part->rows) return ADJ_OK;
   adj_status status = adji_gpu_wait(c->gpu);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * kNN joins in chunks: the points of both sets by region, and a region's points on their way to the device.
+ * kNN joins in chunks: the points of both sets by region, and a region's points as they are sent to the device.
  */
 #include <math.h>
 #include <string.h>
@@ -45,7 +45,7 @@ adj_status adji_knn_pieces_list(adji_knn_chunks *c, adji_knn_pieces *out) {
   return ADJ_OK;
 }
 
-/* Gives up the margins of regions that are more than a piece with them. Returns whether there were any. */
+/* Gives up the margins of regions that are larger than a piece because of them. Returns whether there were any. */
 static bool shrink_margins(const adji_knn_chunks *c, const adji_regions *r, double *margins) {
   bool some = false;
   for (uint32_t i = 0; i < c->cuts.count; i++) {
@@ -56,7 +56,8 @@ static bool shrink_margins(const adji_knn_chunks *c, const adji_regions *r, doub
   return some;
 }
 
-/* Points of several regions are gathered at once, in up to this or three eighths of what the set takes. */
+/* Points of several regions are gathered at once, in three eighths of the set's size, or in this many bytes if that is
+ * more. */
 static const uint64_t LEAST_GATHER = (uint64_t)256 << 20;
 
 static void open_gather(const adji_knn_chunks *c, adji_knn_pieces *p) {
@@ -66,7 +67,7 @@ static void open_gather(const adji_knn_chunks *c, adji_knn_pieces *p) {
   adji_gather_open(&p->regions, bytes < available ? bytes : available, c->join.style.kernels->stream_row, &p->gather);
 }
 
-/* margins: of each region, NULL: none. */
+/* Lists the points of a set by region. margins: one per region; NULL: none. */
 static adj_status make_pieces(adji_knn_chunks *c, const adj_dataset *set, double *margins, adji_knn_pieces *out) {
   adj_status status = adji_regions_make(c->join.ctx, set, &c->cuts, margins, &out->regions);
   while (!status && margins && shrink_margins(c, &out->regions, margins)) {
@@ -112,7 +113,7 @@ void adji_knn_regions_clear(adji_knn_chunks *c) {
   c->margins = c->cells = c->near = NULL;
 }
 
-/* Margins within which most rows find their neighbours. A limit of the join is margin enough. */
+/* Chooses margins within which most rows find their neighbours. No margin needs to exceed the limit of the join. */
 static adj_status choose_margins(adji_knn_chunks *c) {
   const adji_join *join = &c->join;
   uint64_t regions = c->cuts.count;
@@ -128,8 +129,8 @@ static adj_status choose_margins(adji_knn_chunks *c) {
   return status;
 }
 
-/* The largest k-th distance or sum that proves, by adji_reach, that nothing beyond the margin is nearer: a distance d
- * is a rounded root, of at most d (1 + eps), and its reach is at most d (1 + eps) (1 + 8 eps). */
+/* For each region, the largest k-th distance or sum for which adji_reach proves that nothing beyond the margin is
+ * nearer. A distance d is a rounded root, of at most d (1 + eps), and its reach is at most d (1 + eps) (1 + 8 eps). */
 void adji_knn_choose_near(adji_knn_chunks *c) {
   bool f32 = c->join.left->type == ADJ_F32, squares = c->measure.step == ADJI_STEP_L2;
   double eps = f32 ? 0x1p-23 : 0x1p-52, least = f32 ? 0x1p-62 : 0x1p-510;
@@ -140,12 +141,12 @@ void adji_knn_choose_near(adji_knn_chunks *c) {
   }
 }
 
-/* Cuts follow the larger set. A quarter more regions than needed: a sample says how large they become. Where they are
- * picked on the device, sizes include margins of up to a fifth. */
+/* The number of regions for the larger set, which the cuts follow. It is a quarter more than needed, since sizes are
+ * estimated from a sample. If regions are picked on the device, their sizes include margins of up to a fifth. */
 static uint64_t wanted_regions(const adji_knn_chunks *c, uint64_t points) {
   double needed = (double)points / (double)c->size;
   uint64_t regions = (uint64_t)(needed * (c->on_device ? 1.3 : 1.25)) + 1;
-  return (regions + c->devices - 1) / c->devices * c->devices; /* as many for each */
+  return (regions + c->devices - 1) / c->devices * c->devices; /* as many for each device */
 }
 
 adj_status adji_knn_regions_make(adji_knn_chunks *c) {
@@ -216,7 +217,7 @@ adj_status adji_knn_part_fill(adji_knn_chunks *c, adji_knn_pieces *from, uint64_
   if (c->on_device) return adji_knn_part_pick(c, from, number, part);
   adji_pick_clear(&part->pick);
   if (!from->gather.regions) open_gather(c, from);
-  adj_status status = adji_gather_has(&from->gather, piece->region) ? ADJ_OK : adji_knn_settle(c);
+  adj_status status = adji_gather_has(&from->gather, piece->region) ? ADJ_OK : adji_knn_fetch_waiting(c);
   if (!status) status = adji_pick_open(&from->regions, piece->region, piece->first, piece->end, &part->pick);
   const char *gathered = NULL;
   if (!status) status = adji_gather_region(&from->gather, piece->region, &gathered);

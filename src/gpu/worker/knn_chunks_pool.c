@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: MIT
  *
- * kNN joins in chunks: rows that are not complete after their search at home, with their lists so far. They visit the
- * other pieces of the right set.
+ * kNN joins in chunks: the pool of rows that are not complete after their search at home, with their lists so far.
+ * These rows visit the other pieces of the right set.
  */
 #include <math.h>
 #include <string.h>
 
 #include "gpu/worker/knn_chunks_private.h"
 
-/* Rows of the pool, at least; tasks of a loop over them, a thread. */
+/* LEAST_ROOM: rows that the pool holds at least. LEAST_BATCH: the least size of a batch that visits. TASKS: of a loop
+ * over the rows, per thread. */
 enum { LEAST_ROOM = 1024, LEAST_BATCH = 256, TASKS = 8 };
 
 /* ---- Rows -------------------------------------------------------------------------------------------- */
 
-/* Bytes of a sum and an id in the list of a lane: sums come first, so lists must begin where a sum may. */
+/* Bytes of an entry in a scratch list, for a sum and an id. Lists begin with their sums, so this is a multiple of the
+ * size of a sum. */
 static uint64_t scratch_entry(const adji_knn_chunks *c) {
   return 2 * (uint64_t)c->type;
 }
@@ -70,7 +72,7 @@ void adji_knn_pool_put(adji_knn_chunks *c, uint64_t at, uint32_t row, uint32_t h
   memcpy(p->sums + at * k * c->type, sums, length * c->type);
 }
 
-/* ---- Who visits a piece ------------------------------------------------------------------------------ */
+/* ---- Selecting rows that visit a piece --------------------------------------------------------------- */
 
 typedef struct selection {
   adji_knn_chunks *c;
@@ -79,7 +81,8 @@ typedef struct selection {
 } selection;
 
 /* A lower bound of the canonical sums between a point and the points of a box: the difference to the nearest face is
- * computed in T, and rounding is monotone (gpu/knn/knn_search.cuh). The box is one of points, so its faces are of T. */
+ * computed in T, and rounding is monotone (gpu/knn/knn_search.cuh). The faces of the box are coordinates of points, so
+ * they are of type T. */
 static double least_sum(const adji_knn_chunks *c, const void *point, const double *low, const double *high) {
   uint32_t dim = c->join.left->dim;
   if (c->type == 8) {
@@ -117,7 +120,7 @@ static adj_status select_some(void *user, uint64_t task, uint32_t lane) {
   return ADJ_OK;
 }
 
-/* Lists the rows that a piece may have neighbours for. */
+/* Lists the rows that may have neighbours in a piece. */
 static adj_status select_rows(adji_knn_chunks *c, uint64_t piece, uint64_t *selected) {
   adji_memory *memory = &c->join.ctx->memory;
   adji_knn_pool *p = &c->pool;
@@ -140,7 +143,7 @@ static adj_status select_rows(adji_knn_chunks *c, uint64_t piece, uint64_t *sele
 
 typedef struct batch_gather {
   adji_knn_chunks *c;
-  uint64_t first; /* of the selected rows */
+  uint64_t first; /* number of the first selected row */
 } batch_gather;
 
 static void gather_queries(void *user, uint64_t begin, uint64_t end) {
@@ -164,8 +167,8 @@ typedef struct list {
   uint32_t count;
 } list;
 
-/* Merges two lists, which ascend by (sum, id): up to k entries. A point that both have is taken once. Returns how many.
- */
+/* Merges two lists, which ascend by (sum, id), into one of up to k entries. A point in both is taken once. Returns the
+ * number of entries. */
 #define MERGE(T)                                                                                                      \
   static uint32_t merge_##T(uint32_t k, const list *one, const list *other, uint32_t *ids, T *sums) {                 \
     const T *a = one->sums, *b = other->sums;                                                                         \
@@ -184,20 +187,20 @@ MERGE(float)
 MERGE(double)
 #undef MERGE
 
-/* A row of the current batch, which is selected[row]. */
+/* Merges the neighbours found for a row of the current batch, which is row selected[row] of the pool, into its list. */
 static void merge_row(adji_knn_chunks *c, uint64_t row, const uint32_t *ids, const void *sums, char *scratch) {
   adji_knn_pool *p = &c->pool;
   uint32_t k = c->join.k, found = adji_padded_row_length(ids, k);
   if (!found) return;
   uint64_t at = p->selected[row];
-  char *mine = p->sums + at * k * c->type;
-  uint32_t *length = &p->lengths[at], *my_ids = p->ids + at * k;
+  char *row_sums = p->sums + at * k * c->type;
+  uint32_t *length = &p->lengths[at], *row_ids = p->ids + at * k;
   uint32_t *new_ids = (uint32_t *)(void *)(scratch + k * c->type);
-  list before = {my_ids, mine, *length}, more = {ids, sums, found};
+  list before = {row_ids, row_sums, *length}, more = {ids, sums, found};
   *length = c->type == 8 ? merge_double(k, &before, &more, new_ids, (double *)(void *)scratch)
                          : merge_float(k, &before, &more, new_ids, (float *)(void *)scratch);
-  memcpy(my_ids, new_ids, *length * sizeof *my_ids);
-  memcpy(mine, scratch, *length * c->type);
+  memcpy(row_ids, new_ids, *length * sizeof *row_ids);
+  memcpy(row_sums, scratch, *length * c->type);
 }
 
 static void merge_rows(adji_knn_chunks *c, const adji_knn_rows *rows) {
@@ -207,7 +210,7 @@ static void merge_rows(adji_knn_chunks *c, const adji_knn_rows *rows) {
     merge_row(c, rows->first + i, rows->ids + i * k, rows->sums + i * k * c->type, scratch);
 }
 
-/* One batch of the selected rows, which are moved to the front of the list. knn is opened for the first one. */
+/* Searches for one batch of the selected rows, which are moved to the front of the list. The first batch opens *knn. */
 static adj_status visit_batch(adji_knn_chunks *c, uint64_t first, uint64_t count, adji_gpu_knn **knn) {
   adji_knn_pool *p = &c->pool;
   batch_gather g = {c, first};
@@ -222,7 +225,7 @@ static adj_status visit_batch(adji_knn_chunks *c, uint64_t first, uint64_t count
   adji_join join = c->join;
   join.left = &queries;
   join.right = &c->part->set;
-  join.self_join = join.style.drop_self = false; /* no row visits the piece that it is in */
+  join.self_join = join.style.drop_self = false; /* no row visits its home, where the point itself is */
   join.style.measure = &c->sums;
   join.style.distances = true;
   adji_gpu_knn_options options = c->options;
@@ -272,7 +275,7 @@ static void place_some(void *user, uint64_t begin, uint64_t end) {
   atomic_fetch_add(&c->pairs, pairs);
 }
 
-/* Lists of distances become lists of sums: two sums may have one root. */
+/* Replaces distances in the lists by sums, which visits need, since two different sums may have the same root. */
 static void sum_up(void *user, uint64_t begin, uint64_t end) {
   adji_knn_chunks *c = user;
   adji_knn_pool *p = &c->pool;
@@ -299,7 +302,7 @@ adj_status adji_knn_pool_flush(adji_knn_chunks *c) {
   uint64_t rows = atomic_load(&p->count), selected = 0;
   bool done = false;
   if (!rows) return ADJ_OK;
-  c->prefaulted = true; /* rows are about to be there, which that might overwrite */
+  c->prefaulted = true; /* rows are about to be placed, which prefaulting might overwrite */
   status = adji_knn_rest_search(c, &done);
   if (!status && !done && c->rooted)
     status = adji_loop_slices(c->join.ctx, rows, TASKS * (uint64_t)c->join.ctx->threads, sum_up, c);

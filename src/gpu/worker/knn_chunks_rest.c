@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * kNN joins in chunks: the rows of the pool, all of them in one more search, if the right points around them fit the
- * device.
+ * kNN joins in chunks: one more search for all rows of the pool, if the right points around them fit the device.
  *
- *   1. slabs     each dimension is cut into slabs, by the rows of the pool themselves: these lie along cuts, in thin
- *                places, and slabs are thin where they are many
- *   2. mark      the cells of this grid that are within reach of a row: where points may be that it has not seen
- *   3. find      the right points in marked cells, in one pass over the set; gather them
+ *   1. slabs     each dimension is cut into slabs by the rows of the pool themselves. These rows lie along cuts and in
+ *                sparse places, and slabs are thin where there are many of them
+ *   2. mark      the cells of this grid within reach of a row, where there may be points that it has not seen
+ *   3. find      the right points in marked cells, in one pass over the set, and gather them
  *   4. search    the rows search these points, and nothing else
  *
- * The result of a row is complete: its k-th sum so far, or the limit of the join, bounds those of its neighbours, all
- * points with no larger sum are within reach of it in each dimension (adji_reach), and so in marked cells.
+ * The result of a row is complete: its k-th sum so far, or the limit of the join, bounds the sums of its neighbours.
+ * All points with no larger sum are within reach of the row in each dimension (adji_reach), and so in marked cells.
  */
 #include <math.h>
 #include <string.h>
@@ -18,7 +17,8 @@
 #include "gpu/worker/knn_chunks_private.h"
 #include "index/marked.h"
 
-/* SAMPLED: rows that slabs are taken from. MARK_TASKS: of each thread. SLICE: points of a task, in words of 64 bits. */
+/* SAMPLED: rows that slabs are taken from. MARKS_A_ROW: words of cells that each row may mark, on average. MARK_TASKS:
+ * tasks per thread. SLICE: points of a task, in words of 64 bits. */
 enum { SAMPLED = 1024, MARKS_A_ROW = 512, MARK_TASKS = 8, SLICE = 512 };
 
 typedef struct rest {
@@ -27,22 +27,22 @@ typedef struct rest {
   adji_marked marked;
   adji_marked_fn find;
   _Atomic uint64_t *lane_words; /* cells that each lane has marked */
-  _Atomic uint64_t marks;       /* words */
+  _Atomic uint64_t marks;       /* words of cells that were marked */
   uint64_t *found;              /* bits of right points */
-  uint64_t *starts;             /* of each task: how many were found before */
+  uint64_t *starts;             /* for each task, the number of points found by the tasks before it */
   uint64_t tasks, count;
-  _Atomic uint64_t *open; /* one set: bits of the rows of the pool */
-  char *points;           /* of those found, and their ids */
+  _Atomic uint64_t *open; /* in a self-join: bits of the rows of the pool */
+  char *points;           /* the points found, and their ids */
   uint32_t *ids;
-  adji_gpu_pick picked; /* instead, if they are found on the device; one set: own points are the rows of the pool */
+  adji_gpu_pick picked; /* instead, if found on the device; in a self-join own points are the rows of the pool */
 } rest;
 
 /* ---- 1. Slabs ----------------------------------------------------------------------------------------- */
 
-/* The box of points that a row of the pool may still need. The gap to such a point, rounded to double, is at most the
- * reach. So the point is at most reach (1 + 2^-52) away, and x - reach and the subtraction of the slack are off by less
- * than 2^-52 of |x| + reach: together by less than the slack. Among denormal numbers, where the slack is 0, nothing is
- * rounded. */
+/* The box of the points that a row of the pool may still need. The gap to such a point, rounded to double, is at most
+ * the reach. So the point is at most reach (1 + 2^-52) away. x - reach and the subtraction of the slack are off by less
+ * than 2^-52 of |x| + reach. All of these together are less than the slack. Among denormal numbers, where the slack is
+ * 0, nothing is rounded. */
 static void box_of(const adji_knn_chunks *c, uint64_t i, double *low, double *high) {
   const adji_knn_pool *p = &c->pool;
   const char *point = p->points + i * c->point;
@@ -57,7 +57,7 @@ static void box_of(const adji_knn_chunks *c, uint64_t i, double *low, double *hi
   }
 }
 
-/* From where the boxes of rows begin and end. */
+/* Cuts each dimension by where the boxes of sampled rows begin and end. */
 static adj_status make_slabs(rest *r) {
   const adji_knn_chunks *c = r->c;
   adji_memory *memory = &c->join.ctx->memory;
@@ -81,30 +81,31 @@ static adj_status make_slabs(rest *r) {
 
 /* ---- 2. Mark ------------------------------------------------------------------------------------------ */
 
-/* Words of cells. Rows that want more are not worth it. */
+/* The most words of cells that rows may mark. If they mark more, this search is not worth it. */
 static uint64_t most_marks(const rest *r) {
   return MARKS_A_ROW * r->rows + (UINT64_C(1) << 22);
 }
 
-/* One set: its points are also rows, most of which are complete already. These bits tell which are not. */
+/* In a self-join the points are also rows, most of which are complete already. These bits tell which are not. */
 static void note_row(rest *r, uint32_t row) {
   atomic_fetch_or_explicit(&r->open[row / 64], UINT64_C(1) << row % 64, memory_order_relaxed);
 }
 
-/* Each lane has cells of its own, since cores that mark the same cells would wait for each other. */
+/* Marks the cells of some rows. Each lane has cells of its own, since cores that mark the same cells would wait for
+ * each other. */
 static adj_status mark_some(void *user, uint64_t task, uint32_t lane) {
   rest *r = user;
-  adji_marked mine = r->marked;
+  adji_marked lane_marked = r->marked;
   double low[ADJI_MARKED_DIMS] = {0}, high[ADJI_MARKED_DIMS] = {0};
   uint64_t begin, end, marks = 0;
-  mine.words = r->lane_words + lane * (uint64_t)ADJI_MARKED_WORDS;
+  lane_marked.words = r->lane_words + lane * (uint64_t)ADJI_MARKED_WORDS;
   adji_slice(r->rows, MARK_TASKS * (uint64_t)r->c->join.ctx->threads, task, &begin, &end);
   for (uint64_t i = begin; i < end; i++) {
     box_of(r->c, i, low, high);
-    adji_cell_box box = adji_marked_box(&mine, low, high);
+    adji_cell_box box = adji_marked_box(&lane_marked, low, high);
     marks += box.words;
     if (marks > most_marks(r)) break;
-    adji_marked_mark(&mine, &box);
+    adji_marked_mark(&lane_marked, &box);
     if (r->open) note_row(r, r->c->pool.rows[i]);
   }
   atomic_fetch_add_explicit(&r->marks, marks, memory_order_relaxed);
@@ -162,7 +163,7 @@ static adj_status gather_some(void *user, uint64_t task, uint32_t lane) {
   return ADJ_OK;
 }
 
-/* Lists the right points in marked cells; *few: they fit a region. */
+/* Lists the right points in marked cells. *few: there are no more than in a region. */
 static adj_status find_points(rest *r, bool *few) {
   adji_knn_chunks *c = r->c;
   adj_ctx *ctx = c->join.ctx;
@@ -181,11 +182,11 @@ static adj_status find_points(rest *r, bool *few) {
   return r->points && r->ids ? adji_loop(ctx, r->tasks, gather_some, r) : ADJ_E_MEMORY;
 }
 
-/* The same on the device. */
+/* Picks the same points on the device. */
 static adj_status pick_points(rest *r, bool *few) {
   adji_knn_chunks *c = r->c;
-  adji_gpu_picking what = {.marked = &r->marked, .own = (const uint64_t *)r->open, .most = c->size};
-  adj_status status = adji_gpu_pick_open(c->gpu, adji_gpu_right_rows(c->right_set), &what, &r->picked);
+  adji_gpu_picking request = {.marked = &r->marked, .own = (const uint64_t *)r->open, .most = c->size};
+  adj_status status = adji_gpu_pick_open(c->gpu, adji_gpu_right_rows(c->right_set), &request, &r->picked);
   if (status) return status;
   r->count = r->picked.rows.count;
   *few = r->count <= c->size;
@@ -262,7 +263,7 @@ static void clear(rest *r) {
   r->c->rest = NULL;
 }
 
-/* Bytes of the host, at most. */
+/* The most bytes of host memory that this takes. */
 static uint64_t most_bytes(const adji_knn_chunks *c) {
   uint64_t bits = (c->join.right->count + c->join.left->count) / 8 +
                   (c->join.ctx->threads + UINT64_C(1)) * ADJI_MARKED_WORDS * sizeof(uint64_t);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * kNN joins in chunks: rows from the device, those that are complete into the window, the others to the pool.
+ * kNN joins in chunks: fetches rows from the device, and puts complete ones into the window, all others into the pool.
  */
 #include <math.h>
 #include <string.h>
@@ -11,18 +11,18 @@
 #include "gpu/worker/place.h"
 #include "result/rows.h"
 
-/* PIECES_A_LANE: of a region. EXCHANGED: pairs of rows that a task exchanges. */
+/* PIECES_A_LANE: pieces of a region's rows per lane. EXCHANGED: pairs of rows that a task exchanges. */
 enum { HALF = ADJI_STAGE_BYTES / 2, PIECES_A_LANE = 4, EXCHANGED = 1 << 14 };
 
 /* ---- Rows from the device ------------------------------------------------------------------------------ */
 
-/* A piece goes through half a buffer: the numbers of its rows, if the device has them, then ids, then sums. There are
- * two halves a lane, so that one is copied while the other is handled. */
+/* A piece passes through half a buffer: the numbers of its rows, if the device has them, then ids, then sums. A lane
+ * has two halves, so that one is copied while the other is handled. */
 typedef struct fetching {
   adji_knn_chunks *c;
   const adji_knn_found *found;
   uint64_t each;      /* rows of a piece */
-  uint64_t ids, sums; /* where they are in a half */
+  uint64_t ids, sums; /* where ids and sums begin in a half */
   adji_knn_rows_fn handle;
 } fetching;
 
@@ -88,23 +88,23 @@ adj_status adji_knn_rows_fetch(adji_knn_chunks *c, const adji_knn_found *found, 
   return status;
 }
 
-adj_status adji_knn_settle(adji_knn_chunks *c) {
+adj_status adji_knn_fetch_waiting(adji_knn_chunks *c) {
   adji_knn_found waiting = c->waiting;
   if (!waiting.knn) return ADJ_OK;
-  uint64_t begun = adji_now_ns();
+  uint64_t start = adji_now_ns();
   adj_status status = adji_knn_rows_fetch(c, &waiting, adji_knn_rows_take);
   c->waiting.knn = NULL;
   adji_knn_chunks_close(c, waiting.knn);
-  adji_trace(c->join.ctx, "fetch", 0, begun, waiting.end - waiting.first);
+  adji_trace(c->join.ctx, "fetch", 0, start, waiting.end - waiting.first);
   return status;
 }
 
 /* ---- Pairs of rows ------------------------------------------------------------------------------------- */
 
-/* Where a row's ids fill half of a cache line, and so do its distances, writing a row by itself would read two lines
- * and write two. While the window is filled, rows are therefore kept in pairs: the first row of a pair, ids and
- * distances, is where the ids of both will be, and the second where the distances of both will be. So each row is
- * written as whole lines, past the caches; at the end one pass exchanges the halves.
+/* If a row's ids fill half of a cache line, and its distances too, writing a single row would read two lines and write
+ * two. While the window is filled, rows are therefore kept in pairs: the first row of a pair, with ids and distances,
+ * is where the ids of both will be, and the second row where the distances of both will be. So each row is written as
+ * whole lines, past the caches. At the end one pass exchanges the halves.
  *
  *     ids        | ids 0   distances 0 | ids 2   distances 2 | ...   becomes   | ids 0   ids 1 | ids 2   ids 3 | ...
  *     distances  | ids 1   distances 1 | ids 3   distances 3 | ...             | distances 0 and 1 | 2 and 3 | ...
@@ -130,7 +130,7 @@ static void exchange_some(void *user, uint64_t begin, uint64_t end) {
   }
 }
 
-/* The same for rows of eight, whose size is known when it is compiled. */
+/* The same for rows of eight, whose size is known at compile time. */
 static void exchange_eights(void *user, uint64_t begin, uint64_t end) {
   const adji_knn_chunks *c = user;
   char *ids = (char *)c->pass->window->ids, *distances = c->pass->window->distances;
@@ -176,7 +176,7 @@ void adji_knn_row_place(adji_knn_chunks *c, uint32_t row, const uint32_t *ids, c
 
 /* ---- Into the window ----------------------------------------------------------------------------------------- */
 
-/* The least gap to a face of the cell. */
+/* The least gap between a point and a face of its cell. */
 #define GAP(T)                                                                                    \
   static inline double gap_##T(const T *x, const double *low, const double *high, uint32_t dim) { \
     double gap = INFINITY;                                                                        \
@@ -191,8 +191,8 @@ GAP(float)
 GAP(double)
 #undef GAP
 
-/* Whether a row that has searched the right points of its region and within the margin is complete: nothing beyond the
- * margin is in reach, or nothing outside the region. Gaps to the faces of the cell are those to the cuts around it. */
+/* Whether a row is complete after it has searched the right points of its region and within the margin: nothing beyond
+ * the margin is in reach, or nothing outside the region. The faces of the cell are the cuts around the region. */
 static bool is_complete(const adji_knn_chunks *c, uint32_t region, const char *point, const void *sums,
                         uint32_t length) {
   adj_type type = c->join.left->type;
@@ -207,19 +207,19 @@ static bool is_complete(const adji_knn_chunks *c, uint32_t region, const char *p
 /* Rows that are handled at once, so that their sums stay in a core's cache. */
 enum { AT_ONCE = 256 };
 
-/* What becomes of a row: it waits in the pool, is in the window already or is another region's, or goes to the window.
- */
-typedef enum fate { OPEN, DONE, COMPLETE, UNDECIDED } fate;
+/* What is done with a row. OPEN: it goes to the pool. DONE: nothing, since it is in the window already or belongs to
+ * another region. COMPLETE: it goes to the window. */
+typedef enum row_state { OPEN, DONE, COMPLETE, UNDECIDED } row_state;
 
 typedef struct some_rows {
   adji_knn_chunks *c;
   const adji_knn_rows *rows;
   const adji_knn_part *part;
-  uint64_t first, count; /* of these rows */
+  uint64_t first, count; /* some of these rows */
   uint32_t region;
   bool several; /* the region has several pieces */
   uint64_t open, pairs;
-  uint8_t fates[AT_ONCE];
+  uint8_t states[AT_ONCE];
 } some_rows;
 
 static uint32_t length_of(const some_rows *s, uint64_t i) {
@@ -228,7 +228,7 @@ static uint32_t length_of(const some_rows *s, uint64_t i) {
   return ids[k - 1] != ADJ_NO_ID ? k : adji_padded_row_length(ids, k);
 }
 
-/* A row that is neither short nor has neighbours beyond the margin is complete; most are. */
+/* A row that is not short, and whose neighbours are all within the margin, is complete. Most rows are such rows. */
 static inline bool is_plain(const some_rows *s, uint64_t i, double near) {
   uint64_t last = i * s->c->join.k + s->c->join.k - 1;
   double value = s->c->type == 8 ? ((const double *)(const void *)s->rows->sums)[last]
@@ -236,7 +236,7 @@ static inline bool is_plain(const some_rows *s, uint64_t i, double near) {
   return value <= near && s->rows->ids[last] != ADJ_NO_ID;
 }
 
-/* The point of a row; copied to `room` if it was picked on the device. */
+/* The point of a row. It is copied to `room` if points were picked on the device. */
 static const char *point_at(const some_rows *s, uint64_t at, double *room) {
   const adji_knn_chunks *c = s->c;
   const adj_dataset *set = c->join.left;
@@ -247,8 +247,8 @@ static const char *point_at(const some_rows *s, uint64_t at, double *room) {
   return (const char *)room;
 }
 
-/* Short rows, which are few, are placed at once. */
-static fate judge_row(some_rows *s, uint64_t i, uint64_t at) {
+/* Decides about a row that is not plain. Complete rows that are short, which are few, are placed here. */
+static row_state classify_row(some_rows *s, uint64_t i, uint64_t at) {
   adji_knn_chunks *c = s->c;
   uint64_t k = c->join.k;
   const char *sums = s->rows->sums + i * k * c->type;
@@ -264,8 +264,9 @@ static fate judge_row(some_rows *s, uint64_t i, uint64_t at) {
   return DONE;
 }
 
-/* Points of rows that are not plain are far apart: they are fetched first, then looked at. */
-static void judge_rows(some_rows *s) {
+/* Decides about some rows. The points of rows that are not plain are far apart in memory, so they are prefetched before
+ * they are read. */
+static void classify_rows(some_rows *s) {
   const adj_dataset *set = s->c->join.left;
   double near = s->several ? -1 : s->c->near[s->region];
   uint64_t plain = 0, others = 0;
@@ -275,32 +276,32 @@ static void judge_rows(some_rows *s) {
     bool own = !s->part->own || s->part->own[at], quick = own && is_plain(s, i, near);
     plain += quick;
     others += own && !quick;
-    s->fates[n] = (uint8_t)(quick ? COMPLETE : own ? UNDECIDED : DONE);
+    s->states[n] = (uint8_t)(quick ? COMPLETE : own ? UNDECIDED : DONE);
     if (own && !quick && !s->part->points) __builtin_prefetch(set->data + s->rows->numbers[i] * set->row_stride);
   }
   for (uint64_t n = 0; n < s->count && others; n++)
-    if (s->fates[n] == UNDECIDED) s->fates[n] = (uint8_t)judge_row(s, s->first + n, s->rows->first + s->first + n);
+    if (s->states[n] == UNDECIDED) s->states[n] = (uint8_t)classify_row(s, s->first + n, s->rows->first + s->first + n);
   s->pairs += plain * s->c->join.k;
 }
 
-/* One place for all of them: every lane takes places from the same counter. */
+/* Puts open rows into the pool. Their places are reserved at once, since all lanes share the counter. */
 static void keep_open(const some_rows *s) {
   adji_knn_chunks *c = s->c;
   uint64_t k = c->join.k, to = s->open ? adji_knn_pool_reserve(c, s->open) : 0;
   for (uint64_t n = 0; n < s->count; n++) {
-    if (s->fates[n] != OPEN) continue;
+    if (s->states[n] != OPEN) continue;
     uint64_t i = s->first + n;
     adji_knn_pool_put(c, to++, s->rows->numbers[i], s->rows->of->home, s->rows->ids + i * k,
                       s->rows->sums + i * k * c->type, length_of(s, i));
   }
 }
 
-/* A row into the place of its pair, past the caches. */
+/* Writes a row to its place in its pair, past the caches. */
 static void place_paired(const some_rows *s, uint64_t n, const char *distances) {
   const adji_knn_chunks *c = s->c;
   uint64_t k = c->join.k, bytes = k * sizeof(uint32_t);
   _Alignas(ADJI_LINE) char both[2 * sizeof(uint32_t) * ADJI_MOST_PAIRED];
-  if (k == 8) { /* of a size that is known when it is compiled */
+  if (k == 8) { /* a size known at compile time */
     memcpy(both, s->rows->ids + (s->first + n) * 8, 32);
     memcpy(both + 32, distances, 32);
   } else {
@@ -319,19 +320,19 @@ static void prefetch_row(const adji_knn_chunks *c, uint32_t row) {
   if (to->distances) adji_prefetch_row((const char *)to->distances + at * c->type, k * c->type);
 }
 
-/* Sums become distances, unless they are, all of them together, and rows go past the caches to places that are far
- * apart. */
+/* Places complete rows. Sums, unless they are distances already, become distances all at once. Rows are written past
+ * the caches, to places that are far apart. */
 static void place_complete(const some_rows *s) {
   adji_knn_chunks *c = s->c;
   const adji_window *to = c->pass->window;
   adji_stream_fn stream = c->join.style.kernels->stream_row;
   uint64_t k = c->join.k, size = to->distances ? c->type : 0, from = s->first * k;
-  float local[AT_ONCE * ADJI_MOST_PAIRED]; /* so that pinned memory is not written */
+  float local[AT_ONCE * ADJI_MOST_PAIRED]; /* avoids writes to pinned memory */
   char *found = s->rows->sums + from * c->type, *sums = c->paired && !c->rooted ? (char *)local : found;
   const uint32_t *rows = s->rows->numbers + s->first;
   if (size && !c->rooted) adji_report_distances(&c->measure, c->join.left->type, found, s->count * k, sums);
   for (uint64_t n = 0; n < s->count; n++) {
-    if (s->fates[n] != COMPLETE) continue;
+    if (s->states[n] != COMPLETE) continue;
     if (adji_knn_is_paired(c, rows[n])) {
       place_paired(s, n, sums + n * k * size);
       continue;
@@ -343,14 +344,13 @@ static void place_complete(const some_rows *s) {
   }
 }
 
-/* Rows that have searched at home: into the window, or to the pool. */
 void adji_knn_rows_take(adji_knn_chunks *c, const adji_knn_rows *rows) {
   some_rows s = {.c = c, .rows = rows, .part = rows->of->part};
   s.region = c->left->each[s.part->piece].region;
   s.several = c->right.of_region[s.region + 1] - c->right.of_region[s.region] > 1;
   for (; s.first < rows->count; s.first += s.count) {
     s.count = rows->count - s.first < AT_ONCE ? rows->count - s.first : AT_ONCE;
-    judge_rows(&s);
+    classify_rows(&s);
     keep_open(&s);
     place_complete(&s);
   }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * kNN joins in chunks: several devices share the regions. Each searches some left pieces, as one device alone does,
- * with a pool and buffers of its own; the host's lists of regions are there once. So a device has the right points of
- * its own regions, those around them, and those that the rows of its pool visit.
+ * kNN joins in chunks: several devices share the regions. Each searches some left pieces, as a single device does, with
+ * a pool and buffers of its own. The host's lists of regions exist only once. So a device gets the right points of its
+ * own regions, those around them, and those that the rows of its pool visit.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,11 +13,11 @@
 
 typedef struct sharing {
   adji_knn_chunks *c;
-  adji_knn_chunks *each[ADJI_MOST_GPUS]; /* of the devices that take part */
-  adji_run runs[ADJI_MOST_GPUS];         /* what they do */
+  adji_knn_chunks *each[ADJI_MOST_GPUS]; /* the state of each device that takes part */
+  adji_run runs[ADJI_MOST_GPUS];         /* what each device does */
 } sharing;
 
-/* The state of a device: the regions are those of c, all that is used in a search is its own. */
+/* Makes the state of a device. It shares the regions of c; everything that a search changes is its own. */
 static adji_knn_chunks *copy_of(const adji_knn_chunks *c, adji_gpu *gpu, adji_run *run) {
   adji_knn_chunks *d = aligned_alloc(ADJI_LINE, sizeof *d);
   if (!d) return NULL;
@@ -32,7 +32,7 @@ static adji_knn_chunks *copy_of(const adji_knn_chunks *c, adji_gpu *gpu, adji_ru
   return d;
 }
 
-/* The first device is locked already, by the worker's own begin. */
+/* Prepares a device. The first one is locked already, by the worker's begin(). */
 static adj_status begin(void *state, uint32_t device) {
   sharing *s = state;
   adji_knn_chunks *c = s->c;
@@ -46,7 +46,7 @@ static adj_status begin(void *state, uint32_t device) {
     adji_gpu_lock(gpu);
     return ADJ_OK;
   }
-  s->each[0]->right_set = c->right_set; /* which are there, if regions were counted on the device */
+  s->each[0]->right_set = c->right_set; /* which exist if regions were counted on the device */
   s->each[0]->left_set = c->left_set;
   c->right_set = c->left_set = NULL;
   return ADJ_OK;
@@ -77,12 +77,12 @@ static adj_status work(void *state, uint32_t device, uint64_t first, uint64_t en
   return status;
 }
 
-/* Regions of several pieces have no points around them. */
+/* The queries of a left piece. Regions of several pieces have no points around them. */
 static uint64_t queries(const void *state, uint64_t piece) {
   const adji_knn_pieces *left = ((const sharing *)state)->c->left;
-  const adji_knn_piece *it = &left->each[piece];
-  uint64_t members = it->end - it->first;
-  return members == left->regions.all[it->region] ? left->regions.own[it->region] : members;
+  const adji_knn_piece *left_piece = &left->each[piece];
+  uint64_t members = left_piece->end - left_piece->first;
+  return members == left->regions.all[left_piece->region] ? left->regions.own[left_piece->region] : members;
 }
 
 adj_status adji_knn_share(adji_knn_chunks *c) {
@@ -95,7 +95,7 @@ adj_status adji_knn_share(adji_knn_chunks *c) {
                             .parts = c->left->count,
                             .queries = queries,
                             .devices = c->devices,
-                            .takes = 1, /* each completes the rows of its pool at the end */
+                            .takes = 1, /* each take ends by completing the rows of the pool */
                             .begin = begin,
                             .end = end,
                             .work = work};

@@ -7,8 +7,8 @@
 #include <math.h>
 #include <stdatomic.h>
 
-/* Lanes share the rows of a list in pieces of at least so many; and lists that are filled have at least so many
- * entries, which keep a device busy. */
+/* LEAST_ROWS: the least rows of a piece, by which lanes share the rows of a list. LEAST_PAIRS: the least entries of a
+ * list that is filled, which keep a device busy. */
 enum { LEAST_ROWS = 256, LEAST_PAIRS = 1 << 22 };
 
 /* ---- Lists from batches ----------------------------------------------------------------------------- */
@@ -22,7 +22,7 @@ static uint64_t entries_of(const adji_lists *l, const adji_batch *batch) {
   return l->pass->batch_pairs[batch - l->pass->queue->batches];
 }
 
-/* The next lists are of these batches. */
+/* Makes these batches the source of the next lists. */
 static void open_batches(adji_lists *l, const adji_batch *batches, uint64_t count) {
   const adji_placer *p = l->placer;
   uint64_t queries = 0, pairs = 0, lists = l->most ? 1 : p->lists_a_take;
@@ -41,12 +41,12 @@ static void open_batches(adji_lists *l, const adji_batch *batches, uint64_t coun
                                                       : l->list_queries;
   }
   if (!l->pass->batch_pairs) return;
-  l->next.queries = l->list_queries; /* their entries are the limit */
+  l->next.queries = l->list_queries; /* the number of entries is the limit instead */
   l->next.pairs = clamp(pairs / lists + 1, LEAST_PAIRS, l->list_pairs);
-  if (l->next.pairs < l->pass->longest) l->next.pairs = l->list_pairs; /* which has room for it */
+  if (l->next.pairs < l->pass->longest) l->next.pairs = l->list_pairs; /* which is enough for the longest row */
 }
 
-/* Queries of the next batch, up to `most`, that have no more than `room` entries together. */
+/* The number of next queries of the current batch, up to `most`, that have no more than `room` entries together. */
 static uint32_t queries_within(const adji_lists *l, uint32_t most, uint64_t room, uint64_t *pairs) {
   const uint32_t *rows = l->pass->order + l->next.batches[l->next.at].begin + l->next.done;
   uint32_t many = 0;
@@ -58,8 +58,8 @@ static uint32_t queries_within(const adji_lists *l, uint32_t most, uint64_t room
   return many;
 }
 
-/* The next queries for a list that has room for so many, and for so many entries; 0: none fits, or none remains. They
- * are of one batch. Batches without entries are passed over. */
+/* The number of next queries, all of one batch, for a list that has room for `queries` more queries and `room` more
+ * entries. 0: none fits, or none remains. Batches without entries are skipped. */
 static uint32_t next_queries(adji_lists *l, uint64_t queries, uint64_t room, uint64_t *pairs) {
   bool measured = l->pass->batch_pairs;
   *pairs = 0;
@@ -86,7 +86,7 @@ static void add_range(adji_lists *l, uint32_t take, uint64_t *ranges) {
   l->next.done = 0;
 }
 
-/* The ranges of the next list; none at the end. */
+/* The ranges of the next list. There are none at the end. */
 static adji_list_ranges next_list(adji_lists *l) {
   adji_list_ranges next = {.ranges = l->ranges};
   uint64_t queries = l->next.queries;
@@ -118,11 +118,11 @@ static adj_status begin_list(adji_lists *l, uint32_t slot, bool *some) {
 static adj_status note_missed(adji_lists *l, uint32_t slot) {
   uint64_t count, all = l->join->left->count;
   if (!l->misses) return ADJ_OK;
-  adj_status status = adji_gpu_knn_missed(l->knn, slot, l->missed_room, &count);
+  adj_status status = adji_gpu_knn_missed(l->knn, slot, l->missed_queries, &count);
   l->take_queries += l->list[slot].rows;
   l->take_missed += status ? 0 : count;
   for (uint64_t i = 0; !status && i < count; i++) {
-    uint32_t group = l->missed_room[i] / l->pass->group;
+    uint32_t group = l->missed_queries[i] / l->pass->group;
     if (l->is_missed[group]) continue;
     uint64_t begin = (uint64_t)group * l->pass->group, end = begin + l->pass->group;
     l->is_missed[group] = 1;
@@ -131,7 +131,7 @@ static adj_status note_missed(adji_lists *l, uint32_t slot) {
   return status;
 }
 
-/* The pairs that were counted when the group's rows were placed. */
+/* The number of pairs that were counted when the group's rows were placed. */
 static uint64_t placed_pairs(const adji_lists *l, const adji_batch *group) {
   const adji_window *to = l->pass->window;
   bool bounded = l->join->limit < (double)INFINITY;
@@ -154,12 +154,12 @@ static adj_status return_missed(adji_lists *l, adji_feed *feed, adji_tally *tall
   return status;
 }
 
-/* After a take: the missed queries go back, and epsilon grows if they are too many. */
+/* After a take: missed queries go back to the queue, and epsilon grows if there are too many of them. */
 static adj_status end_misses(adji_lists *l, adji_feed *feed, adji_tally *tally) {
   uint64_t queries = l->take_queries, missed = l->take_missed;
   bool grew = false;
   l->take_queries = l->take_missed = 0;
-  /* Before they go back: if the device fails, all of the batches do. */
+  /* Before missed queries go back: if the device fails, all its batches go back. */
   adj_status status = queries ? adji_gpu_knn_judge(l->knn, queries, missed, &grew) : ADJ_OK;
   if (!status) status = return_missed(l, feed, tally);
   if (grew) adji_feed_again(feed);
@@ -168,11 +168,11 @@ static adj_status end_misses(adji_lists *l, adji_feed *feed, adji_tally *tally) 
 
 /* ---- Rows into place -------------------------------------------------------------------------------- */
 
-/* The part of the lanes that help while nothing is known. */
+/* One in PART_OF_LANES of the lanes help until rates are known. */
 enum { PART_OF_LANES = 4 };
 
-/* How many lanes the copies feed, which come one after the other: with more lanes each would mostly wait. It takes many
- * as long as the memory of the result is fresh. */
+/* How many lanes keep up with the copies, which arrive one after the other. With more lanes, each would mostly wait.
+ * Many are needed while the memory of the result is fresh. */
 static uint64_t enough_lanes(const void *user) {
   const adji_lists *l = ((const adji_list *)user)->lists;
   const adji_transfer_stats *s = &l->stats;
@@ -196,7 +196,7 @@ static adj_status place_some(void *user, uint64_t number, uint32_t lane) {
   return status ? status : adji_check_cancel(list->lists->join->ctx);
 }
 
-/* All rows of a list, by all lanes that are free. */
+/* Places all rows of a list, with all free lanes. */
 static adj_status place_list(adji_lists *l, uint32_t slot, adji_feed *feed, adji_tally *tally) {
   adji_list *list = &l->list[slot];
   adj_status status = ADJ_OK;
@@ -218,10 +218,10 @@ static adj_status place_list(adji_lists *l, uint32_t slot, adji_feed *feed, adji
 typedef struct loop {
   adji_lists *lists;
   adji_feed *feed;
-  bool open;                         /* there are batches whose lists have not all been submitted               */
-  uint64_t submitted, found, placed; /* lists                                                               */
-  uint32_t ends[ADJI_LISTS];         /* how many takes end with the list in a slot                          */
-  adji_tally tally;                  /* of lists that were placed, of the oldest take                       */
+  bool open;                         /* there are batches whose lists have not all been submitted */
+  uint64_t submitted, found, placed; /* numbers of lists */
+  uint32_t ends[ADJI_LISTS];         /* how many takes end with the list in each slot */
+  adji_tally tally;                  /* of the placed lists of the oldest take */
 } loop;
 
 static adj_status take_done(loop *p) {
@@ -231,7 +231,7 @@ static adj_status take_done(loop *p) {
   return status ? status : adji_feed_done(p->feed, &tally);
 }
 
-/* No more lists of the batches that were opened last: they end with the newest list, or have ended already. */
+/* Ends a take: the last batches have no more lists. The take is done with its newest list, or is done already. */
 static adj_status end_take(loop *p) {
   p->open = false;
   if (p->found == p->submitted) adji_feed_found(p->feed);
@@ -240,7 +240,7 @@ static adj_status end_take(loop *p) {
   return ADJ_OK;
 }
 
-/* Begins lists, as long as there are slots and batches. */
+/* Starts lists as long as there are slots and batches. */
 static adj_status begin_lists(loop *p) {
   adj_status status = ADJ_OK;
   uint32_t most = p->lists->most ? p->lists->most : ADJI_LISTS;
@@ -270,7 +270,8 @@ static adj_status wait_for_list(loop *p) {
   adj_status status = l->placer->wait(l, slot, &found);
   adji_feed_sleep(p->feed, false);
   if (status) return status;
-  /* Filling a range join, the pairs are those that were counted before; of a kNN join, those that are placed. */
+  /* When a range join is filled, the pairs are those that were counted before. In a kNN join, they are counted when
+   * rows are placed. */
   if (!l->pass->window) atomic_store(&l->list[slot].found, found.pairs - l->found.pairs);
   if (l->pass->batch_pairs) atomic_store(&l->list[slot].found, l->list[slot].pairs);
   l->list[slot].candidates = found.candidates - l->found.candidates;
@@ -297,7 +298,7 @@ adj_status adji_lists_drain(adji_lists *l, adji_feed *feed) {
   while (!status && p.submitted > p.placed) {
     status = p.found == p.placed ? wait_for_list(&p) : place_oldest(&p);
     if (!status) status = adji_check_cancel(l->join->ctx);
-    if (!status) status = begin_lists(&p); /* before rows are placed, so that the device has something to do */
+    if (!status) status = begin_lists(&p); /* before rows are placed, so that the device stays busy */
   }
   if (status) adji_gpu_quiesce(l->gpu);
   return status;
@@ -310,8 +311,8 @@ static void free_lists(adji_lists *l) {
   adji_free(memory, l->ranges);
   adji_free(memory, l->missed);
   adji_free(memory, l->is_missed);
-  adji_free(memory, l->missed_room);
-  l->missed_room = NULL;
+  adji_free(memory, l->missed_queries);
+  l->missed_queries = NULL;
   l->ranges = NULL;
   l->missed = NULL;
   l->is_missed = NULL;
@@ -329,8 +330,8 @@ adj_status adji_lists_begin(adji_lists *l, const adji_pass *pass) {
     uint64_t groups = l->join->left->count / pass->group + 1;
     l->missed = adji_alloc(memory, groups, sizeof *l->missed, "list of queries");
     l->is_missed = adji_alloc_zero(memory, groups, sizeof *l->is_missed, "list of queries");
-    l->missed_room = adji_alloc(memory, l->list_queries, sizeof *l->missed_room, "list of queries");
-    all = all && l->missed && l->is_missed && l->missed_room;
+    l->missed_queries = adji_alloc(memory, l->list_queries, sizeof *l->missed_queries, "list of queries");
+    all = all && l->missed && l->is_missed && l->missed_queries;
   }
   if (all) return ADJ_OK;
   free_lists(l);

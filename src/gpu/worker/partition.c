@@ -2,13 +2,13 @@
  *
  * Several devices without cores: see partition.h.
  *
- * Memory: 4 bytes a query for the order, and 16 a batch.
+ * Memory: 4 bytes per query for the order, and 16 per batch.
  */
 #include "gpu/worker/partition.h"
 
 #include <stdlib.h>
 
-/* Queries of a batch: no more than MOST, and few enough that each device finds MANY of them in the queue. */
+/* A batch has at most MOST_QUERIES queries, and few enough for MANY_BATCHES batches per device. */
 enum { MOST_QUERIES = 1024, MANY_BATCHES = 64 };
 
 typedef struct partition {
@@ -17,7 +17,7 @@ typedef struct partition {
   uint64_t batch; /* queries */
 } partition;
 
-/* What a query takes is not known before; devices that meet long ones take fewer of them. */
+/* The work of a query is not known before. Devices that get long queries take fewer of them. */
 static adj_status fill_queue(void *state, bool shared, adji_queue *queue) {
   (void)shared;
   const partition *p = state;
@@ -34,7 +34,7 @@ static adj_status fill_queue(void *state, bool shared, adji_queue *queue) {
 static adj_status begin(void *state, adji_run *run, const adji_pass *pass) {
   (void)state;
   (void)run;
-  return pass->alone ? pass->refused : ADJ_OK; /* with the message of the last one */
+  return pass->alone ? pass->refused : ADJ_OK; /* with the message of the last device */
 }
 
 static void destroy(void *state) {

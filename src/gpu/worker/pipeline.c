@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
  * The pipeline. The wanted rows are cut into windows that fit a slot, and the entries of a window into pieces that fit
- * a buffer. Lanes take the pieces in order. For each a lane begins the copy, prefaults the memory it goes to, waits for
- * the copy and puts it into place. Any lane begins the windows ahead once all copies out of their slots were begun; the
- * device keeps the order.
+ * a buffer. Lanes take the pieces in order. For each piece a lane starts the copy, prefaults the memory it goes to,
+ * waits for the copy and puts it into place. Any lane starts the windows ahead once all copies out of their slots were
+ * started; the device keeps the order.
  *
- * Lanes wait for copies that others begin, so a lane that gives up must say so. That is why cancelling is checked here
- * and not by the parallel loop, which would silently leave out a piece.
+ * Lanes wait for copies that other lanes start, so a lane that gives up must tell the others. That is why cancelling is
+ * checked here and not by the parallel loop, which would silently leave out a piece.
  */
 #include "gpu/worker/pipeline.h"
 
@@ -20,7 +20,7 @@ typedef struct pipe_window {
   uint64_t first_piece; /* number of its first piece */
   uint64_t id_pieces;   /* pieces of ids; those of sums follow */
   uint64_t pieces;
-  uint64_t asked; /* pieces whose copy was started */
+  uint64_t started; /* pieces whose copy was started */
 } pipe_window;
 
 typedef struct pipe {
@@ -30,12 +30,12 @@ typedef struct pipe {
   uint64_t window_count, room;
   uint64_t pieces;
   uint64_t ids_each, sums_each; /* entries per piece */
-  pthread_mutex_t lock;         /* guards what follows, and the order of device calls */
+  pthread_mutex_t lock;         /* guards the members below, and the order of device calls */
   pthread_cond_t moved;
   uint64_t filled; /* windows started */
   uint64_t placed; /* entries whose ids are in place */
   uint64_t wait_ns, place_ns, bytes;
-  adj_status failed; /* the first failure, and its message */
+  adj_status failed; /* the status of the first failure, and its message */
   char message[512];
 } pipe;
 
@@ -54,12 +54,13 @@ static uint64_t window_end(const adji_window *to, uint64_t first, uint64_t pairs
   return low;
 }
 
-/* Entries of the result before a window. */
+/* The number of entries of the result before a window. */
 static uint64_t entries_before(const pipe *p, const adji_gpu_window *rows) {
   return rows->base - p->job->to->offsets[p->job->to->first_row];
 }
 
-/* Pieces end at whole pieces of the result, so that one lane touches a huge page. */
+/* The number of pieces of a window. Pieces end at multiples of a piece in the result, so that only one lane writes to a
+ * huge page. */
 static uint64_t pieces_of(const pipe *p, const adji_gpu_window *rows, uint64_t each) {
   return (entries_before(p, rows) % each + rows->pairs + each - 1) / each;
 }
@@ -106,14 +107,14 @@ static pipe_window *window_of(const pipe *p, uint64_t piece) {
 
 /* ---- One piece -------------------------------------------------------------------------------------------- */
 
-/* Starts every window whose slot is free, which means that all copies out of it were started. The lane may have used
- * another device before. */
+/* Starts every window whose slot is free, which means that all copies out of the slot were started. The lane may have
+ * used another device before. */
 static adj_status fill_ahead(pipe *p) {
   const adji_pipe_job *job = p->job;
   while (p->filled < p->window_count) {
     uint64_t next = p->filled;
     const pipe_window *before = next >= job->slots ? &p->windows[next - job->slots] : NULL;
-    if (before && before->asked < before->pieces) return ADJ_OK;
+    if (before && before->started < before->pieces) return ADJ_OK;
     adji_gpu_use(job->gpu);
     adj_status status = adji_gpu_range_fill(job->range, &p->windows[next].rows, (uint32_t)(next % job->slots));
     if (status) return status;
@@ -140,8 +141,8 @@ static piece find_piece(const pipe *p, uint64_t number) {
   return (piece){w, ids ? ADJI_PART_IDS : ADJI_PART_SUMS, first, end - first};
 }
 
-/* Starts the copy, once the piece's window was started. The caller holds the lock. */
-static adj_status ask(pipe *p, const piece *wanted, uint32_t lane) {
+/* Starts the copy of a piece, once its window was started. The caller holds the lock. */
+static adj_status start_copy(pipe *p, const piece *wanted, uint32_t lane) {
   adji_gpu_range *range = p->job->range;
   uint64_t number = (uint64_t)(wanted->window - p->windows);
   adj_status status = p->failed ? ADJ_OK : fill_ahead(p);
@@ -150,7 +151,7 @@ static adj_status ask(pipe *p, const piece *wanted, uint32_t lane) {
   if (p->failed) return adji_fail(p->failed, "%s", p->message);
   uint32_t slot = (uint32_t)(number % p->job->slots);
   if (!status) status = adji_gpu_range_fetch(range, slot, wanted->part, wanted->first, wanted->entries, lane);
-  if (!status && ++wanted->window->asked == wanted->window->pieces) {
+  if (!status && ++wanted->window->started == wanted->window->pieces) {
     status = adji_gpu_range_release(range, slot);
     if (!status) status = fill_ahead(p);
   }
@@ -177,7 +178,7 @@ static void place(const pipe *p, const piece *arrived, const void *from) {
     adji_report_distances(style->measure, style->type, from, arrived->entries, to);
 }
 
-/* A lane that failed must not leave others waiting for its work. The lock is held. */
+/* Records a failure. A lane that failed must not leave others waiting for its work. The caller holds the lock. */
 static adj_status give_up(pipe *p, adj_status status) {
   if (!p->failed) {
     snprintf(p->message, sizeof p->message, "%s", adj_last_error());
@@ -196,28 +197,28 @@ static adj_status give_up_alone(pipe *p, adj_status status) {
 
 static adj_status fetch_piece(void *user, uint64_t number, uint32_t lane) {
   pipe *p = user;
-  piece mine = find_piece(p, number);
+  piece current = find_piece(p, number);
   uint64_t begin = p->run->ctx->trace ? adji_now_ns() : 0;
   pthread_mutex_lock(&p->lock);
   adj_status status = adji_check_cancel(p->run->ctx);
-  if (!status) status = ask(p, &mine, lane);
+  if (!status) status = start_copy(p, &current, lane);
   if (status) give_up(p, status);
   pthread_mutex_unlock(&p->lock);
   if (status) return status;
-  uint64_t asked = adji_now_ns();
-  adji_prefault(place_of(p, &mine), mine.entries * entry_size(p, &mine)); /* while the copy is in progress */
-  uint64_t touched = adji_now_ns();
+  uint64_t started = adji_now_ns();
+  adji_prefault(place_of(p, &current), current.entries * entry_size(p, &current)); /* while the copy is in progress */
+  uint64_t prefaulted = adji_now_ns();
   status = adji_staging_wait(p->job->gpu, lane);
   if (status) return give_up_alone(p, status);
   uint64_t arrived = adji_now_ns();
-  place(p, &mine, adji_staging_at(p->job->gpu, lane));
+  place(p, &current, adji_staging_at(p->job->gpu, lane));
   uint64_t placing = adji_now_ns() - arrived;
-  adji_trace(p->run->ctx, "place", lane, begin, mine.entries);
+  adji_trace(p->run->ctx, "place", lane, begin, current.entries);
   pthread_mutex_lock(&p->lock);
-  p->wait_ns += arrived - touched;
-  p->place_ns += placing + (touched - asked);
-  p->bytes += mine.entries * entry_size(p, &mine);
-  if (mine.part == ADJI_PART_IDS) p->placed += mine.entries;
+  p->wait_ns += arrived - prefaulted;
+  p->place_ns += placing + (prefaulted - started);
+  p->bytes += current.entries * entry_size(p, &current);
+  if (current.part == ADJI_PART_IDS) p->placed += current.entries;
   uint64_t placed = p->placed;
   pthread_mutex_unlock(&p->lock);
   double all = (double)adji_window_entries(p->job->to);

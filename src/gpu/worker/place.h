@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Placers: the rows of lists go into a result in which they are far apart, by adji_kernels.stream_row. Cache lines that
- * a row shares with another row are prefetched some rows ahead.
+ * Placers: put the rows of lists into a result in which they are far apart, by adji_kernels.stream_row. Cache lines
+ * that a row shares with another row are prefetched some rows ahead.
  */
 #ifndef ADJI_GPU_WORKER_PLACE_H
 #define ADJI_GPU_WORKER_PLACE_H
@@ -17,10 +17,10 @@
 extern const adji_placer adji_row_placer; /* of range joins: counts to degrees, or entries into the rows of a window */
 extern const adji_placer adji_knn_placer; /* of kNN joins: rows of k neighbours into a window */
 
-/* kNN: whether a row fits a lane's buffer. */
+/* kNN joins: whether a row fits a lane's buffer. */
 bool adji_knn_row_fits(const adji_join *join);
 
-/* Memory is prefetched so many rows ahead. */
+/* Memory is prefetched this many rows ahead. */
 enum { ADJI_ROWS_AHEAD = 8 };
 
 #ifdef __SSE2__
@@ -31,14 +31,15 @@ ADJI_FETCHES adji_prefetch_row(const void *row, uint64_t bytes) {
   if (bytes && end % ADJI_LINE) __builtin_prefetch((const char *)row + (bytes - 1), 1);
 }
 
-/* After the last row: what was written past the caches becomes visible to other threads. */
+/* Called after the last row: makes writes past the caches visible to other threads. */
 static inline void adji_rows_placed(void) {
   _mm_sfence();
 }
 
 #else
 
-/* Up to 512 bytes of a row: rows of 400 take 121 ns instead of 222 where the memory was touched before. */
+/* Prefetches up to 512 bytes of a row: rows of 400 bytes take 121 ns instead of 222 ns if the memory was touched
+ * before. */
 ADJI_FETCHES adji_prefetch_row(const void *row, uint64_t bytes) {
   for (uint64_t at = 0; at < bytes && at < 512; at += ADJI_LINE)
     __builtin_prefetch((const char *)row + at, 1);

@@ -12,7 +12,7 @@ static uint64_t distance_bytes(const adji_lists *l) {
   return l->pass->window->distances ? adji_type_size(l->join->left->type) : 0;
 }
 
-/* Returns how many neighbours the rows have. */
+/* Places rows, and returns how many neighbours they have. */
 static uint64_t place_rows(const adji_lists *l, const char *from, uint64_t rows) {
   const adji_window *to = l->pass->window;
   uint64_t size = distance_bytes(l), k = to->k, pairs = 0;
@@ -72,8 +72,8 @@ static adj_status wait(adji_lists *l, uint32_t slot, adji_tally *found) {
   return adji_gpu_knn_listed(l->knn, slot, &found->candidates);
 }
 
-/* Each list ends with its slowest queries, which leave most of the device idle, so lists are few and large. They end
- * with a node of the cores' tree where they can: the queries of a warp are then of one node. */
+/* Each list ends with its slowest queries, which leave most of the device idle, so lists are few and large. If possible
+ * they end with a node of the cores' tree, so that the queries of a warp are of one node. */
 const adji_placer adji_knn_placer = {.lists_a_take = 2,
                                      .least_queries = 1 << 20,
                                      .multiple = 1024,

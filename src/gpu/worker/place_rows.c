@@ -7,7 +7,7 @@
 #include "gpu/device/staging.h"
 #include "gpu/worker/place.h"
 
-/* Entries are copied in so many bytes at most, of which the first are waited for. */
+/* The most bytes of entries copied at a time. Lanes wait idly for the first copy. */
 enum { MOST_COPIED = 1 << 20 };
 
 static uint64_t sum_bytes(const adji_lists *l) {
@@ -57,17 +57,17 @@ static adj_status place_counts(const adji_list *list, uint64_t first, uint64_t r
 /* ---- Rows into place -------------------------------------------------------------------------------- */
 
 /* Rows of a list in a lane's buffer: their numbers, where their entries begin in the slot, and then two places for
- * entries. While the entries in one place are put into rows, more are copied to the other. */
+ * entries. While the entries in one place are put into rows, more entries are copied to the other place. */
 typedef struct piece {
   adji_list *list;
   uint32_t lane;
   char *buffer;
-  uint64_t rows, offsets_at, entries_at[2]; /* rows of it; bytes from the beginning of the buffer */
-  uint64_t room;                            /* for entries, in each place                         */
-  uint64_t row;                             /* the first whose entries are not all in place       */
+  uint64_t rows, offsets_at, entries_at[2]; /* rows of the piece; positions in the buffer, in bytes */
+  uint64_t room;                            /* entries that each place holds */
+  uint64_t row;                             /* the first row whose entries are not all in place */
 } piece;
 
-/* Some entries of a slot, and in which place of the buffer they are. */
+/* Some entries of a slot, and the place in the buffer where they are. */
 typedef struct entries {
   uint64_t from, many;
   int place;
@@ -93,7 +93,8 @@ static uint64_t sums_at(const piece *p, const entries *some) {
   return p->entries_at[some->place] + (some->many * 4 + 7) / 8 * 8;
 }
 
-/* Prefetches the place of a row some rows ahead, and still earlier where it begins. */
+/* Prefetches where a row some rows ahead goes; and, for a row still further ahead, the offset that says where it
+ * begins. */
 ADJI_FETCHES prefetch_rows(const piece *p) {
   const adji_window *to = p->list->lists->pass->window;
   uint64_t next = p->row + ADJI_ROWS_AHEAD, size = sum_bytes(p->list->lists);
@@ -125,7 +126,7 @@ static void place_entries(piece *p, const entries *some) {
     if (size)
       style->kernels->stream_row((char *)to->distances + at * size, sums + (first - from) * size,
                                  (last - first) * size);
-    if (row_end > end) break; /* the rest of it comes later */
+    if (row_end > end) break; /* the rest of the row comes later */
     p->row++;
   }
   adji_rows_placed();
@@ -137,7 +138,7 @@ static adj_status fetch_entries(const piece *p, const entries *some) {
   return fetch(p->list, ADJI_LIST_SUMS, some->from, some->many, sums_at(p, some), p->lane);
 }
 
-/* The entries behind others, up to the end, for the other place. */
+/* The entries after some others, up to the end, for the other place. */
 static entries entries_behind(const piece *p, const entries *some, uint64_t end) {
   entries next = {.from = some->from + some->many, .place = !some->place};
   next.many = end - next.from < p->room ? end - next.from : p->room;
@@ -194,14 +195,15 @@ static adj_status wait(adji_lists *l, uint32_t slot, adji_tally *found) {
   return adji_gpu_lists_listed(l->range, slot, found);
 }
 
-/* Rows that fill a buffer. Counts that nobody wants stay on the device, as do those of a single evaluation. */
+/* The number of rows that fill a buffer. Counts that are not wanted stay on the device, as do those of a single
+ * evaluation. */
 static uint64_t rows_at_once(const adji_list *list) {
   const adji_lists *l = list->lists;
   uint64_t bytes = ADJI_STAGE_BYTES, row = 8;
   if (l->pass->kind == ADJI_PASS_SINGLE || (!l->pass->window && !l->pass->degrees)) return 0;
   if (l->pass->window) {
     row = 12 + list->pairs / list->rows * (4 + sum_bytes(l));
-    bytes -= bytes / 4; /* rows are of any length */
+    bytes -= bytes / 4; /* rows may be longer than the average */
   }
   return bytes / row > 0 ? bytes / row : 1;
 }

@@ -2,9 +2,9 @@
  *
  * A device as a worker of a range join: see range.h.
  *
- * Alone it counts all rows, and fills windows of rows in the order of the result (range_ordered.c). Beside the cores it
- * takes lists of queries (lists.c). In a single evaluation it keeps the pairs it finds; at the end it is asked for
- * them, or takes over those of the cores as well (range_add.c).
+ * A device alone counts all rows, and fills windows of rows in the order of the result (range_ordered.c). Beside the
+ * cores it takes lists of queries (lists.c). In a single evaluation it keeps the pairs it finds. At the end the host
+ * fetches these, or the device also gets the pairs of the cores (range_add.c).
  */
 #include "gpu/worker/range.h"
 
@@ -16,33 +16,33 @@
 #include "gpu/worker/place.h"
 #include "gpu/worker/range_private.h"
 
-/* What a list has at most, unless the options say otherwise. */
+/* The most of a list, unless the options say otherwise. */
 static const uint64_t LIST_QUERIES = (uint64_t)1 << 22, LIST_BYTES = (uint64_t)512 << 20;
 
 typedef struct range_device {
   adji_gpu *gpu;
   const char *name;
   adji_gpu_range *range;
-  adji_lent right;        /* what NULL: nothing was lent */
+  adji_lent right;        /* if its what is NULL, nothing was lent */
   adji_gpu_points points; /* kept until the first pass, for another index */
   adji_join join;
-  uint64_t batch_bytes, slots, slices; /* as in the options                 */
-  bool has_order;                      /* of the cores, from the beginning  */
-  bool by_point;                       /* which counts all queries at once  */
-  adji_point_options paper;            /* then                              */
+  uint64_t batch_bytes, slots, slices; /* as in the options */
+  bool has_order;                      /* it has the order of the cores from the beginning */
+  bool by_point;                       /* the papers' kernels, which count all queries at once */
+  adji_point_options paper;            /* if by_point */
   adji_batch_options batches;
-  bool by_tensor;    /* through tensor cores              */
-  uint32_t blocks;   /* at most; 0: as many as fit        */
-  double candidates; /* estimated; 0: not known           */
+  bool by_tensor;    /* through tensor cores */
+  uint32_t blocks;   /* most thread blocks; 0: as many as fit */
+  double candidates; /* estimated; 0: not known */
   adji_lists lists;
   const adji_pass *pass;
   adji_run *run;
   adji_prefetched prefetched;
-  adj_status drained;         /* how the pass went                                                       */
-  adji_gpu_counted found;     /* by the last count                                                       */
-  bool has_all;               /* single evaluation: the pairs of the cores, too                          */
-  adji_device_stats made;     /* while the plan was made: every run counts it as its own                 */
-  adji_device_stats reported; /* of the range's statistics, until now                                    */
+  adj_status drain_status;     /* the status of the pass */
+  adji_gpu_counted found;      /* by the last count */
+  bool has_all;                /* single evaluation: the device has the pairs of the cores, too */
+  adji_device_stats plan_work; /* work while the plan was made, which every run counts as its own */
+  adji_device_stats reported;  /* the part of the range's statistics that was reported already */
 } range_device;
 
 static void report_stats(range_device *d, adji_device_stats *to) {
@@ -64,25 +64,26 @@ static adj_status prefault_ahead(range_device *d, const adji_ahead *ahead) {
   return adji_prefault_arrays(d->gpu, arrays, ahead->distances ? 2 : 1, ahead->entries);
 }
 
-/* A count is cut into slices of about so many candidates, so that it can be cancelled, report progress and keep the
- * limit of pairs. On an H200 that is 20 ms or more, against which the start of a launch is nothing. A slice that takes
- * longer than SLICE_S makes the next ones shorter. */
+/* A count is cut into slices of about SLICE_CANDIDATES candidates, so that it can be cancelled, report progress and
+ * check the limit of pairs. On an H200 such a slice takes 20 ms or more, so the start of a launch does not matter. If a
+ * slice takes longer than SLICE_S, the next ones are shorter. */
 static const double SLICE_CANDIDATES = 4e10, SLICE_S = 0.25;
 
-/* A warp compares up to 64 consecutive queries, and a fill finds what the count kept of them by the same groups. */
+/* Slices consist of whole groups. A warp compares up to 64 consecutive queries, and a fill must use the same groups to
+ * find what the count has cached. */
 static uint64_t whole_groups(double queries) {
   enum { GROUP = 64 };
   uint64_t groups = (uint64_t)(queries / GROUP);
   return (groups ? groups : 1) * GROUP;
 }
 
-/* Queries of a slice. */
+/* The number of queries of the first slice. */
 static uint64_t first_slice(const range_device *d) {
   double slices = fmax(d->candidates / SLICE_CANDIDATES, (double)d->slices);
   return slices < 1 || d->by_point ? UINT64_MAX : whole_groups((double)d->join.left->count / slices);
 }
 
-/* After a slice that is not the last one. */
+/* Called after each slice but the last. */
 static adj_status check_slice(range_device *d, adji_run *run, uint64_t done) {
   adji_tally found;
   adj_status status = adji_gpu_range_so_far(d->range, &found);
@@ -155,7 +156,7 @@ static adj_status fill_alone(range_device *d, adji_run *run) {
   return status;
 }
 
-/* A count is made even without queries, since offsets are asked for afterwards. */
+/* Counts even if there are no queries, since offsets are requested afterwards. */
 static adj_status alone(void *state, adji_tally *tally) {
   range_device *d = state;
   adji_gpu_use(d->gpu);
@@ -199,7 +200,7 @@ static adj_status open_lists(range_device *d, const adji_pass *pass, uint64_t qu
   return status;
 }
 
-/* The lists of a device that is beside others, made when they are first needed. */
+/* Makes the lists of a device beside other workers, when they are first needed. */
 static adj_status make_lists(range_device *d) {
   if (d->lists.range) return ADJ_OK;
   return adji_gpu_lists_open(d->range, &d->lists.range);
@@ -218,12 +219,12 @@ static adj_status begin_lists(range_device *d, const adji_pass *pass) {
 
 /* ---- Passes ------------------------------------------------------------------------------------------ */
 
-/* The device is this pass's until its end: a thread that has the team must not wait for the device. */
+/* The device is locked until the end of the pass, since a thread that uses the team must not wait for the device. */
 static adj_status begin(void *state, adji_run *run, const adji_pass *pass) {
   range_device *d = state;
   d->pass = pass;
   d->run = run;
-  d->drained = ADJ_OK;
+  d->drain_status = ADJ_OK;
   d->has_all = false;
   adji_gpu_lock(d->gpu);
   adji_gpu_points_free(&d->points);
@@ -240,13 +241,13 @@ static adj_status begin(void *state, adji_run *run, const adji_pass *pass) {
 static adj_status drain(void *state, adji_feed *feed) {
   range_device *d = state;
   adji_gpu_use(d->gpu);
-  d->drained = adji_lists_drain(&d->lists, feed);
-  return d->drained;
+  d->drain_status = adji_lists_drain(&d->lists, feed);
+  return d->drain_status;
 }
 
 static void end(void *state, adji_run *run) {
   range_device *d = state;
-  if (d->pass->kind != ADJI_PASS_FILL) adji_device_stats_add(&run->device, &d->made);
+  if (d->pass->kind != ADJI_PASS_FILL) adji_device_stats_add(&run->device, &d->plan_work);
   if (!d->pass->alone) {
     adji_gpu_lists_end(d->lists.range);
     adji_gpu_range_end_fills(d->range);
@@ -258,11 +259,11 @@ static void end(void *state, adji_run *run) {
 
 /* ---- Single evaluation ------------------------------------------------------------------------------- */
 
-/* Before what the device found is asked for, by a thread that may have used another device. */
+/* Called before pairs that the device found are used. The thread may have used another device before. */
 static adj_status use_found(const range_device *d) {
   adji_gpu_use(d->gpu);
-  if (!d->drained) return ADJ_OK;
-  return adji_fail(ADJ_E_DEVICE, "%s has failed: %s", d->name, adj_status_text(d->drained));
+  if (!d->drain_status) return ADJ_OK;
+  return adji_fail(ADJ_E_DEVICE, "%s has failed: %s", d->name, adj_status_text(d->drain_status));
 }
 
 static adj_status add(void *state, adji_run *run, const adji_found *found) {
@@ -281,7 +282,7 @@ static adj_status counts(void *state, adji_run *run, uint32_t *to) {
   return adji_download(d->gpu, adji_gpu_range_degrees(d->range), d->join.left->count * 4, to, &run->device);
 }
 
-/* Sums of a part of the result stay sums. */
+/* Fetches rows. If they are only a part of the result, their sums stay sums. */
 static adj_status rows(void *state, adji_run *run, const adji_window *to) {
   static const adji_measure as_sums = {.report = ADJI_REPORT_SUM};
   range_device *d = state;
@@ -331,8 +332,8 @@ static adj_status open_range(range_device *d, const adji_gpu_range_options *opti
   return status ? status : adji_gpu_range_open(d->gpu, options, &d->range);
 }
 
-/* A right set that somebody keeps on the device, unless the join needs one of its own kind. Not with the device's lock:
- * it may have to be made. */
+/* Borrows a right set that is kept on the device, unless the join needs one of its own. The caller must not hold the
+ * device's lock, since the set may have to be made. */
 static adj_status borrow(range_device *d, const adji_gpu_worker_options *options, uint32_t number,
                          adji_gpu_range_options *range) {
   bool own = options->reopened || range->order || d->by_point || d->by_tensor;
@@ -363,13 +364,13 @@ static adj_status open_device(range_device *d, const adji_gpu_worker_options *op
 
 adj_status adji_gpu_range_worker_reopen(adji_worker *worker, const adji_gpu_range_options *options) {
   range_device *d = worker->state;
-  adji_gpu_range_options again = *options;
+  adji_gpu_range_options reopened_options = *options;
   adji_gpu_lock(d->gpu);
-  report_stats(d, &d->made); /* the next range begins at 0 */
+  report_stats(d, &d->plan_work); /* the statistics of the next range begin at 0 */
   d->reported = (adji_device_stats){0};
   close_range(d);
-  if (d->points.gpu) again.right_rows = &d->points.rows;
-  adj_status status = open_range(d, &again);
+  if (d->points.gpu) reopened_options.right_rows = &d->points.rows;
+  adj_status status = open_range(d, &reopened_options);
   adji_gpu_points_free(&d->points);
   adji_gpu_unlock(d->gpu);
   return status;
@@ -413,7 +414,7 @@ adj_status adji_gpu_range_worker_create(const adji_gpu_worker_options *options, 
   return ADJ_OK;
 }
 
-/* Single evaluation keeps half of what is available at most: both points of a pair, and the sum. */
+/* Single evaluation uses at most half of the available memory. A pair takes two numbers and the sum. */
 bool adji_gpu_range_worker_has_room(adji_worker *worker, uint64_t pairs) {
   range_device *d = worker->state;
   adji_gpu_lock(d->gpu);
@@ -452,8 +453,9 @@ static adj_status fetch_queue(range_device *d, const adji_gpu_queue *from, adji_
   out->rows = adji_alloc(memory, count, sizeof *out->rows, "queue");
   out->counts = adji_alloc(memory, from->samples, sizeof *out->counts, "queue");
   adj_status status = out->rows && out->counts ? ADJ_OK : ADJ_E_MEMORY;
-  if (!status) status = adji_download(d->gpu, from->rows, count * sizeof *out->rows, out->rows, &d->made);
-  if (!status) status = adji_download(d->gpu, from->counts, from->samples * sizeof *out->counts, out->counts, &d->made);
+  if (!status) status = adji_download(d->gpu, from->rows, count * sizeof *out->rows, out->rows, &d->plan_work);
+  if (!status)
+    status = adji_download(d->gpu, from->counts, from->samples * sizeof *out->counts, out->counts, &d->plan_work);
   if (status) adji_range_queue_clear(memory, out);
   return status;
 }
@@ -471,7 +473,7 @@ adj_status adji_gpu_range_worker_queue(adji_worker *worker, double part, uint32_
   adj_status status = adji_gpu_range_make_queue(d->range, part, &queue);
   if (!status) status = fetch_queue(d, &queue, out);
   adji_gpu_range_forget_queue(d->range);
-  report_stats(d, &d->made);
+  report_stats(d, &d->plan_work);
   adji_gpu_unlock(d->gpu);
   return status;
 }
@@ -483,7 +485,7 @@ adj_status adji_gpu_range_worker_estimate(adji_worker *worker, uint64_t sample, 
   adji_gpu_lock(d->gpu);
   adj_status status = adji_gpu_range_sample(d->range, sample, pairs, candidates);
   if (!status) d->candidates = *candidates;
-  report_stats(d, &d->made);
+  report_stats(d, &d->plan_work);
   adji_gpu_unlock(d->gpu);
   return status;
 }
@@ -492,15 +494,15 @@ uint64_t adji_gpu_range_worker_cells(const adji_worker *worker) {
   return adji_gpu_range_cells(((const range_device *)worker->state)->range);
 }
 
-/* A sample of 4,096 queries does not keep a device busy: on an H200 about 600 queries a multiprocessor do, and fewer
- * take as long. In few dimensions a lane of a warp has a query of its own, and a sample fills two lanes of 32. That
- * takes as long as if all were filled, which would meet twice as many candidates. In more dimensions a warp of a sample
- * has two queries instead of 32, which look up cells for themselves: two of five parts of the time of a whole warp. So
- * a sample takes as long as these parts of the queries that keep the device busy. */
+/* A sample of 4,096 queries does not keep a device busy: on an H200 it takes about 600 queries per multiprocessor to do
+ * so, and fewer take as long. In few dimensions a lane of a warp has a query of its own, and a sample fills two lanes
+ * of 32. That takes as long as if all lanes were filled, which would have twice as many candidates. In more dimensions
+ * a warp of a sample has two queries instead of 32, which look up cells for themselves: two fifths of the time of a
+ * whole warp. So a sample takes as long as these fractions of the queries that keep the device busy. */
 enum { LANE_DIM = 3, LANE_QUERIES = 8, BUSY_QUERIES = 606, BLOCK_QUERIES = 128 };
 static const double SAMPLED_IN_FEW = 0.5, SAMPLED = 0.128;
 
-/* By how much a sample overstates what all queries take. */
+/* The factor by which a sample overstates the time of all queries. */
 static double sample_excess(const range_device *d) {
   bool few = d->join.left->dim <= LANE_DIM;
   double busy = (double)adji_gpu_multiprocessors(d->gpu) * BUSY_QUERIES, all = (double)d->join.left->count;
@@ -509,14 +511,14 @@ static double sample_excess(const range_device *d) {
   return fmax(share / sampled, 1) * (few ? LANE_QUERIES : 1);
 }
 
-/* What launches and waits take of a trial, however few queries it has: of a sample, and of a list. */
+/* The time of launches and waits in a trial, however few queries it has: by a sample, and by a list. */
 static const double SAMPLE_S = 30e-6, LIST_S = 200e-6;
 
 static double less_begin(double seconds, double begin) {
   return fmax(seconds - begin, 0.1 * seconds);
 }
 
-/* What some queries met and took, scaled up to all. */
+/* The time, pairs and candidates of some queries, scaled up to all. */
 static adji_range_trial scale_up(const range_device *d, uint64_t queries, double seconds, double pairs,
                                  double candidates) {
   double scale = (double)d->join.left->count / (double)queries;
@@ -557,9 +559,9 @@ static adj_status count_some(range_device *d, uint64_t wanted, adji_range_trial 
   return status;
 }
 
-/* First a quarter of the queries. What the others take beyond that is what more queries would take: few queries do not
- * keep a device busy. In a short list most of that is the wait for a few long queries. A first list that takes longer
- * than the second has loaded kernels, and says nothing. */
+/* Times a quarter of the queries first, then all. The difference is the time that more queries would take, since few
+ * queries do not keep a device busy. In a short list most of it is the wait for a few long queries. If the first list
+ * takes longer than the second, it has loaded kernels, and its time is ignored. */
 static adj_status count_twice(range_device *d, uint64_t queries, adji_range_trial *out) {
   static const double LOADED = 1.5, SHORT_S = 0.01;
   adji_range_trial few;

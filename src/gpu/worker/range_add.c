@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: MIT
  *
- * Single evaluation: the pairs that cores found, to a device that makes the rows of the result.
+ * Single evaluation: sends the pairs that cores found to a device, which makes the rows of the result.
  */
 #include <string.h>
 
 #include "gpu/device/staging.h"
 #include "gpu/worker/range_private.h"
 
-/* Pairs on their way to the device. */
+/* The state of sending pairs to the device. */
 typedef struct sending {
   adji_gpu *gpu;
   const adji_join *join;
   const adji_found *found;
   const uint64_t *firsts; /* the number of each list's first pair */
   adji_gpu_more to;
-  uint64_t room; /* pairs that a buffer holds */
+  uint64_t room; /* the number of pairs that a buffer holds */
 } sending;
 
-/* Pairs in a lane's buffer, and their sums behind all of them. */
+/* Pairs in a lane's buffer, followed by their sums. */
 typedef struct bundle {
   const sending *sending;
   uint32_t lane;
-  uint64_t first, count; /* the first has this number */
+  uint64_t first, count; /* first: the number of the first pair */
   uint32_t *pairs, *sums;
 } bundle;
 
@@ -33,7 +33,7 @@ static adj_status send_bundle(bundle *b) {
   adj_status status = adji_staging_send(gpu, b->lane, (char *)s->to.pairs + b->first * 8, b->count * 8);
   if (!status) status = adji_staging_wait(gpu, b->lane);
   if (!status && size) {
-    memcpy(b->pairs, b->sums, b->count * size); /* a copy begins where the buffer does */
+    memcpy(b->pairs, b->sums, b->count * size); /* a copy starts at the beginning of the buffer */
     status = adji_staging_send(gpu, b->lane, (char *)s->to.sums + b->first * size, b->count * size);
     if (!status) status = adji_staging_wait(gpu, b->lane);
   }
@@ -42,7 +42,7 @@ static adj_status send_bundle(bundle *b) {
   return status ? status : adji_check_cancel(s->join->ctx);
 }
 
-/* Where each pair is wanted once, its lower point comes first. */
+/* Adds the pairs of a record to the bundle. If each pair is wanted once, its lower point comes first. */
 static adj_status bundle_record(bundle *b, const uint32_t *record) {
   const sending *s = b->sending;
   bool one_way = s->join->style.one_way;
@@ -98,7 +98,7 @@ adj_status adji_gpu_range_send_found(adji_gpu *gpu, adji_gpu_range *range, const
   if (status) adji_gpu_quiesce(gpu);
   adji_free(memory, firsts);
   run->device.bytes_up += found->pairs * pair_bytes;
-  if (status == ADJ_E_DEVICE_MEMORY) /* that means no room, and there was some: part of the pairs may be there */
+  if (status == ADJ_E_DEVICE_MEMORY) /* this status would mean that nothing was sent, but some pairs may have been */
     status = adji_fail(ADJ_E_DEVICE, "the device did not get the pairs of the cores");
   return status;
 }

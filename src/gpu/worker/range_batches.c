@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * The rows of a window in batches of the queries, as LBJoin has them (section II-C.2; gpu/papers/point_batches.h).
+ * Fills the rows of a window in batches of the queries, as LBJoin does (section II-C.2; gpu/papers/point_batches.h).
  *
- * Some of the queries say how many entries there are, and so how many batches it takes until each fits its room of b_s
- * entries; there are at least as many as streams. Batch l of n has the queries l, l + n, and so on, which makes batches
- * of similar size. With a queue of work (WORKQUEUE) a batch has queries that follow each other, most work first. Then
- * the first queries are the sample, so that the first batch fits. A batch that does not fit is cut in two and redone.
+ * A sample of the queries gives an estimate of the number of entries, and so of the number of batches for which each
+ * fits its room of b_s entries; there are at least as many batches as streams. Batch l of n has the queries l, l + n,
+ * and so on, which makes batches of similar size. With a queue of work (WORKQUEUE) a batch has consecutive queries,
+ * most work first. Then the first queries are the sample, so that the first batch fits. A batch that does not fit is
+ * cut in two and redone.
  *
  * While the device works on other streams, all lanes fetch the entries of a batch and append them to their rows. Once
- * all are there, rows are checked and put into order.
+ * all entries have arrived, rows are checked and put into order.
  */
 #include <math.h>
 #include <string.h>
@@ -25,27 +26,27 @@ typedef struct filling {
   adji_batches_request request;
   uint64_t pairs; /* b_s */
   uint64_t queries, batch_count;
-  uint64_t next;             /* batch that was not started yet */
-  adji_batch_queries *again; /* batches that were cut, to be started first */
+  uint64_t next;             /* the next batch to start */
+  adji_batch_queries *again; /* batches that were cut, which are started first */
   uint64_t again_count, again_room;
   adji_batch_queries under_way[ADJI_MOST_STREAMS];
   uint64_t submitted, done;
-  uint64_t size;                    /* of a sum; 0: none are needed */
-  char *sums;                       /* of the window's entries */
-  void *own_sums;                   /* the same, where the window has no place for them */
-  ADJI_ATOMIC(uint32_t) * appended; /* entries that each row has */
+  uint64_t size;                    /* bytes of a sum; 0: no sums are needed */
+  char *sums;                       /* sums of the window's entries */
+  void *own_sums;                   /* the same, if the window has no place for them */
+  ADJI_ATOMIC(uint32_t) * appended; /* the number of entries that each row has */
   adji_row_style style;             /* of complete rows */
   adji_row_room *rooms;             /* of each lane */
   uint64_t slices;                  /* of the rows */
   uint64_t placed;                  /* entries of batches that are done */
-  /* The batch that is placed. */
+  /* The batch that is being placed. */
   uint32_t stream;
-  uint64_t entries, each; /* of it, of a piece */
-  pthread_mutex_t lock;   /* of device calls, and of what follows */
+  uint64_t entries, each; /* number of entries: of the batch, of a piece */
+  pthread_mutex_t lock;   /* guards device calls, and the members below */
   uint64_t wait_ns, place_ns;
 } filling;
 
-/* ---- Which queries a batch has -------------------------------------------------------------------------- */
+/* ---- The queries of a batch ----------------------------------------------------------------------------- */
 
 static bool is_queue(const filling *f) {
   return f->fill->order == ADJI_WORK_QUEUE;
@@ -68,7 +69,7 @@ static bool next_batch(filling *f, adji_batch_queries *out) {
   return true;
 }
 
-/* The queries of a batch that did not fit become two batches. There is room for those of a single query. */
+/* Cuts a batch that did not fit into two batches. There always is room for the entries of a single query. */
 static adj_status cut_batch(filling *f, const adji_batch_queries *batch) {
   uint64_t half = batch->count / 2, rest = batch->count - half;
   if (!half) return adji_fail(ADJ_E_INTERNAL, "a query has more neighbours than were counted");
@@ -95,7 +96,7 @@ static void account(filling *f, const adji_batch_found *found) {
   f->run->device.compared += found->candidates;
 }
 
-/* How many batches there are, from a batch of the sample, whose entries are only counted. */
+/* Chooses the number of batches, from a batch of the sample, whose entries are only counted. */
 static adj_status choose_batches(filling *f) {
   double part = f->fill->batches.sample_part > 0 ? f->fill->batches.sample_part : ADJI_BATCH_SAMPLE;
   uint64_t sample = (uint64_t)ceil(part * (double)f->queries), step = f->queries / sample;
@@ -114,7 +115,7 @@ static adj_status choose_batches(filling *f) {
 
 /* ---- Entries to their rows ------------------------------------------------------------------------------ */
 
-/* Appends entries that follow each other to their row. A row may get entries of two lanes at a time. */
+/* Appends consecutive entries to their row. Two lanes may append to a row at the same time. */
 static adj_status append(filling *f, uint32_t row, const uint32_t *ids, const char *sums, uint32_t many) {
   const adji_window *w = f->window;
   uint64_t length = adji_window_length(w, row);
@@ -260,12 +261,14 @@ static void free_room(filling *f) {
     adji_free(&ctx->memory, blocks[i]);
 }
 
-/* Entries that a single query may find: its own, and where pairs of cells are met once as many of other rows. */
+/* The most entries that a single query may find: those of its own row and, if each pair of cells is compared only once,
+ * as many of other rows. */
 static uint64_t least_pairs(const adji_batched_fill *fill) {
   return (adji_access_mirrors(fill->access) ? 2 : 1) * fill->longest;
 }
 
-/* Room for batches, halved as long as the device does not have it. A batch is never larger than the window. */
+/* Makes room for batches, which is halved as long as the device does not have it. A batch is never larger than the
+ * window. */
 static adj_status open_batches(filling *f) {
   const adji_batched_fill *fill = f->fill;
   uint64_t all = adji_window_entries(f->window), least = least_pairs(fill);
@@ -292,14 +295,14 @@ adj_status adji_batched_fill_window(const adji_batched_fill *fill, adji_run *run
   f.size = adji_row_needs_sums(fill->style) ? adji_type_size(fill->style->type) : 0;
   f.each = ADJI_STAGE_BYTES / (8 + f.size) / 2 * 2; /* sums begin at multiples of 8 */
   f.slices = 16 * (uint64_t)run->ctx->threads;
-  f.style.drop_self = f.style.one_way = f.style.in_order = false; /* the device sees to what a row has */
+  f.style.drop_self = f.style.one_way = f.style.in_order = false; /* the device has handled these already */
   pthread_mutex_init(&f.lock, NULL);
   adj_status status = make_room(&f);
   if (!status) status = adji_staging_open(fill->gpu, run->ctx->threads);
   if (!status) status = open_batches(&f);
   if (!status) status = choose_batches(&f);
   if (!status) status = run_batches(&f);
-  if (status) adji_gpu_quiesce(fill->gpu); /* copies under way still write to buffers */
+  if (status) adji_gpu_quiesce(fill->gpu); /* copies in progress still write to buffers */
   adji_gpu_batches_close(f.batches);
   if (!status) status = adji_parallel(run->ctx->team, f.slices, finish_rows, &f, false);
   run->device.down_s += (double)f.wait_ns * 1e-9;

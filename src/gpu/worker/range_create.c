@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The worker of a range join that a device does alone: with all points on the device, or in chunks.
+ * Makes the worker of a range join that a device does alone: with all points on the device, or in chunks.
  */
 #include <stdlib.h>
 
@@ -13,17 +13,17 @@
 static adj_status open_chunk(void *state, uint32_t device, const adji_join *join, adji_worker *out) {
   adji_gpu_worker_options options = *(const adji_gpu_worker_options *)state;
   options.range.join = join;
-  options.range.lender = NULL; /* who lends has the whole set */
+  options.range.lender = NULL; /* only the whole set is lent */
   if (!join->self_join && adji_access_mirrors(options.range.points.access))
     options.range.points.access = ADJI_ACCESS_FULL; /* two chunks have no rows in common */
   return adji_gpu_range_worker_create(&options, device, out);
 }
 
 static adj_status create_chunks(const adji_gpu_worker_options *options, uint64_t chunk, adji_worker *out) {
-  adji_gpu_worker_options *mine = malloc(sizeof *mine);
-  if (!mine) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
-  *mine = *options;
-  adji_chunk_source source = {mine,
+  adji_gpu_worker_options *copy = malloc(sizeof *copy);
+  if (!copy) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
+  *copy = *options;
+  adji_chunk_source source = {copy,
                               open_chunk,
                               adji_gpu_range_worker_estimate,
                               adji_gpu_range_worker_cells,
@@ -31,7 +31,7 @@ static adj_status create_chunks(const adji_gpu_worker_options *options, uint64_t
                               adji_gpu_worker_count(options->range.join->ctx)};
   adj_status status = adji_chunks_create(options->range.join, &source, chunk, out);
   if (status) {
-    free(mine);
+    free(copy);
     return status;
   }
   status = adji_chunks_use_regions(out);
@@ -43,14 +43,14 @@ static uint64_t larger(uint64_t a, uint64_t b) {
   return a > b ? a : b;
 }
 
-/* Bytes that so many points take at least (the header of index.cu): the most of when the right ones are sorted or
- * gathered, when the left ones are, and when both are there with counts and offsets. Directory, batches, copies for
- * products and images of points come on top. */
+/* The least bytes that this many points take (see the header of index.cu). This is the largest of three moments: when
+ * right points are sorted or gathered, when left points are, and when both are indexed, with counts and offsets.
+ * Directory, batches, copies for products and images of points come on top. */
 static uint64_t least_bytes(const adji_gpu_worker_options *options, uint64_t left, uint64_t right) {
   const adji_join *join = options->range.join;
   uint64_t dim = join->left->dim, size = adji_type_size(join->left->type), point = dim * size;
   uint64_t placed = (ADJI_GPU_WIDTH(dim) ? ADJI_GPU_WIDTH(dim) : dim) * size; /* in the index */
-  uint64_t number = 4 + (options->range.grid->key_bits > 32 ? 8 : 4);         /* and id */
+  uint64_t number = 4 + (options->range.grid->key_bits > 32 ? 8 : 4);         /* the cell number and the id */
   uint64_t building = point + number + larger(number, placed), built = placed + number;
   if (join->self_join) return larger(right * building, right * built + left * 12);
   return larger(larger(right * building, right * built + left * building), (right + left) * built + left * 12);
@@ -63,7 +63,8 @@ static uint64_t available_on(adji_gpu *gpu) {
   return bytes;
 }
 
-/* Points that may be on the device at a time so that half of its memory remains for what comes on top; 0: all. */
+/* Chooses how many points may be on the device at a time. In chunks, half of its memory must remain for what comes on
+ * top. 0: all points. */
 static adj_status choose_chunk(const adji_gpu_worker_options *options, uint64_t *chunk) {
   const adji_join *join = options->range.join;
   uint64_t left = join->left->count, right = join->right->count, most = left > right ? left : right;
@@ -82,7 +83,7 @@ static adj_status choose_chunk(const adji_gpu_worker_options *options, uint64_t 
   return ADJ_OK;
 }
 
-/* Whether the points fit, and leave hardly any room for batches of the result. */
+/* Whether the points leave hardly any room for batches of the result. */
 static bool is_cramped(adj_ctx *ctx, uint64_t bytes) {
   adji_gpu *gpu;
   return !adji_gpu_of(ctx, &gpu) && available_on(gpu) < bytes / 8;
@@ -92,8 +93,8 @@ static adj_status create_worker(const adji_gpu_worker_options *options, adji_wor
   const adji_join *join = options->range.join;
   uint64_t left = join->left->count, right = join->right->count, chunk = 0, most = left > right ? left : right;
   adj_status status = ADJ_OK;
-  bool tree = options->range.tree;                          /* which is whole */
-  if (tree || (options->range.lender && !options->chunk)) { /* the right set may be there already */
+  bool tree = options->range.tree;                          /* trees are not used in chunks */
+  if (tree || (options->range.lender && !options->chunk)) { /* the right set may be on the device already */
     status = adji_gpu_range_worker_create(options, 0, out);
     if (status != ADJ_E_DEVICE_MEMORY || tree) return status;
   }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The rows of a window from a device in the order of the result: the mode that makes a device that is alone fast.
- * Batches of the result are computed in slots on the device, and cross to the host through the pipeline.
+ * Fills the rows of a window from a device, in the order of the result, which is the fast way for a device that does a
+ * join alone. Batches of the result are computed in slots on the device, and are copied to the host through the
+ * pipeline.
  */
 #include "gpu/device/staging.h"
 #include "gpu/worker/pipeline.h"
@@ -15,7 +16,7 @@ static adji_pipe_job job_of(const adji_ordered_fill *f, const adji_window *windo
   adji_pipe_job job = {.gpu = f->gpu, .range = f->range, .style = f->style, .to = window};
   uint64_t pairs = adji_window_entries(window);
   uint64_t entry = 4 + (adji_row_needs_sums(f->style) ? adji_type_size(f->style->type) : 0);
-  job.buffer_bytes = ADJI_HUGE_PAGE; /* a page of the result, which is still in the cache when it is written to */
+  job.buffer_bytes = ADJI_HUGE_PAGE; /* one page of the result, which is still in the cache when it is written */
   job.slots = f->slots ? (uint32_t)f->slots : DEFAULT_SLOTS;
   if (job.slots > MOST_SLOTS) job.slots = MOST_SLOTS;
   job.slot_pairs = (f->batch_bytes ? f->batch_bytes : ADJI_GPU_BATCH) / entry;
@@ -24,7 +25,7 @@ static adji_pipe_job job_of(const adji_ordered_fill *f, const adji_window *windo
   return job;
 }
 
-/* Less memory for the slots, down to one for the longest row; false: there is no less. */
+/* Reduces the memory of the slots, down to one slot for the longest row. False: it cannot be less. */
 static bool take_less(const adji_ordered_fill *f, adji_pipe_job *job) {
   if (job->slot_pairs > f->longest) {
     job->slot_pairs = job->slot_pairs / 2 > f->longest ? job->slot_pairs / 2 : f->longest;
@@ -35,8 +36,8 @@ static bool take_less(const adji_ordered_fill *f, adji_pipe_job *job) {
   return true;
 }
 
-/* Slots of the wanted size, halved as long as the device has no room for them. Query hits and tile hits are for a fill
- * of all rows at once, and are given up first. */
+/* Makes slots of the wanted size, which is halved as long as the device has no room. Query hits and tile hits serve a
+ * fill of all rows at once, and are given up first. */
 static adj_status make_slots(const adji_ordered_fill *f, adji_pipe_job *job) {
   uint64_t pairs = adji_window_entries(job->to);
   for (;;) {
@@ -50,13 +51,13 @@ static adj_status make_slots(const adji_ordered_fill *f, adji_pipe_job *job) {
 
 /* ---- Filling ----------------------------------------------------------------------------------------- */
 
-/* All batches. Again with smaller ones where there was no room beside them to sort long rows. */
+/* Fills all batches. If there is no room beside the slots to sort long rows, fills again with smaller slots. */
 static adj_status fill_batches(const adji_ordered_fill *f, adji_run *run, adji_pipe_job *job) {
   for (;;) {
     adj_status status = job->filled ? ADJ_OK : make_slots(f, job);
     if (!status) status = adji_pipe_run(run, job);
     if (!status) return ADJ_OK;
-    adji_gpu_quiesce(f->gpu); /* copies under way still write to buffers */
+    adji_gpu_quiesce(f->gpu); /* copies in progress still write to buffers */
     job->filled = 0;
     if (status != ADJ_E_DEVICE_MEMORY || !take_less(f, job)) return status;
     run->redone++;
