@@ -7,15 +7,15 @@
  * moves nothing between processes: the caller adds up the sizes of the shares, for instance with MPI_Exscan.
  *
  *   every process       adj_share_create     what is written, where
- *   every process       adj_share_measure only if adj_share_measures returns 1: all its rows, once
+ *   every process       adj_share_measure    only if adj_share_measures returns 1: all its rows, once
  *   ... the caller adds up rows, entries and bytes over the shares ...
  *   every process       adj_share_place      where its share begins
- *   the first process adj_share_begin makes a part file (adj_share_part returns its path)
- *   every other one adj_share_join opens that part file
+ *   the first process   adj_share_begin      makes a part file (adj_share_part returns its path)
+ *   every other one     adj_share_join       opens that part file
  *   every process       adj_share_write      its rows, in ascending order, any number at a time
- *   every process       adj_share_finish waits for the disk; returns the checksums of its share
- *   the first process   adj_share_complete the file appears under its name
- *   every process       adj_share_destroy without adj_share_complete, the first process removes the part file
+ *   every process       adj_share_finish     waits for the disk; returns the checksums of its share
+ *   the first process   adj_share_complete   the file appears under its name
+ *   every process       adj_share_destroy    without adj_share_complete, the first process removes the part file
  *
  * The file has to be in a folder that all processes reach by the same path. A single process with one share needs no
  * such folder: in this way each rank can write a file of its own.
