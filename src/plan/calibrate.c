@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
  * adj_calibrate: measures the costs of core/costs.h that decide most on this machine, by joins of generated points, and
- * keeps them in a file. Each trial is a join whose time is nearly all of one kind. Two of them, in few and in many
- * dimensions, give a fixed part and one for each dimension.
+ * keeps them in a file. Each trial is a join that spends nearly all of its time in one kind of step. Two trials of one
+ * kind, in few and in many dimensions, give a fixed part and a part for each dimension.
  *
- * All cores are busy in every trial, as in the joins that are planned for: so the figures include what memory and
- * caches cost them then.
+ * All cores are busy in every trial, as in the joins that are planned, so the figures include contention for memory and
+ * caches.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -16,25 +16,26 @@
 
 enum { REPEATS = 3, FEW_DIMS = 2, SOME_DIMS = 6, DENSE_DIMS = 8, BRUTE_DIMS = 16, MANY_BRUTE_DIMS = 128 };
 
-/* A figure is kept within this factor of the built-in one: beyond it something else was measured. */
+/* A figure is limited to within this factor of the built-in one: farther off, something else was measured. */
 static const double MOST_OFF = 20;
 
 /* ---- The trials -------------------------------------------------------------------------------------------- */
 
-/* Points: so many for each thread, within bounds; fewer for joins with many neighbours; the rest is fixed. */
+/* Numbers of points. MANY grows with the threads, within bounds. DENSE and DENSE_PART, for joins with many neighbours,
+ * do as well, but stay smaller. The others are fixed. */
 typedef enum amount { NONE, MANY, DENSE, DENSE_PART, QUERIES, RIGHT_POINTS, DEVICE_POINTS, TINY } amount;
 
 typedef struct trial {
   adj_backend backend;
   const char *algorithm, *tuning;
-  amount left, right; /* right NONE: with themselves     */
+  amount left, right; /* right NONE: a self-join         */
   uint32_t dim, k;    /* k 0: a range join              */
-  double neighbours;  /* of a range join, in the mean    */
+  double neighbours;  /* of a range join: mean number    */
   bool counts;        /* the total only                  */
 } trial;
 
-/* Dense joins are of two sets, so that no pair is found from its other point, without boxes and codes, which would
- * spare comparisons. */
+/* Dense joins are of two sets, so that no pair is found from its other point. They do without boxes and codes, which
+ * would save comparisons. */
 #define PLAIN "prefilter=off,test.boxes=off"
 enum { INDEX_FEW, INDEX_SOME, COUNT_FEW, COUNT_MANY, FILL_TWICE, FILL_SINGLE, RANGE_TRIALS };
 enum { TREE_FEW = RANGE_TRIALS, TREE_SOME, BRUTE_SOME, BRUTE_MANY, BRUTE_FEW, TRIALS };
@@ -140,14 +141,14 @@ static void set(double *cost, double measured) {
   if (!isnan(measured)) *cost = fmin(fmax(measured, least), most);
 }
 
-/* Costs that are not measured change as one that is. */
+/* Scales costs that are not measured by the factor of one that is. */
 static void scale(double *const *costs, size_t count, double factor) {
   for (size_t i = 0; i < count; i++)
     set(costs[i], *costs[i] * factor);
 }
 
-/* fixed + dim * per_dim = cost, at two numbers of dimensions. Where one of the two comes out as nothing, both keep
- * their ratio. */
+/* fixed + dim * per_dim = cost, at two numbers of dimensions. If one of the two comes out as zero or less, both are
+ * scaled and keep their ratio. */
 static void set_line(double *fixed, double *per_dim, const double dims[2], const double costs[2]) {
   double was = *fixed + dims[0] * *per_dim, slope = (costs[1] - costs[0]) / (dims[1] - dims[0]);
   double rest = costs[0] - dims[0] * slope;
@@ -222,7 +223,7 @@ static adj_status another_context(const adj_ctx *ctx, adj_ctx **out) {
   return adj_ctx_create(&options, out);
 }
 
-/* The time of the first join of a context, of so few points that opening the device is nearly all of it. */
+/* The time of the first join of a context, with so few points that opening the device takes nearly all of it. */
 static adj_status measure_opening(const adj_ctx *ctx, double *seconds) {
   static const trial t = {ADJ_BACKEND_GPU, "kdtree", NULL, TINY, NONE, FEW_DIMS, 1, 0, false};
   adj_dataset *points = NULL;
@@ -238,7 +239,7 @@ static adj_status measure_opening(const adj_ctx *ctx, double *seconds) {
   return status;
 }
 
-/* A GPU is worth asking when a join takes the cores a quarter longer than the GPU takes to begin. */
+/* A GPU is worth using when the cores take a quarter longer for a join than the GPU takes to start. */
 static adj_status measure_start(adj_ctx *ctx, adji_costs *costs) {
   static const double LONGER = 1.25;
   bool started = adji_gpu_is_up(ctx);
@@ -289,7 +290,8 @@ static adj_status measure(adj_ctx *ctx, adji_costs *costs) {
   return ADJ_OK;
 }
 
-/* The file that contexts read. Its folders are made first, and then looked at again: somebody may have been quicker. */
+/* The file that contexts read. Creates its folders first, then checks them again: another user may have created them
+ * meanwhile. */
 static adj_status find_usual(char *path, size_t capacity) {
   bool asked = false, found = adji_costs_path(path, capacity, &asked);
   if (found) adji_costs_make_folders(path);
