@@ -10,7 +10,7 @@
 #include "cpu/range.h"
 #include "plan/plan.h"
 
-/* length also counts what does not fit the buffer. */
+/* length also counts text that does not fit the buffer. */
 typedef struct text {
   char *buffer;
   size_t capacity, length;
@@ -66,7 +66,7 @@ static void say_what(text *t, const adj_plan *plan) {
         (unsigned long long)plan->right->count);
 }
 
-/* What the cores search in a range join, if they take part in it. */
+/* The index that the cores search in a range join, if they take part. */
 static const adji_range_index *index_of_cores(const adj_plan *plan) {
   bool cores = plan->choice.backend == ADJ_BACKEND_CPU || plan->choice.backend == ADJ_BACKEND_HYBRID;
   bool grid =

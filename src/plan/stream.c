@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Streaming a plan: rows go through a buffer to the caller's sink, in windows of consecutive rows. While the sink has a
- * window, a device may compute the next one.
+ * Streams the result of a plan: rows go through a buffer to the caller's sink, in windows of consecutive rows. While
+ * the sink processes a window, a device may compute the next one.
  */
 #include <stdatomic.h>
 
@@ -44,7 +44,7 @@ static void find_longest(void *user, uint64_t begin, uint64_t end) {
     ;
 }
 
-/* At least the longest row. */
+/* The buffer has room for at least the longest row. */
 static adj_status choose_room(stream *s) {
   uint64_t entry = adji_plan_entry_bytes(s->plan);
   if (s->layout.k) {
@@ -72,7 +72,7 @@ static adj_status make_buffer(stream *s) {
 
 /* ---- The sink ----------------------------------------------------------------------------------------- */
 
-/* A sink that stops the run need not have set a message: then this is the message. */
+/* If a sink stops the run without setting a message, this is the message. */
 static adj_status begin_sink(stream *s) {
   uint64_t begin = adji_now_ns();
   if (!s->sink->begin) return ADJ_OK;
@@ -130,7 +130,7 @@ static adj_status deliver(stream *s, const adji_window *window) {
 
 /* ---- Windows ------------------------------------------------------------------------------------------ */
 
-/* The rows from first on that fit the buffer. */
+/* As many rows as fit the buffer, from `first` on. */
 static adji_window window_from(const stream *s, uint64_t first) {
   uint64_t low = first, high = s->plan->left->count; /* rows up to low fit */
   adji_window w = {first, first, s->layout.offsets, s->ids, s->distances, s->layout.k};
@@ -145,7 +145,7 @@ static adji_window window_from(const stream *s, uint64_t first) {
   return w;
 }
 
-/* The part of the whole run's progress at which a row begins. */
+/* The progress of the whole run when a row begins. */
 static double progress_at(const stream *s, uint64_t row) {
   if (s->layout.k) return (double)row / (double)s->plan->left->count;
   return ADJI_COUNTING_SHARE +
@@ -174,15 +174,15 @@ static adj_status stream_rows(stream *s) {
 
 /* ---- Small results are collected ---------------------------------------------------------------------- */
 
-/* A result that fits here, with what single evaluation needs, is collected: a fraction of the evaluations is worth a
- * larger buffer than the usual one. */
+/* A result is collected if it fits this size together with the memory of single evaluation: saving evaluations is worth
+ * a larger buffer than usual. */
 #define SINGLE_BUFFER ((uint64_t)640 << 20)
 
 static bool small_enough(const adj_plan *plan) {
   uint64_t buffer = plan->tuning.buffer, half = adji_memory_available(&plan->ctx->memory) / 2;
   if (!buffer) buffer = SINGLE_BUFFER < half ? SINGLE_BUFFER : half;
   double bytes = adji_collect_once_entries(plan) * (double)adji_plan_entry_bytes(plan);
-  bool known = plan->sampled || plan->choice.algorithm != ADJI_ALGORITHM_KDTREE; /* of a few queries nothing is */
+  bool known = plan->sampled || plan->choice.algorithm != ADJI_ALGORITHM_KDTREE; /* few queries are not sampled */
   return known && adji_collects_once(plan) && bytes < (double)buffer;
 }
 
@@ -223,7 +223,7 @@ static adj_status deliver_collected(stream *s, const adj_result *result) {
 
 /* ---- All of it ---------------------------------------------------------------------------------------- */
 
-/* Too many pairs must be noticed before the first one is delivered, if necessary by counting. */
+/* Checks max_pairs before the first row is delivered, if necessary by counting. */
 static adj_status check_knn(stream *s) {
   adj_plan *plan = s->plan;
   uint64_t pairs, most = s->run->control.max_pairs;
