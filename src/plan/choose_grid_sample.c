@@ -239,18 +239,18 @@ double adji_sample_population(const adji_chooser *c, uint32_t axes, double facto
 void adji_sample_candidates(const adji_chooser *c, uint32_t most, double *candidates) {
   uint64_t step = pair_step(c), pairs = 0, reached[ADJI_MAX_AXES + 1] = {0};
   for (uint64_t q = 0; q < c->sample; q += step, pairs += c->sample) {
-    uint64_t left = c->sample; /* rows that are near on all axes so far */
-    reached[0] += left;
+    uint64_t remaining = c->sample; /* rows that are near on all axes so far */
+    reached[0] += remaining;
     for (uint32_t a = 0; a < most; a++) {
       const double *slabs = c->slabs + c->views[a].dim * c->sample;
       uint64_t near = 0;
-      for (uint64_t i = 0; i < left; i++) { /* without a branch, which would often be mispredicted */
+      for (uint64_t i = 0; i < remaining; i++) { /* without a branch, which would often be mispredicted */
         uint32_t row = a ? c->near[i] : (uint32_t)i;
         c->near[near] = row;
         near += fabs(slabs[row] - slabs[q]) <= 1;
       }
-      left = near;
-      reached[a + 1] += left;
+      remaining = near;
+      reached[a + 1] += remaining;
     }
   }
   for (uint32_t k = 0; k <= most; k++)

@@ -192,10 +192,11 @@ adj_status adj_plan_worker(const adj_plan *plan, uint32_t i, adj_worker *out) {
 adj_status adj_plan_estimate(const adj_plan *plan, adj_estimate *out) {
   if (!plan || !out) return adji_fail(ADJ_E_ARGUMENT, "plan and out: neither may be NULL");
   adji_call outer = adji_call_begin(&plan->ctx->cancels);
-  adj_estimate mine = {.pairs = plan->estimated_pairs, .candidates = plan->estimated_candidates};
-  mine.result_bytes = plan->estimated_pairs * (double)adji_plan_entry_bytes(plan) + 8 * ((double)plan->left->count + 1);
-  mine.seconds = plan->estimated_seconds;
-  mine.count_seconds = plan->estimated_count_seconds;
+  adj_estimate expected = {.pairs = plan->estimated_pairs, .candidates = plan->estimated_candidates};
+  expected.result_bytes =
+      plan->estimated_pairs * (double)adji_plan_entry_bytes(plan) + 8 * ((double)plan->left->count + 1);
+  expected.seconds = plan->estimated_seconds;
+  expected.count_seconds = plan->estimated_count_seconds;
   adji_call_set(outer);
-  return adji_give_struct(out, &mine, sizeof mine, "adj_estimate");
+  return adji_give_struct(out, &expected, sizeof expected, "adj_estimate");
 }

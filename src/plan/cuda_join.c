@@ -436,17 +436,17 @@ static adj_status last_times(adj_ctx *ctx, adj_cuda_times *out) {
   adj_status status = adji_gpu_of(ctx, &gpu);
   if (status) return status;
   adji_gpu_lock(gpu);
-  adj_cuda_times mine = {.plan_s = adji_gpu_between(gpu, ADJI_MARK_BEGIN, ADJI_MARK_PLANNED),
-                         .index_s = adji_gpu_between(gpu, ADJI_MARK_PLANNED, ADJI_MARK_INDEXED),
-                         .count_s = adji_gpu_between(gpu, ADJI_MARK_INDEXED, ADJI_MARK_COUNTED),
-                         .fill_s = adji_gpu_between(gpu, ADJI_MARK_COUNTED, ADJI_MARK_FILLED),
-                         .sort_s = adji_gpu_between(gpu, ADJI_MARK_FILLED, ADJI_MARK_SORTED),
-                         .candidates = adji_gpu_last_candidates(gpu),
-                         .peak_bytes = adji_gpu_peak(gpu)};
-  if (!(mine.count_s > 0)) /* a question to an index, which is not timed step by step */
-    mine.count_s = adji_gpu_between(gpu, ADJI_MARK_BEGIN, ADJI_MARK_COUNTED);
+  adj_cuda_times times = {.plan_s = adji_gpu_between(gpu, ADJI_MARK_BEGIN, ADJI_MARK_PLANNED),
+                          .index_s = adji_gpu_between(gpu, ADJI_MARK_PLANNED, ADJI_MARK_INDEXED),
+                          .count_s = adji_gpu_between(gpu, ADJI_MARK_INDEXED, ADJI_MARK_COUNTED),
+                          .fill_s = adji_gpu_between(gpu, ADJI_MARK_COUNTED, ADJI_MARK_FILLED),
+                          .sort_s = adji_gpu_between(gpu, ADJI_MARK_FILLED, ADJI_MARK_SORTED),
+                          .candidates = adji_gpu_last_candidates(gpu),
+                          .peak_bytes = adji_gpu_peak(gpu)};
+  if (!(times.count_s > 0)) /* a question to an index, which is not timed step by step */
+    times.count_s = adji_gpu_between(gpu, ADJI_MARK_BEGIN, ADJI_MARK_COUNTED);
   adji_gpu_unlock(gpu);
-  return adji_give_struct(out, &mine, sizeof mine, "adj_cuda_times");
+  return adji_give_struct(out, &times, sizeof times, "adj_cuda_times");
 }
 
 adj_status adj_cuda_last_times(adj_ctx *ctx, adj_cuda_times *out) {

@@ -140,11 +140,11 @@ static adj_status open_right(const adji_gpu_right_options *options, adji_device_
 /* Takes the points from the device if they are there already, instead of copying them again. */
 static adj_status open_from_points(adj_index *index, uint32_t number, const adji_gpu_right_options *options,
                                    adji_device_part *part) {
-  adji_gpu_right_options mine = *options, points = {.form = ADJI_RIGHT_POINTS};
-  adji_lent there = {0};
-  if (!mine.rows && find_part(index, number, &points, &there)) mine.rows = adji_gpu_right_rows(there.what);
-  adj_status status = open_right(&mine, part);
-  adji_give_back(&there);
+  adji_gpu_right_options request = *options, points = {.form = ADJI_RIGHT_POINTS};
+  adji_lent existing = {0};
+  if (!request.rows && find_part(index, number, &points, &existing)) request.rows = adji_gpu_right_rows(existing.what);
+  adj_status status = open_right(&request, part);
+  adji_give_back(&existing);
   return status;
 }
 
@@ -155,8 +155,8 @@ static uint64_t available_on(adji_gpu *gpu) {
   return bytes;
 }
 
-/* Drops grids until the part fits. A part that did not fit is not tried again before there is more room: points would
- * be copied to the device for nothing. */
+/* Drops grids until the part fits. A part that did not fit is not tried again before there is more room: points
+ * would be copied to the device for nothing. */
 static adj_status make_part(adj_index *index, uint32_t number, const adji_gpu_right_options *options,
                             adji_device_part *part) {
   uint64_t *refused = &index->devices[number].refused[options->form];
@@ -189,21 +189,21 @@ static void keep_half(adj_index *index, uint32_t number) {
 static void add_part(adj_index *index, uint32_t number, const adji_gpu_right_options *options, adji_device_part *part,
                      adji_lent *out) {
   adji_index_device *device = &index->devices[number];
-  adji_device_part *gone = NULL, *there = NULL;
+  adji_device_part *gone = NULL, *existing = NULL;
   uint32_t grids = 0;
   pthread_mutex_lock(&index->lock);
   for (adji_device_part *other = device->parts; other; other = other->next) {
     grids += other->form == ADJI_RIGHT_GRID;
-    if (part_serves(index, other, options)) there = other;
+    if (part_serves(index, other, options)) existing = other;
   }
-  if (there) {
+  if (existing) {
     gone = part;
   } else {
     if (part->form == ADJI_RIGHT_GRID && grids >= MOST_DEVICE_GRIDS) gone = take_oldest(device, true);
     part->next = device->parts;
-    device->parts = there = part;
+    device->parts = existing = part;
   }
-  lend_part(index, there, out);
+  lend_part(index, existing, out);
   pthread_mutex_unlock(&index->lock);
   free_part(gone);
   keep_half(index, number);
@@ -225,17 +225,17 @@ static adj_status make(adj_index *index, uint32_t number, const adji_gpu_right_o
 
 adj_status adji_index_lend(adj_index *index, uint32_t device, const adji_gpu_right_options *options, adji_lent *out,
                            bool *built) {
-  adji_gpu_right_options mine = *options;
+  adji_gpu_right_options request = *options;
   adj_status status = ADJ_OK;
-  mine.set = index->points;
-  mine.rows = index->rows.data ? &index->rows : NULL;
-  mine.shared = true;
-  mine.cut = index->points->dim >= CUT_DIMS;
+  request.set = index->points;
+  request.rows = index->rows.data ? &index->rows : NULL;
+  request.shared = true;
+  request.cut = index->points->dim >= CUT_DIMS;
   *built = false;
-  if (find_part(index, device, &mine, out)) return ADJ_OK;
+  if (find_part(index, device, &request, out)) return ADJ_OK;
   bool waited = adji_index_begin_building(index);
-  *built = !find_part(index, device, &mine, out);
-  if (*built) status = make(index, device, &mine, out);
+  *built = !find_part(index, device, &request, out);
+  if (*built) status = make(index, device, &request, out);
   adji_index_end_building(index, waited);
   return status;
 }

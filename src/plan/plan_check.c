@@ -188,10 +188,10 @@ static adj_join_spec spec_of_options(const adj_index_options *options) {
 }
 
 adj_status adji_take_index_options(const adj_index_options *options, adj_join_spec *out) {
-  adj_index_options mine;
-  adj_index_options_init(&mine, sizeof mine);
-  adj_status status = options ? adji_take_struct(&mine, sizeof mine, options, "adj_index_options") : ADJ_OK;
-  *out = spec_of_options(&mine);
+  adj_index_options copy;
+  adj_index_options_init(&copy, sizeof copy);
+  adj_status status = options ? adji_take_struct(&copy, sizeof copy, options, "adj_index_options") : ADJ_OK;
+  *out = spec_of_options(&copy);
   return status;
 }
 

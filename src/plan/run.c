@@ -80,37 +80,37 @@ static void report_indexed(const adj_plan *plan, adj_stats *stats) {
 
 adj_status adji_finish_run(adj_plan *plan, adji_run *run, uint64_t begin_ns, double sink_s, uint64_t pairs,
                            adj_stats *stats) {
-  adj_stats mine = {.struct_size = sizeof mine};
-  mine.threads = plan->ctx->threads;
-  mine.backend = adji_backend_name(plan->choice.backend);
-  mine.algorithm = adji_algorithm_name(plan->choice.algorithm);
-  mine.isa = plan->ctx->isa;
-  mine.plan_s = plan->plan_s;
-  mine.index_s = plan->index_s;
-  mine.write_s = sink_s;
-  mine.join_s = (double)(adji_now_ns() - begin_ns) * 1e-9 - sink_s;
-  mine.pairs = pairs;
-  mine.candidates = run->tally.candidates;
-  mine.batches = run->batches;
-  mine.batches_redone = run->redone;
+  adj_stats local = {.struct_size = sizeof local};
+  local.threads = plan->ctx->threads;
+  local.backend = adji_backend_name(plan->choice.backend);
+  local.algorithm = adji_algorithm_name(plan->choice.algorithm);
+  local.isa = plan->ctx->isa;
+  local.plan_s = plan->plan_s;
+  local.index_s = plan->index_s;
+  local.write_s = sink_s;
+  local.join_s = (double)(adji_now_ns() - begin_ns) * 1e-9 - sink_s;
+  local.pairs = pairs;
+  local.candidates = run->tally.candidates;
+  local.batches = run->batches;
+  local.batches_redone = run->redone;
   uint64_t peak = atomic_load(&plan->ctx->memory.peak);
-  mine.peak_bytes = peak > plan->plan_peak ? peak : plan->plan_peak;
-  mine.cells = plan->cells;
+  local.peak_bytes = peak > plan->plan_peak ? peak : plan->plan_peak;
+  local.cells = plan->cells;
   double mean = run->busy_sum / plan->ctx->threads;
-  mine.imbalance = mean > 0 ? (run->busy_max - mean) / mean : 0;
-  mine.estimated_pairs = plan->estimated_pairs;
-  mine.estimated_candidates = plan->estimated_candidates;
-  mine.ego_reorder_s = plan->ego.reorder;
-  mine.ego_sort_s = plan->ego.sort;
-  mine.ego_workload_s = plan->ego.workload;
-  report_device(plan, run, &mine);
-  report_order(plan, &mine);
-  report_indexed(plan, &mine);
-  report_workers(run, &mine, plan->last_workers);
-  plan->last = mine;
+  local.imbalance = mean > 0 ? (run->busy_max - mean) / mean : 0;
+  local.estimated_pairs = plan->estimated_pairs;
+  local.estimated_candidates = plan->estimated_candidates;
+  local.ego_reorder_s = plan->ego.reorder;
+  local.ego_sort_s = plan->ego.sort;
+  local.ego_workload_s = plan->ego.workload;
+  report_device(plan, run, &local);
+  report_order(plan, &local);
+  report_indexed(plan, &local);
+  report_workers(run, &local, plan->last_workers);
+  plan->last = local;
   plan->ran = true;
   adji_warn_near(plan);
-  return stats ? adji_give_struct(stats, &mine, sizeof mine, "adj_stats") : ADJ_OK;
+  return stats ? adji_give_struct(stats, &local, sizeof local, "adj_stats") : ADJ_OK;
 }
 
 adj_status adji_plan_begin(const adj_plan *plan, adji_run *run, const adj_run_control *control) {
@@ -278,20 +278,20 @@ adj_status adj_count(adj_plan *plan, uint32_t *degrees, uint64_t *total, const a
   if (!plan) return adji_fail(ADJ_E_ARGUMENT, "plan: must not be NULL");
   adji_run run;
   uint64_t begin = adji_now_ns(), pairs = 0, count = plan->left->count;
-  uint32_t *mine = NULL;
+  uint32_t *local = NULL;
   adj_status status = adji_plan_begin(plan, &run, control);
   if (status) return status;
   if (degrees) {
     /* The caller's array stays untouched on failure. */
-    mine = adji_alloc(&plan->ctx->memory, count, sizeof *mine, "neighbour counts");
-    if (!mine) status = ADJ_E_MEMORY;
+    local = adji_alloc(&plan->ctx->memory, count, sizeof *local, "neighbour counts");
+    if (!local) status = ADJ_E_MEMORY;
   }
   if (!status)
-    status = plan->join.k ? adji_knn_count(plan, &run, mine, &pairs) : adji_count_rows(plan, &run, mine, &pairs);
+    status = plan->join.k ? adji_knn_count(plan, &run, local, &pairs) : adji_count_rows(plan, &run, local, &pairs);
   if (!status) status = adji_finish_run(plan, &run, begin, 0, pairs, stats);
-  if (!status && degrees) copy_degrees(plan->ctx, degrees, mine, count);
+  if (!status && degrees) copy_degrees(plan->ctx, degrees, local, count);
   if (!status && total) *total = pairs;
-  adji_free(&plan->ctx->memory, mine);
+  adji_free(&plan->ctx->memory, local);
   adji_plan_end(&run);
   return status;
 }
@@ -332,7 +332,7 @@ static void drop_rows(adj_plan *plan, adj_result *result) {
  * counted before a core has a huge page. */
 static const double FEW_CANDIDATES = 5e9;
 
-static void get_ahead(adj_plan *plan, adji_run *run, adj_result *result) {
+static void prefault_rows(adj_plan *plan, adji_run *run, adj_result *result) {
   enum { LEAST = 64 << 20, ROOM = 4 };
   adji_memory *memory = &plan->ctx->memory;
   uint64_t size = distance_size(plan);
@@ -353,7 +353,7 @@ static void get_ahead(adj_plan *plan, adji_run *run, adj_result *result) {
 }
 
 /* Takes the prefaulted memory. False: there is none, or it has no room for `pairs` pairs. */
-static bool take_ahead(adj_plan *plan, adji_run *run, uint64_t pairs) {
+static bool take_prefaulted(adj_plan *plan, adji_run *run, uint64_t pairs) {
   adji_memory *memory = &plan->ctx->memory;
   const adji_ahead *ahead = &run->ahead;
   return ahead->ids && adji_resize(memory, ahead->ids, pairs * sizeof *ahead->ids) &&
@@ -372,7 +372,7 @@ static adj_status make_rows(adj_plan *plan, uint64_t pairs, adj_result *result) 
 }
 
 static adj_status fill_result(adj_plan *plan, adji_run *run, const adji_layout *layout, adj_result *result) {
-  adj_status status = take_ahead(plan, run, layout->entries) ? ADJ_OK : make_rows(plan, layout->entries, result);
+  adj_status status = take_prefaulted(plan, run, layout->entries) ? ADJ_OK : make_rows(plan, layout->entries, result);
   if (status || !plan->left->count) return status;
   adji_window window = {0, plan->left->count, layout->offsets, result->ids, result->distances, layout->k};
   status = adji_fill_rows(plan, run, &window);
@@ -399,7 +399,7 @@ bool adji_collects_once(const adj_plan *plan) {
 /* The lengths of rows are counted first (in a kNN join they are known); then rows are filled in place. */
 static adj_status collect_laid_out(adj_plan *plan, adji_run *run, adj_result *result) {
   adji_layout layout = {0};
-  if (!plan->join.k) get_ahead(plan, run, result);
+  if (!plan->join.k) prefault_rows(plan, run, result);
   adj_status status = adji_lay_out(plan, run, false, &layout);
   adji_free(&plan->ctx->memory, layout.degrees);
   if (!status) status = fill_result(plan, run, &layout, result);

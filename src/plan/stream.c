@@ -261,15 +261,15 @@ static adj_status stream_to_sink(stream *s) {
 
 adj_status adj_stream(adj_plan *plan, const adj_sink *sink, const adj_run_control *control, adj_stats *stats) {
   if (!plan || !sink) return adji_fail(ADJ_E_ARGUMENT, "plan and sink: neither may be NULL");
-  adj_sink mine;
-  adj_sink_init(&mine, sizeof mine);
+  adj_sink copy;
+  adj_sink_init(&copy, sizeof copy);
   adji_run run;
   uint64_t begin = adji_now_ns();
-  adj_status status = adji_take_struct(&mine, sizeof mine, sink, "adj_sink");
-  if (!status && !mine.write) status = adji_fail(ADJ_E_ARGUMENT, "sink: write must not be NULL");
+  adj_status status = adji_take_struct(&copy, sizeof copy, sink, "adj_sink");
+  if (!status && !copy.write) status = adji_fail(ADJ_E_ARGUMENT, "sink: write must not be NULL");
   if (!status) status = adji_plan_begin(plan, &run, control);
   if (status) return status;
-  stream s = {.plan = plan, .run = &run, .sink = &mine};
+  stream s = {.plan = plan, .run = &run, .sink = &copy};
   status = stream_to_sink(&s);
   uint64_t pairs = plan->join.k ? run.tally.pairs : s.layout.entries;
   if (!status) status = adji_finish_run(plan, &run, begin, s.sink_s, pairs, stats);

@@ -355,21 +355,21 @@ static const char *label(const struct setting *s, const adji_tuning *t, char *te
 }
 
 /* Checks that a setting is for the join, and narrows the remaining choices. */
-static adj_status fit_one(const struct setting *s, const adji_tuning *t, adji_tuning_scope *to, scope *left) {
+static adj_status fit_one(const struct setting *s, const adji_tuning *t, adji_tuning_scope *to, scope *remaining) {
   char name[64], wanted[64];
   scope its = scope_of(s, t, to->kind, to->backend);
   label(s, t, name, sizeof name);
   if (!its.backends)
     return adji_fail(ADJ_E_ARGUMENT, "tuning: %s is for %s joins only", name, to->kind == ADJ_KNN ? "range" : "kNN");
   its.algorithms &= adji_algorithms_of(to->kind);
-  left->backends &= its.backends;
-  left->algorithms &= its.algorithms;
-  if (!left->backends)
+  remaining->backends &= its.backends;
+  remaining->algorithms &= its.algorithms;
+  if (!remaining->backends)
     return adji_fail(ADJ_E_UNSUPPORTED, "tuning: %s is for the backend %s, %s%s", name,
                      adji_backends_text(its.backends, " and ", wanted, sizeof wanted),
                      to->backend ? "not " : "which another setting is not for",
                      to->backend ? adji_backend_name(to->backend) : "");
-  if (!left->algorithms)
+  if (!remaining->algorithms)
     return adji_fail(ADJ_E_UNSUPPORTED, "tuning: %s is for the algorithm %s, %s%s", name,
                      adji_algorithms_text(its.algorithms, " and ", wanted, sizeof wanted),
                      to->metric == ADJ_DOT ? "and inner products are for "
@@ -393,24 +393,24 @@ static adji_algorithm narrowed(adj_join_kind kind, uint32_t algorithms) {
 }
 
 adj_status adji_tuning_fit(const adji_tuning *t, adji_tuning_scope *to) {
-  scope left = {to->backend ? ADJI_BIT(to->backend) : (uint32_t)PLANNED,
-                to->algorithm ? ADJI_BIT(to->algorithm) : adji_algorithms_of(to->kind)};
-  if (to->metric == ADJ_DOT) left.algorithms &= BRUTE;
+  scope remaining = {to->backend ? ADJI_BIT(to->backend) : (uint32_t)PLANNED,
+                     to->algorithm ? ADJI_BIT(to->algorithm) : adji_algorithms_of(to->kind)};
+  if (to->metric == ADJ_DOT) remaining.algorithms &= BRUTE;
   adj_status status = ADJ_OK;
   for (int i = 0; i < SETTINGS && !status; i++)
-    if (adji_tuning_is_given(t, i)) status = fit_one(&settings[i], t, to, &left);
+    if (adji_tuning_is_given(t, i)) status = fit_one(&settings[i], t, to, &remaining);
   if (status) return status;
   bool access = adji_access_by_point((adji_access)t->access);
   if (t->point_threads && to->kind == ADJ_RANGE && !access)
     return adji_fail(ADJ_E_ARGUMENT, "tuning: paper.point_threads= is for paper.access=full, unicomp and lid-unicomp");
-  if (t->ego_threads == ADJI_EGO_PRODUCER) left.backends &= CPU;
-  if (!left.backends)
+  if (t->ego_threads == ADJI_EGO_PRODUCER) remaining.backends &= CPU;
+  if (!remaining.backends)
     return adji_fail(ADJ_E_UNSUPPORTED, "tuning: paper.threads=producer is for the backend cpu, not %s",
                      adji_backend_name(to->backend));
-  if (access && left.backends & GPU) left.backends = GPU; /* the papers' range joins, unless cores take part */
-  to->backends = left.backends;
-  if (!to->backend && !(left.backends & CPU))
-    to->backend = left.backends & HYBRID ? ADJ_BACKEND_HYBRID : ADJ_BACKEND_GPU;
+  if (access && remaining.backends & GPU) remaining.backends = GPU; /* papers' range joins, unless cores take part */
+  to->backends = remaining.backends;
+  if (!to->backend && !(remaining.backends & CPU))
+    to->backend = remaining.backends & HYBRID ? ADJ_BACKEND_HYBRID : ADJ_BACKEND_GPU;
   if (to->backend == ADJ_BACKEND_HYBRID && t->share != ADJI_SHARE_RESULTS) {
     const char *queued = t->order > ADJI_WORK_INDEX_ORDER ? "order"
                          : t->paper_streams               ? "streams"
@@ -419,7 +419,7 @@ adj_status adji_tuning_fit(const adji_tuning *t, adji_tuning_scope *to) {
                                                           : NULL;
     if (queued) return adji_fail(ADJ_E_ARGUMENT, "tuning: paper.%s= of a hybrid join is for share=results", queued);
   }
-  if (!to->backend && left.backends == CPU) to->backend = ADJ_BACKEND_CPU;
-  if (!to->algorithm && to->metric != ADJ_DOT) to->algorithm = narrowed(to->kind, left.algorithms);
+  if (!to->backend && remaining.backends == CPU) to->backend = ADJ_BACKEND_CPU;
+  if (!to->algorithm && to->metric != ADJ_DOT) to->algorithm = narrowed(to->kind, remaining.algorithms);
   return ADJ_OK;
 }
