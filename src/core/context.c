@@ -106,31 +106,31 @@ const char *adj_ctx_costs(const adj_ctx *ctx) {
 }
 
 adj_status adj_ctx_create(const adj_ctx_options *options, adj_ctx **out) {
-  adj_ctx_options mine;
-  adj_ctx_options_init(&mine, sizeof mine);
+  adj_ctx_options copy;
+  adj_ctx_options_init(&copy, sizeof copy);
   if (!out) return adji_fail(ADJ_E_ARGUMENT, "out: must not be NULL");
   if (options) {
-    adj_status status = adji_take_struct(&mine, sizeof mine, options, "adj_ctx_options");
+    adj_status status = adji_take_struct(&copy, sizeof copy, options, "adj_ctx_options");
     if (status) return status;
   }
   const char *isa = NULL;
-  adj_status status = choose_isa(mine.isa, &isa);
+  adj_status status = choose_isa(copy.isa, &isa);
   if (status) return status;
-  if (mine.threads > 4096) return adji_fail(ADJ_E_ARGUMENT, "threads: %u is more than 4096", mine.threads);
+  if (copy.threads > 4096) return adji_fail(ADJ_E_ARGUMENT, "threads: %u is more than 4096", copy.threads);
 
   adj_ctx *ctx = calloc(1, sizeof *ctx);
   if (!ctx) return adji_fail(ADJ_E_MEMORY, "no memory for a context");
-  status = take_devices(ctx, &mine);
+  status = take_devices(ctx, &copy);
   if (status) {
     free(ctx);
     return status;
   }
-  take_limits(ctx, &mine);
+  take_limits(ctx, &copy);
   ctx->isa = isa;
-  ctx->log = mine.log;
-  ctx->log_user = mine.log_user;
-  ctx->trace = mine.trace;
-  ctx->trace_user = mine.trace_user;
+  ctx->log = copy.log;
+  ctx->log_user = copy.log_user;
+  ctx->trace = copy.trace;
+  ctx->trace_user = copy.trace_user;
   adji_call outer = adji_call_begin(&ctx->cancels); /* reads numbers: needs the default state */
   take_costs(ctx);
   ctx->team = adji_team_create(ctx->threads);

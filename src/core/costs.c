@@ -259,11 +259,11 @@ static void write_number(FILE *file, const char *name, double value) {
 
 static bool write_costs(FILE *file, const char *isa, const adji_costs *costs) {
   char machine[LONGEST];
-  adji_costs mine = *costs;
+  adji_costs copy = *costs;
   adji_machine_text(isa, machine, sizeof machine - 16);
   fprintf(file, "adjoin costs %d\nversion %s\nmachine %s\n", (int)FORMAT, adj_version_string(), machine);
   for (int i = 0; i < LINES; i++)
-    write_number(file, lines[i].name, *cost_at(&mine, i));
+    write_number(file, lines[i].name, *cost_at(&copy, i));
   fprintf(file, "end %d\n", (int)LINES);
   return !ferror(file);
 }

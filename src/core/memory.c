@@ -246,16 +246,16 @@ static void limit_spare(adji_memory *memory) {
 
 /* ---- Counting ----------------------------------------------------------------------------------------------- */
 
-bool adji_charge(adji_memory *memory, uint64_t bytes, const char *what) {
+bool adji_charge(adji_memory *memory, uint64_t bytes, const char *name) {
   if (atomic_load_explicit(&memory->fail_at, memory_order_relaxed) >= 0 && atomic_fetch_sub(&memory->fail_at, 1) == 0) {
-    adji_fail(ADJ_E_MEMORY, "%s: out of memory (simulated by a test)", what);
+    adji_fail(ADJ_E_MEMORY, "%s: out of memory (simulated by a test)", name);
     return false;
   }
   uint64_t before = atomic_fetch_add(&memory->used, bytes);
   if (before > memory->limit || bytes > memory->limit - before) {
     atomic_fetch_sub(&memory->used, bytes);
     char need[32], held[32], limit[32];
-    adji_fail(ADJ_E_MEMORY, "%s: needs %s more, but %s of the limit of %s are in use", what,
+    adji_fail(ADJ_E_MEMORY, "%s: needs %s more, but %s of the limit of %s are in use", name,
               adji_bytes_text((double)bytes, need), adji_bytes_text((double)before, held),
               adji_bytes_text((double)memory->limit, limit));
     return false;
@@ -291,13 +291,13 @@ static char *map_large(uint64_t bytes, prefix *head) {
 }
 
 /* zeroed: whether the block is full of zeros, as fresh mappings are. */
-static void *allocate(adji_memory *memory, uint64_t count, size_t size, const char *what, bool *zeroed) {
+static void *allocate(adji_memory *memory, uint64_t count, size_t size, const char *name, bool *zeroed) {
   uint64_t bytes = adji_mul(count, size);
   if (bytes > (uint64_t)1 << 60) {
-    adji_fail(ADJ_E_MEMORY, "%s: %llu entries of %zu bytes exceed any machine", what, (unsigned long long)count, size);
+    adji_fail(ADJ_E_MEMORY, "%s: %llu entries of %zu bytes exceed any machine", name, (unsigned long long)count, size);
     return NULL;
   }
-  if (!adji_charge(memory, bytes, what)) return NULL;
+  if (!adji_charge(memory, bytes, name)) return NULL;
   prefix head = {.bytes = bytes};
   char *block = NULL;
   *zeroed = false;
@@ -319,27 +319,27 @@ static void *allocate(adji_memory *memory, uint64_t count, size_t size, const ch
   if (!block) {
     adji_discharge(memory, bytes);
     char need[32];
-    adji_fail(ADJ_E_MEMORY, "%s: the system cannot provide %s", what, adji_bytes_text((double)bytes, need));
+    adji_fail(ADJ_E_MEMORY, "%s: the system cannot provide %s", name, adji_bytes_text((double)bytes, need));
     return NULL;
   }
   memcpy(block - PREFIX, &head, sizeof head);
   return block;
 }
 
-void *adji_alloc(adji_memory *memory, uint64_t count, size_t size, const char *what) {
+void *adji_alloc(adji_memory *memory, uint64_t count, size_t size, const char *name) {
   bool zeroed;
-  return allocate(memory, count, size, what, &zeroed);
+  return allocate(memory, count, size, name, &zeroed);
 }
 
-void *adji_alloc_zero(adji_memory *memory, uint64_t count, size_t size, const char *what) {
+void *adji_alloc_zero(adji_memory *memory, uint64_t count, size_t size, const char *name) {
   bool zeroed;
-  void *block = allocate(memory, count, size, what, &zeroed);
+  void *block = allocate(memory, count, size, name, &zeroed);
   if (block && !zeroed) memset(block, 0, count * size);
   return block;
 }
 
-bool adji_grow(adji_memory *memory, void **block, uint64_t count, size_t size, uint64_t keep, const char *what) {
-  void *larger = adji_alloc(memory, count, size, what);
+bool adji_grow(adji_memory *memory, void **block, uint64_t count, size_t size, uint64_t keep, const char *name) {
+  void *larger = adji_alloc(memory, count, size, name);
   if (!larger) return false;
   if (keep) memcpy(larger, *block, keep);
   adji_free(memory, *block);
@@ -377,14 +377,14 @@ bool adji_resize(adji_memory *memory, void *block, uint64_t bytes) {
   return true;
 }
 
-bool adji_claim(adji_memory *memory, void *block, uint64_t bytes, const char *what) {
+bool adji_claim(adji_memory *memory, void *block, uint64_t bytes, const char *name) {
   prefix head = prefix_of(block);
   if (bytes <= head.bytes) return true;
   if (!head.filled || bytes > room_of(block, &head)) {
-    adji_fail(ADJ_E_INTERNAL, "%s: a block without room for %llu bytes", what, (unsigned long long)bytes);
+    adji_fail(ADJ_E_INTERNAL, "%s: a block without room for %llu bytes", name, (unsigned long long)bytes);
     return false;
   }
-  if (!adji_charge(memory, bytes - head.bytes, what)) return false;
+  if (!adji_charge(memory, bytes - head.bytes, name)) return false;
   head.bytes = bytes;
   if (bytes > head.filled) {
     (void)fill_block(memory, block, head.filled, bytes);

@@ -45,15 +45,15 @@ ADJI_SHARED void adji_memory_hoard(adji_memory *memory);
 ADJI_SHARED void adji_memory_hoard_end(adji_memory *memory);
 
 /* count * size bytes, aligned to 64; zeroed by _zero only. Large blocks use huge pages if the system has them; a page
- * gets its memory when it is first written. `what` names the block in the message. NULL: failed, the message is set,
+ * gets its memory when it is first written. `name` names the block in the message. NULL: failed, the message is set,
  * and the status to return is ADJ_E_MEMORY. */
-ADJI_SHARED void *adji_alloc(adji_memory *memory, uint64_t count, size_t size, const char *what);
-ADJI_SHARED void *adji_alloc_zero(adji_memory *memory, uint64_t count, size_t size, const char *what);
+ADJI_SHARED void *adji_alloc(adji_memory *memory, uint64_t count, size_t size, const char *name);
+ADJI_SHARED void *adji_alloc_zero(adji_memory *memory, uint64_t count, size_t size, const char *name);
 
 /* Grows a block to at least count * size bytes and keeps its first `keep` bytes. *block may be NULL. False as above;
  * the block is then unchanged. */
 ADJI_SHARED bool adji_grow(adji_memory *memory, void **block, uint64_t count, size_t size, uint64_t keep,
-                           const char *what);
+                           const char *name);
 
 /* A large block whose size is an estimate: `bytes` now, and up to `room` later without moving. Only the bytes in use
  * count against the limit. NULL is not a failure: there is no such block, and no message. adji_resize returns whether
@@ -62,7 +62,7 @@ ADJI_SHARED void *adji_alloc_ahead(adji_memory *memory, uint64_t bytes, uint64_t
 bool adji_resize(adji_memory *memory, void *block, uint64_t bytes);
 /* From now on at least this many bytes of such a block are in use; its room stays. False: failed, the message is
  * set. */
-ADJI_SHARED bool adji_claim(adji_memory *memory, void *block, uint64_t bytes, const char *what);
+ADJI_SHARED bool adji_claim(adji_memory *memory, void *block, uint64_t bytes, const char *name);
 
 /* Gives the huge pages that lie wholly in bytes [from, to) of a block back to the system: they no longer count as used,
  * and their contents are lost. A page may be released once only. Small blocks stay as they are. */
@@ -76,7 +76,7 @@ enum { ADJI_HUGE_PAGE = 2 << 20 };
 void adji_prefault(void *at, uint64_t bytes);
 
 /* Counts memory that adji_alloc did not make, such as buffers of another library. */
-bool adji_charge(adji_memory *memory, uint64_t bytes, const char *what);
+bool adji_charge(adji_memory *memory, uint64_t bytes, const char *name);
 void adji_discharge(adji_memory *memory, uint64_t bytes);
 
 /* The peak is measured anew from this call on. */

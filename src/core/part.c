@@ -80,9 +80,9 @@ static bool is_part_name(const char *name, bool *host) {
   const char *mark = name + length - ENDING, *host_at = mark + sizeof MARK - 1, *random_at = host_at + HOST_DIGITS + 1;
   if (strncmp(mark, MARK, sizeof MARK - 1) != 0 || random_at[-1] != '-') return false;
   if (strspn(host_at, digits) != HOST_DIGITS || strspn(random_at, digits) != RANDOM_DIGITS) return false;
-  char mine[HOST_DIGITS + 1];
-  snprintf(mine, sizeof mine, "%08x", host_number());
-  *host = !strncmp(host_at, mine, HOST_DIGITS);
+  char own[HOST_DIGITS + 1];
+  snprintf(own, sizeof own, "%08x", host_number());
+  *host = !strncmp(host_at, own, HOST_DIGITS);
   return true;
 }
 
@@ -211,9 +211,9 @@ static int copy_access(int from, int to) {
   struct stat old;
   if (fstat(from, &old)) return errno;
   mode_t mode = old.st_mode & 0777;
-  struct stat mine;
-  if (fstat(to, &mine)) return errno;
-  bool same = mine.st_uid == old.st_uid && mine.st_gid == old.st_gid;
+  struct stat own;
+  if (fstat(to, &own)) return errno;
+  bool same = own.st_uid == old.st_uid && own.st_gid == old.st_gid;
   if (!same && fchown(to, old.st_uid, old.st_gid) && fchown(to, (uid_t)-1, old.st_gid))
     mode = (mode & 0707) | (mode & 07) << 3;
   if (!copy_acl(from, to)) mode = (mode & 0707) | (mode & 07) << 3;
