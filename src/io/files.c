@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What programs need around a join: adj_paths_check before it, adj_text_save for what they report after it.
+ * For programs, before and after a join: adj_paths_check checks the files, adj_text_save writes a report.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 
 enum { MOST_PATHS = 16 };
 
-/* Sockets and devices such as a terminal or /dev/null may be many things at once. */
+/* Whether two paths may not share this file. Sockets and devices, such as a terminal or /dev/null, may be shared. */
 static bool is_one_thing(const adji_place *place) {
   mode_t mode = place->about.st_mode;
   return !place->exists || S_ISREG(mode) || S_ISBLK(mode) || S_ISFIFO(mode);
@@ -39,7 +39,7 @@ static adj_status find_output(const char *path, uint32_t flags, adji_place *plac
   return status;
 }
 
-/* The input that the output is, or NULL. */
+/* The input that is the same file as the output, or NULL. */
 static const char *find_input(const char *const *inputs, const adji_place *output) {
   for (; inputs && *inputs; inputs++) {
     adji_place place = {.folder = -1};
@@ -52,7 +52,7 @@ static const char *find_input(const char *const *inputs, const adji_place *outpu
   return NULL;
 }
 
-/* Whether output number last can be among the inputs and the outputs before it. */
+/* Refuses output number `last` if it is the same file as an input or an earlier output. */
 static adj_status check_output(const char *const *inputs, const char *const *outputs, const adji_place *places,
                                uint32_t last) {
   const adji_place *mine = &places[last];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The helper process itself: limits what it may do, opens the dataset, and reads its rows into the slots it was given.
+ * The helper process itself: restricts its own rights, opens the dataset, and reads its rows into the given slots.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -31,14 +31,14 @@ static void limit(int what, uint64_t most) {
   setrlimit(what, &now);
 }
 
-/* This many seconds from now. A signal ends the process then. */
+/* Limits CPU time to STEP_SECONDS from now. After that a signal ends the process. */
 static void limit_time(void) {
   struct rusage used;
   if (!getrusage(RUSAGE_SELF, &used))
     limit(RLIMIT_CPU, (uint64_t)used.ru_utime.tv_sec + (uint64_t)used.ru_stime.tv_sec + STEP_SECONDS);
 }
 
-/* This many bytes more than now: what is mapped already may be large, as with sanitizers. */
+/* Limits memory to `more` bytes more than now: memory that is mapped already may be large, as with sanitizers. */
 static void limit_memory(uint64_t more) {
   FILE *file = fopen("/proc/self/statm", "r"); /* it begins with the number of pages */
   char line[128] = "";
@@ -59,8 +59,8 @@ static void close_others(int first) {
   closedir(folder);
 }
 
-/* The process dies with the one that started it, which ends it when it is interrupted. It gains no rights by running
- * another program, writes no file and no core dump, and starts no process. */
+/* The process ends with its parent, and ignores signals to interrupt, as the parent then ends it. It gains no rights by
+ * running another program, writes no files or core dumps, and starts no processes. */
 static void restrict_process(int first_descriptor) {
   static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE};
   for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)
@@ -90,7 +90,8 @@ static bool say_failed(adj_status status) {
   return say(&message);
 }
 
-/* *descriptor: what came along, or -1; NULL: nothing may. False: the other side is gone. */
+/* *descriptor: the descriptor that came with the message, or -1; NULL: none is allowed. False: the other side is
+ * gone. */
 static bool hear(adji_helper_kind wanted, adji_helper_message *message, int *descriptor) {
   union {
     struct cmsghdr head;
@@ -117,7 +118,7 @@ static bool hear(adji_helper_kind wanted, adji_helper_message *message, int *des
 
 /* ---- The work --------------------------------------------------------------------------------------------- */
 
-/* The shared memory: NULL when the other side is gone or has none. */
+/* Maps the shared memory. NULL: the other side is gone or sent none. */
 static char *get_slots(uint64_t *slot_bytes, adji_row_range *rows) {
   adji_helper_message message;
   int memory;
@@ -129,7 +130,8 @@ static char *get_slots(uint64_t *slot_bytes, adji_row_range *rows) {
   return slots == MAP_FAILED ? NULL : slots;
 }
 
-/* Reads block after block. A slot is free again when the block SLOTS before was taken. False after a failure. */
+/* Reads block after block. A slot is free again when the block that is SLOTS earlier was taken. False after a
+ * failure. */
 static bool send_blocks(const adji_hdf5_table *table, adji_row_range rows, char *slots, uint64_t slot_bytes) {
   uint64_t taken = 0, end = rows.first + rows.count;
   adji_helper_message message;
@@ -146,7 +148,7 @@ static bool send_blocks(const adji_hdf5_table *table, adji_row_range rows, char 
     message = (adji_helper_message){.kind = ADJI_HELPER_SAYS_BLOCK, .number = block};
     if (!say(&message)) return false;
   }
-  /* Once all are taken, this process is killed or the channel is closed. */
+  /* Once all blocks are taken, this process is killed or the channel is closed. */
   while (hear(ADJI_HELPER_GETS_TAKEN, &message, NULL)) {
   }
   return true;
@@ -181,8 +183,8 @@ static bool load_library(void) {
   return true;
 }
 
-/* The bytes of input that is no file. The library could not open them by the name of the descriptor: it follows links.
- */
+/* Maps the bytes of input that is not a plain file. The library could not open them by the name of the descriptor,
+ * since it follows links. */
 static bool map_input(adji_hdf5_input *input) {
   struct stat about;
   void *bytes = MAP_FAILED;

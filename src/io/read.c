@@ -22,8 +22,8 @@ typedef struct reader {
   int variant;
   bool gzip_by_magic;   /* an uncompressed file never begins like a gzip file */
   bool may_be_empty;    /* an empty file is valid: it has no points */
-  bool text, has_parts; /* uses columns and id_column; uses dataset */
-  bool loads;           /* loads the file itself, if not at once */
+  bool text, has_parts; /* text: uses columns and id_column; has_parts: uses dataset */
+  bool loads;           /* loads the file itself, perhaps later */
 } reader;
 
 static const reader readers[] = {
@@ -69,7 +69,7 @@ static bool ends_in(const char *path, size_t length, const char *ending) {
   return length > own && path[length - own - 1] == '.' && !strncasecmp(path + length - own, ending, own);
 }
 
-/* By the ending, before .gz if that is the last one; NULL if it is not known. */
+/* The reader for the path's ending, before a final .gz; NULL if it is unknown. */
 static const reader *reader_by_ending(const char *path) {
   size_t length = strlen(path);
   if (ends_in(path, length, "gz")) length -= 3;
@@ -79,7 +79,7 @@ static const reader *reader_by_ending(const char *path) {
   return NULL;
 }
 
-/* Whether the first bytes could be text: they have no control characters but white space. */
+/* Whether the first bytes could be text: no control characters except white space. */
 static bool looks_like_text(const adji_source *source) {
   size_t count;
   const unsigned char *head = adji_source_head(source, &count);
@@ -121,7 +121,7 @@ static void note_unused(const adji_source *source, const reader *r, const adj_op
                all[i].name, r->name, all[i].level == ADJ_LOG_WARN ? ": every column is a coordinate" : "");
 }
 
-/* Coordinates may by chance begin like a gzip file. So formats without a magic number are unpacked only if the name
+/* Coordinates may by chance begin like a gzip file, so formats without a magic number are unpacked only if the name
  * ends in .gz. */
 static bool is_packed(const adji_source *source, const adj_open_options *options, const reader *r) {
   return (!r || r->gzip_by_magic) && !options->shape && adji_source_is_gzip(source);
@@ -200,7 +200,7 @@ adj_status adji_read_source(adji_source *source, const adj_open_options *options
     status = adji_dataset_adopt(source->ctx, &parts, &set);
     if (status) free_parts(source->ctx, &parts);
   }
-  if (!status || status == ADJ_E_DATA) { /* values that are not finite may come from the change */
+  if (!status || status == ADJ_E_DATA) { /* values that are not finite may come from a change of the file */
     adj_status settled = adji_source_settle(source);
     if (settled) status = settled;
   }

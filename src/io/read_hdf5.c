@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * HDF5 files: one dataset of numbers, either the one that the caller names or the only one in two dimensions. Read in
- * this process, or by a helper process if the caller names one. Either way in blocks of rows: adj_cancel is checked
- * between blocks, and conversion needs little memory.
+ * HDF5 files: one dataset of numbers, either the one that the caller names or the only one in two dimensions. They are
+ * read in this process, or by a helper process if the caller names one, in both cases in blocks of rows: adj_cancel is
+ * checked between blocks, and conversion needs little memory.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 
 enum { PIECE_BYTES = 4 << 20 };
 
-/* The points as they are filled. */
+/* The points while they are being read. */
 typedef struct filling {
   adji_source *source;
   const adji_hdf5_shape *shape;
@@ -46,8 +46,8 @@ static char *row_of(const filling *f, uint64_t row) {
   return f->points + (row - f->rows.first) * f->shape->dim * adji_type_size(f->type);
 }
 
-/* From staging, or from memory that a helper may still write: a value may be another one when it is looked at again,
- * and then only the values are wrong. */
+/* Converts from staging, or from memory that a helper may still write. If a helper changes a value meanwhile, only that
+ * value is wrong. */
 static adj_status convert_rows(const filling *f, const void *from, uint64_t first, uint64_t rows) {
   adji_table block = {.stored = f->shape->stored, .dim = f->shape->dim, .count = rows};
   char *to = row_of(f, first);
@@ -69,7 +69,7 @@ static void finish_points(const filling *f, adj_status status, adji_dataset_part
   parts->release = adji_release_block;
 }
 
-/* ---- Past the library --------------------------------------------------------------------------------- */
+/* ---- Without the library ------------------------------------------------------------------------------ */
 
 /* Whether the rows can be read from the file as they are. */
 static bool readable_past(const filling *f) {

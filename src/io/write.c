@@ -63,11 +63,11 @@ typedef struct write_job {
   adj_plan *plan;
   adji_pair_writer file[FILES]; /* format NULL: not wanted                          */
   adji_meter meter;
-  uint32_t *degrees; /* graph: neighbours of each point, and their sum  */
+  uint32_t *degrees; /* graph: neighbours of each point                 */
   uint64_t pairs;
 } write_job;
 
-/* Tells the meter what will be written, as far as is known. */
+/* Tells the meter how many bytes will be written, as far as known. */
 static void expect_bytes(write_job *job, uint64_t each, bool exact) {
   uint64_t bytes = 0, to_sync = 0;
   for (adji_pair_writer *file = job->file; file < job->file + FILES; file++) {
@@ -82,7 +82,7 @@ static void expect_bytes(write_job *job, uint64_t each, bool exact) {
   adji_meter_expect(&job->meter, bytes, to_sync);
 }
 
-/* The sizes are known now: what does not fit the disk fails before the join goes on. */
+/* The sizes are known now: a result that does not fit the disk fails before the join continues. */
 static adj_status check_room(const write_job *job) {
   adji_output *outputs[FILES] = {NULL};
   uint64_t bytes[FILES] = {0};
@@ -180,7 +180,7 @@ adj_status adji_choose_formats(adj_join_kind kind, bool with_distance, const cha
 
 /* ---- Rows ------------------------------------------------------------------------------------------- */
 
-/* Progress of a run that is one half of the whole. */
+/* Progress of a run that is half of the whole. */
 typedef struct half {
   adj_run_control whole;
   double from;
@@ -194,7 +194,7 @@ static int half_progress(void *user, const adj_progress *where) {
 }
 
 /* A graph has no padding, and its arrays need their sizes at the start. So the neighbours are counted first, which
- * takes a second run if a radius limits how many there are. */
+ * takes another run if a radius limits their number. */
 static adj_status write_graph(write_job *job, const adj_sink *sink, const adj_run_control *control, adj_stats *stats) {
   adj_plan *plan = job->plan;
   adj_run_control mine;
@@ -251,7 +251,7 @@ static adj_status write_degrees(write_job *job, const adj_run_control *control, 
   adj_status status = adj_count(plan, degrees, NULL, control, stats);
   uint64_t begin_ns = adji_now_ns(), bytes = adji_mul(plan->left->count, sizeof *degrees);
   adji_output *output = job->file[MAIN].output;
-  if (!status) status = adji_outputs_check_room(&output, &bytes, 1); /* a line of text has four characters, too */
+  if (!status) status = adji_outputs_check_room(&output, &bytes, 1); /* a line of text has at least four characters */
   adji_meter_expect(&job->meter, bytes, adji_output_syncs(output) ? bytes : 0);
   adji_meter_write_begin(&job->meter, true);
   adji_pair_writer *file = &job->file[MAIN];
@@ -295,8 +295,8 @@ static adj_status run_job(write_job *job, bool only_counts, adj_stats *stats) {
   return write_rows(job, &control, stats);
 }
 
-/* Both files are finished before one of them appears. The main file appears last: if it does, so did the other, and if
- * it cannot, the other is taken back. */
+/* Both files are finished before one of them appears. The main file appears last: if it does, the other one has
+ * appeared; if it cannot, the other one is taken back. */
 static adj_status close_files(write_job *job, adj_status status) {
   adji_output *first = job->file[DISTANCES].output, *last = job->file[MAIN].output;
   adji_meter_sync_begin(&job->meter);

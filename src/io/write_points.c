@@ -118,7 +118,7 @@ static adj_status write_as(adji_output *output, const adj_dataset *set, const ch
   return write_binary(output, set, format);
 }
 
-/* Of the file. A coordinate in text has a digit and what follows it. */
+/* A lower bound of the file's size. A coordinate in text has a digit and a separator. */
 static uint64_t least_bytes(const adj_dataset *set, const char *format) {
   bool text = !strcmp(format, "csv") || !strcmp(format, "tsv");
   return adji_mul(adji_mul(set->count, set->dim), text ? 2 : adji_type_size(set->type));
