@@ -112,24 +112,24 @@ static char *read_key(const checkpoint *c) {
 }
 
 /* The first line that differs. False: none. */
-static bool find_difference(const char *there, const char *here, char *message, const char *folder) {
-  while (*there || *here) {
-    size_t a = strcspn(there, "\n"), b = strcspn(here, "\n");
-    if (a != b || strncmp(there, here, a) != 0) {
+static bool find_difference(const char *stored, const char *here, char *message, const char *folder) {
+  while (*stored || *here) {
+    size_t a = strcspn(stored, "\n"), b = strcspn(here, "\n");
+    if (a != b || strncmp(stored, here, a) != 0) {
       snprintf(message, MESSAGE_ROOM, "%s: is a checkpoint of another run: there \"%.*s\", here \"%.*s\"", folder,
-               (int)a, there, (int)b, here);
+               (int)a, stored, (int)b, here);
       return true;
     }
-    there += a + (there[a] != 0);
+    stored += a + (stored[a] != 0);
     here += b + (here[b] != 0);
   }
   return false;
 }
 
 /* A checkpoint that exists has its own number of blocks, unless another one is asked for. */
-static void choose_blocks(checkpoint *c, const char *there) {
+static void choose_blocks(checkpoint *c, const char *stored) {
   uint64_t asked = c->job->request->checkpoint_blocks;
-  const char *line = there ? strstr(there, "--checkpoint-blocks ") : NULL;
+  const char *line = stored ? strstr(stored, "--checkpoint-blocks ") : NULL;
   c->blocks = asked ? asked : line ? strtoull(line + strlen("--checkpoint-blocks "), NULL, 10) : DEFAULT_BLOCKS;
   if (!c->blocks) c->blocks = DEFAULT_BLOCKS;
 }
@@ -141,21 +141,21 @@ static adj_status open_folder(checkpoint *c, uint64_t left_sum, uint64_t right_s
     snprintf(message, MESSAGE_ROOM, "%s: cannot be made: %s", c->folder, strerror(errno));
     return ADJ_E_IO;
   }
-  char *there = read_key(c);
-  choose_blocks(c, there);
+  char *stored = read_key(c);
+  choose_blocks(c, stored);
   put_lines(c, &key, left_sum, right_sum);
   path_of(c, path, sizeof path);
   adj_status status = ADJ_OK;
   if (key.failed) {
     snprintf(message, MESSAGE_ROOM, "no memory for the checkpoint");
     status = ADJ_E_MEMORY;
-  } else if (there) {
-    if (find_difference(there, key.text, message, c->folder)) status = ADJ_E_DATA;
+  } else if (stored) {
+    if (find_difference(stored, key.text, message, c->folder)) status = ADJ_E_DATA;
   } else {
     status = adj_text_save(c->job->ctx, path, key.text, key.length, 0);
     if (status) snprintf(message, MESSAGE_ROOM, "%s", adj_last_error());
   }
-  free(there);
+  free(stored);
   free(key.text);
   return status;
 }

@@ -55,14 +55,14 @@ static const char *find_input(const char *const *inputs, const adji_place *outpu
 /* Refuses output number `last` if it is the same file as an input or an earlier output. */
 static adj_status check_output(const char *const *inputs, const char *const *outputs, const adji_place *places,
                                uint32_t last) {
-  const adji_place *mine = &places[last];
-  if (!is_one_thing(mine)) return ADJ_OK;
-  const char *input = find_input(inputs, mine);
+  const adji_place *checked = &places[last];
+  if (!is_one_thing(checked)) return ADJ_OK;
+  const char *input = find_input(inputs, checked);
   if (input)
     return adji_fail(ADJ_E_ARGUMENT, "%s: is the same file as the input %s; an output needs a file of its own",
                      outputs[last], input);
   for (uint32_t i = 0; i < last; i++)
-    if (is_one_thing(&places[i]) && adji_place_same(&places[i], mine))
+    if (is_one_thing(&places[i]) && adji_place_same(&places[i], checked))
       return adji_fail(ADJ_E_ARGUMENT, "%s: is the same file as the output %s; each needs a file of its own",
                        outputs[last], outputs[i]);
   return ADJ_OK;

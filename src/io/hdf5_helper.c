@@ -113,8 +113,8 @@ static adj_status hear(adji_helper *helper, adji_helper_kind wanted, adji_helper
 }
 
 /* descriptor: to pass along, or -1. */
-static adj_status say(adji_helper *helper, const adji_helper_message *what, int descriptor) {
-  adji_helper_message message = *what;
+static adj_status say(adji_helper *helper, const adji_helper_message *content, int descriptor) {
+  adji_helper_message message = *content;
   message.magic = adji_helper_magic();
   struct iovec bytes = {&message, sizeof message};
   union {

@@ -23,12 +23,12 @@ enum { STEP_SECONDS = 300, TABLES_BYTES = 256 << 20 };
 
 /* ---- Limits --------------------------------------------------------------------------------------------- */
 
-static void limit(int what, uint64_t most) {
+static void limit(int limited, uint64_t most) {
   struct rlimit now;
-  if (getrlimit(what, &now)) return;
+  if (getrlimit(limited, &now)) return;
   if (now.rlim_max != RLIM_INFINITY && now.rlim_max < most) most = now.rlim_max;
   now.rlim_cur = most;
-  setrlimit(what, &now);
+  setrlimit(limited, &now);
 }
 
 /* Limits CPU time to STEP_SECONDS from now. After that a signal ends the process. */

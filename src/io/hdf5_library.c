@@ -74,9 +74,9 @@ static adj_status check_version(const adji_hdf5 *h5) {
 }
 
 /* The library stays loaded even if it is not used: it has handlers that run at exit. */
-static adj_status try_library(const char *name, bool *there) {
+static adj_status try_library(const char *name, bool *loaded) {
   void *handle = strchr(name, '/') ? dlopen(name, RTLD_NOW | RTLD_LOCAL) : adji_library_open(name, NULL);
-  *there = handle != NULL;
+  *loaded = handle != NULL;
   const char *why = handle ? NULL : dlerror();
   if (!handle) return adji_fail(ADJ_E_UNSUPPORTED, "cannot be loaded: %s", why ? why : "it is in no system folder");
   adji_hdf5 *h5 = &library.functions;
@@ -101,13 +101,13 @@ static adj_status check_environment(void) {
 }
 
 static adj_status load_named(const char *path) {
-  bool there;
+  bool loaded;
   if (!strcmp(path, "none"))
     return adji_fail(ADJ_E_UNSUPPORTED,
                      "is an HDF5 file, and ADJOIN_HDF5=none says not to read these; save the points as .npy");
   if (path[0] != '/')
     return adji_fail(ADJ_E_UNSUPPORTED, "hdf5: ADJOIN_HDF5 is \"%.200s\", and must be a path from / on", path);
-  if (!try_library(path, &there)) return ADJ_OK;
+  if (!try_library(path, &loaded)) return ADJ_OK;
   char reason[512];
   snprintf(reason, sizeof reason, "%s", adj_last_error());
   return adji_fail(ADJ_E_UNSUPPORTED, "hdf5: ADJOIN_HDF5: %.300s %s", path, reason);
@@ -120,9 +120,9 @@ static adj_status load_library(void) {
   if (chosen && *chosen) return load_named(chosen);
   char unusable[512] = "";
   for (int i = 0; i < NAME_COUNT; i++) {
-    bool there;
-    if (!try_library(NAMES[i], &there)) return ADJ_OK;
-    if (there && !*unusable) snprintf(unusable, sizeof unusable, "; %s %s", NAMES[i], adj_last_error());
+    bool loaded;
+    if (!try_library(NAMES[i], &loaded)) return ADJ_OK;
+    if (loaded && !*unusable) snprintf(unusable, sizeof unusable, "; %s %s", NAMES[i], adj_last_error());
   }
   return adji_fail(
       ADJ_E_UNSUPPORTED,

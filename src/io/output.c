@@ -211,11 +211,11 @@ static adj_status check_room(const adji_output *output, uint64_t bytes) {
 adj_status adji_outputs_check_room(adji_output *const *outputs, const uint64_t *bytes, uint32_t count) {
   adj_status status = ADJ_OK;
   for (uint32_t i = 0; !status && i < count; i++) {
-    struct stat mine, other;
-    if (!outputs[i] || !outputs[i]->replaces || fstat(outputs[i]->fd, &mine)) continue;
+    struct stat own, other;
+    if (!outputs[i] || !outputs[i]->replaces || fstat(outputs[i]->fd, &own)) continue;
     uint64_t sum = 0;
     for (uint32_t j = 0; j <= i; j++)
-      if (outputs[j] && outputs[j]->replaces && !fstat(outputs[j]->fd, &other) && other.st_dev == mine.st_dev)
+      if (outputs[j] && outputs[j]->replaces && !fstat(outputs[j]->fd, &other) && other.st_dev == own.st_dev)
         sum += bytes[j] < UINT64_MAX - sum ? bytes[j] : 0;
     status = check_room(outputs[i], sum);
   }

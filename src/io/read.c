@@ -215,29 +215,29 @@ adj_status adji_read_source(adji_source *source, const adj_open_options *options
 }
 
 adj_status adj_dataset_open(adj_ctx *ctx, const char *path, const adj_open_options *options, adj_dataset **out) {
-  adj_open_options mine;
-  adj_open_options_init(&mine, sizeof mine);
+  adj_open_options given;
+  adj_open_options_init(&given, sizeof given);
   if (!ctx || !path || !out) return adji_fail(ADJ_E_ARGUMENT, "ctx, path and out: none may be NULL");
   if (options) {
-    adj_status status = adji_take_struct(&mine, sizeof mine, options, "adj_open_options");
+    adj_status status = adji_take_struct(&given, sizeof given, options, "adj_open_options");
     if (status) return status;
   }
-  if (mine.metric > ADJ_HAVERSINE) return adji_fail(ADJ_E_ARGUMENT, "metric: %d is no metric", (int)mine.metric);
-  if (mine.type != 0 && mine.type != ADJ_F32 && mine.type != ADJ_F64)
-    return adji_fail(ADJ_E_ARGUMENT, "type: %d is neither 0, ADJ_F32 nor ADJ_F64", (int)mine.type);
-  if (mine.normalise > 1) return adji_fail(ADJ_E_ARGUMENT, "normalise: %u is neither 0 nor 1", mine.normalise);
-  if (mine.normalise_like && !mine.normalise)
+  if (given.metric > ADJ_HAVERSINE) return adji_fail(ADJ_E_ARGUMENT, "metric: %d is no metric", (int)given.metric);
+  if (given.type != 0 && given.type != ADJ_F32 && given.type != ADJ_F64)
+    return adji_fail(ADJ_E_ARGUMENT, "type: %d is neither 0, ADJ_F32 nor ADJ_F64", (int)given.type);
+  if (given.normalise > 1) return adji_fail(ADJ_E_ARGUMENT, "normalise: %u is neither 0 nor 1", given.normalise);
+  if (given.normalise_like && !given.normalise)
     return adji_fail(ADJ_E_ARGUMENT, "normalise_like: is for normalise = 1 only");
-  if (mine.parts && mine.part >= mine.parts)
-    return adji_fail(ADJ_E_ARGUMENT, "part: %u is not below the %u parts", mine.part, mine.parts);
-  if (mine.parts && mine.normalise)
+  if (given.parts && given.part >= given.parts)
+    return adji_fail(ADJ_E_ARGUMENT, "part: %u is not below the %u parts", given.part, given.parts);
+  if (given.parts && given.normalise)
     return adji_fail(ADJ_E_UNSUPPORTED, "parts: normalised points can only be read as a whole");
-  if (mine.map > 1) return adji_fail(ADJ_E_ARGUMENT, "map: %u is neither 0 nor 1", mine.map);
+  if (given.map > 1) return adji_fail(ADJ_E_ARGUMENT, "map: %u is neither 0 nor 1", given.map);
   adji_source source;
   adji_call outer = adji_call_begin(&ctx->cancels);
   adj_status status = adji_source_open(ctx, path, &source);
   if (!status) {
-    status = adji_read_source(&source, &mine, out);
+    status = adji_read_source(&source, &given, out);
     adji_source_close(&source);
   }
   adji_call_set(outer);

@@ -34,7 +34,7 @@ typedef struct adji_array {
   char shape[48];    /* "(5, 2)"                                 */
   uint64_t bytes;    /* of all items                             */
   uint64_t before;   /* written by earlier shares                */
-  uint64_t mine;     /* written by this process                  */
+  uint64_t own;      /* written by this process                  */
 } adji_array;
 
 typedef struct adji_arrays {

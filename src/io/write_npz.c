@@ -55,7 +55,7 @@ static adj_status begin_arrays(adji_pair_writer *writer) {
   npz_state *state = writer->state;
   uint64_t rows = writer->rows, pairs = writer->pairs;
   bool first = writer->share.first;
-  uint64_t before = writer->share.pairs_before, mine = writer->share.pairs;
+  uint64_t before = writer->share.pairs_before, own = writer->share.pairs;
   size_t each_index = bytes_of_index(writer), each_value = bytes_of_value(writer);
   state->index_bytes = each_index;
   state->value_bytes = each_value;
@@ -66,9 +66,9 @@ static adj_status begin_arrays(adji_pair_writer *writer) {
       [SHAPE] = {"shape.npy", "'<i8'", "(2,)", 16, first ? 0 : 16, first ? 16 : 0},
       [INDPTR] = {"indptr.npy", index, "", (rows + 1) * each_index, writer->share.rows_before * each_index,
                   (writer->share.rows + writer->share.last) * each_index},
-      [INDICES] = {"indices.npy", index, "", pairs * each_index, before * each_index, mine * each_index},
+      [INDICES] = {"indices.npy", index, "", pairs * each_index, before * each_index, own * each_index},
       [DATA] = {"data.npy", writer->with_distance ? value : "'|b1'", "", pairs * each_value, before * each_value,
-                mine * each_value},
+                own * each_value},
   };
   snprintf(each[INDPTR].shape, sizeof each->shape, "(%llu,)", (unsigned long long)rows + 1);
   snprintf(each[INDICES].shape, sizeof each->shape, "(%llu,)", (unsigned long long)pairs);
@@ -233,11 +233,11 @@ static adj_status begin_table(adji_pair_writer *writer) {
   npz_state *state = adji_alloc(&writer->ctx->memory, 1, sizeof *state, "state of the npz writer");
   if (!state) return ADJ_E_MEMORY;
   writer->state = state;
-  uint64_t pairs = writer->pairs, before = writer->share.pairs_before, mine = writer->share.pairs;
+  uint64_t pairs = writer->pairs, before = writer->share.pairs_before, own = writer->share.pairs;
   size_t size = adji_type_size(writer->type), id = sizeof(int64_t);
   adji_array each[] = {
-      [TABLE_IDS] = {"indices.npy", "'<i8'", "", pairs * id, before * id, mine * id},
-      [TABLE_DISTANCES] = {"distances.npy", adji_npy_real(writer->type), "", pairs * size, before * size, mine * size}};
+      [TABLE_IDS] = {"indices.npy", "'<i8'", "", pairs * id, before * id, own * id},
+      [TABLE_DISTANCES] = {"distances.npy", adji_npy_real(writer->type), "", pairs * size, before * size, own * size}};
   for (int i = TABLE_IDS; i <= TABLE_DISTANCES; i++)
     snprintf(each[i].shape, sizeof each[i].shape, "(%llu, %u)", (unsigned long long)writer->rows, writer->k);
   return adji_arrays_begin(&state->arrays, writer->ctx, writer->output, each, writer->with_distance ? 2 : 1,

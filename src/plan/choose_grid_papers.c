@@ -43,10 +43,10 @@ adj_status adji_list_reordered(adji_chooser *c) {
   for (uint32_t a = 0; a < c->view_count; a++)
     dims[count++] = c->views[a].dim;
   for (uint32_t j = 0; j < dim && count < dim; j++) {
-    bool there = false;
+    bool listed = false;
     for (uint32_t a = 0; a < c->view_count; a++)
-      there = there || c->views[a].dim == j;
-    if (!there) dims[count++] = j;
+      listed = listed || c->views[a].dim == j;
+    if (!listed) dims[count++] = j;
   }
   c->out->dims = dims;
   return ADJ_OK;

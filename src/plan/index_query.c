@@ -117,8 +117,8 @@ static void pad(const adj_index *index, uint32_t from, uint32_t to, uint32_t *id
 static const adji_tree *tree_of(adj_index *index, adj_status *status) {
   adji_lent tree = {0};
   bool built;
-  const adji_tree *there = adji_index_kept_tree(index);
-  if (there || !adji_tree_is_useful(&index->measure, index->points->dim)) return there;
+  const adji_tree *existing = adji_index_kept_tree(index);
+  if (existing || !adji_tree_is_useful(&index->measure, index->points->dim)) return existing;
   *status = adji_index_tree(index, 0, &tree, &built);
   if (!*status) adji_give_back(&tree);
   return tree.what;
