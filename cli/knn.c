@@ -34,7 +34,7 @@ static const option *const tables[] = {
     own_options, join_metric_options, join_input_options, join_run_options, join_program_options, join_report_options,
     NULL};
 
-/* Distances cost memory and time, so they are left out if the output holds only ids. */
+/* Whether the output holds distances. They cost memory and time, so they are left out if it holds only ids. */
 static bool holds_distances(const join_request *request) {
   if (!request->output) return false;
   if (request->distances) return true;

@@ -94,7 +94,7 @@ static adj_status pass_failure(adji_helper_message *message) {
 }
 
 /* Waits for a message, in short steps between which adj_cancel is checked. */
-static adj_status hear(adji_helper *helper, adji_helper_kind wanted, adji_helper_message *message) {
+static adj_status receive_message(adji_helper *helper, adji_helper_kind wanted, adji_helper_message *message) {
   for (;;) {
     adj_status status = adji_check_cancel(helper->ctx);
     if (status) return status;
@@ -113,7 +113,7 @@ static adj_status hear(adji_helper *helper, adji_helper_kind wanted, adji_helper
 }
 
 /* descriptor: to pass along, or -1. */
-static adj_status say(adji_helper *helper, const adji_helper_message *content, int descriptor) {
+static adj_status send_message(adji_helper *helper, const adji_helper_message *content, int descriptor) {
   adji_helper_message message = *content;
   message.magic = adji_helper_magic();
   struct iovec bytes = {&message, sizeof message};
@@ -255,7 +255,7 @@ adj_status adji_helper_start(adji_source *source, const adj_open_options *option
   adj_status status = pass_input(source, helper, &input);
   if (!status) status = run_program(source, options, helper, input);
   if (input >= 0) close(input);
-  if (!status) status = hear(helper, ADJI_HELPER_SAYS_SHAPE, &message);
+  if (!status) status = receive_message(helper, ADJI_HELPER_SAYS_SHAPE, &message);
   if (!status) status = check_shape(&message.shape);
   if (!status) *shape = message.shape;
   if (status) adji_helper_stop(helper);
@@ -285,14 +285,14 @@ adj_status adji_helper_begin(adji_helper *helper, const adji_hdf5_shape *shape, 
   else
     helper->slots = slots;
   adji_helper_message message = {.kind = ADJI_HELPER_GETS_SLOTS, .number = helper->slot_bytes, .rows = rows};
-  if (!status) status = say(helper, &message, memory);
+  if (!status) status = send_message(helper, &message, memory);
   if (memory >= 0) close(memory);
   return status;
 }
 
 adj_status adji_helper_block(adji_helper *helper, uint64_t block, const void **bytes) {
   adji_helper_message message;
-  adj_status status = hear(helper, ADJI_HELPER_SAYS_BLOCK, &message);
+  adj_status status = receive_message(helper, ADJI_HELPER_SAYS_BLOCK, &message);
   if (status) return status;
   if (message.number != block) return adji_fail(ADJ_E_IO, "hdf5: the helper program sends blocks out of order");
   *bytes = helper->slots + block % ADJI_HELPER_SLOTS * helper->slot_bytes;
@@ -301,5 +301,5 @@ adj_status adji_helper_block(adji_helper *helper, uint64_t block, const void **b
 
 adj_status adji_helper_done(adji_helper *helper, uint64_t block) {
   adji_helper_message message = {.kind = ADJI_HELPER_GETS_TAKEN, .number = block};
-  return say(helper, &message, -1);
+  return send_message(helper, &message, -1);
 }

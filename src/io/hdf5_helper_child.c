@@ -75,7 +75,7 @@ static void restrict_process(int first_descriptor) {
 
 /* ---- Messages ------------------------------------------------------------------------------------------- */
 
-static bool say(adji_helper_message *message) {
+static bool send_message(adji_helper_message *message) {
   message->magic = adji_helper_magic();
   ssize_t sent;
   do
@@ -84,15 +84,15 @@ static bool say(adji_helper_message *message) {
   return sent == (ssize_t)sizeof *message;
 }
 
-static bool say_failed(adj_status status) {
+static bool send_failure(adj_status status) {
   adji_helper_message message = {.kind = ADJI_HELPER_SAYS_FAILED, .status = (int32_t)status};
   snprintf(message.text, sizeof message.text, "%s", adj_last_error());
-  return say(&message);
+  return send_message(&message);
 }
 
 /* *descriptor: the descriptor that came with the message, or -1; NULL: none is allowed. False: the other side is
  * gone. */
-static bool hear(adji_helper_kind wanted, adji_helper_message *message, int *descriptor) {
+static bool receive_message(adji_helper_kind wanted, adji_helper_message *message, int *descriptor) {
   union {
     struct cmsghdr head;
     char room[CMSG_SPACE(sizeof(int))];
@@ -122,7 +122,7 @@ static bool hear(adji_helper_kind wanted, adji_helper_message *message, int *des
 static char *get_slots(uint64_t *slot_bytes, adji_row_range *rows) {
   adji_helper_message message;
   int memory;
-  if (!hear(ADJI_HELPER_GETS_SLOTS, &message, &memory) || memory < 0) return NULL;
+  if (!receive_message(ADJI_HELPER_GETS_SLOTS, &message, &memory) || memory < 0) return NULL;
   *slot_bytes = message.number;
   *rows = message.rows;
   void *slots = mmap(NULL, ADJI_HELPER_SLOTS * *slot_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
@@ -137,19 +137,19 @@ static bool send_blocks(const adji_hdf5_table *table, adji_row_range rows, char 
   adji_helper_message message;
   for (uint64_t block = 0, first = rows.first, many; first < end; block++, first += many) {
     for (; block >= taken + ADJI_HELPER_SLOTS; taken++)
-      if (!hear(ADJI_HELPER_GETS_TAKEN, &message, NULL)) return false;
+      if (!receive_message(ADJI_HELPER_GETS_TAKEN, &message, NULL)) return false;
     limit_time();
     many = adji_hdf5_block(&table->shape, rows, first);
     adj_status status = adji_hdf5_rows(table, first, many, slots + block % ADJI_HELPER_SLOTS * slot_bytes);
     if (status) {
-      say_failed(status);
+      send_failure(status);
       return false;
     }
     message = (adji_helper_message){.kind = ADJI_HELPER_SAYS_BLOCK, .number = block};
-    if (!say(&message)) return false;
+    if (!send_message(&message)) return false;
   }
   /* Once all blocks are taken, this process is killed or the channel is closed. */
-  while (hear(ADJI_HELPER_GETS_TAKEN, &message, NULL)) {
+  while (receive_message(ADJI_HELPER_GETS_TAKEN, &message, NULL)) {
   }
   return true;
 }
@@ -158,13 +158,13 @@ static bool send_table(const adji_hdf5_input *input) {
   adji_hdf5_table table;
   adj_status status = adji_hdf5_open(input, &table);
   if (status) {
-    say_failed(status);
+    send_failure(status);
     return false;
   }
   adji_helper_message message = {.kind = ADJI_HELPER_SAYS_SHAPE, .shape = table.shape};
   uint64_t slot_bytes = 0;
   adji_row_range rows = {0, 0};
-  char *slots = say(&message) ? get_slots(&slot_bytes, &rows) : NULL;
+  char *slots = send_message(&message) ? get_slots(&slot_bytes, &rows) : NULL;
   if (slots) limit_memory(table.shape.work_bytes);
   bool done = slots && send_blocks(&table, rows, slots, slot_bytes);
   adji_hdf5_close(&table);
@@ -176,7 +176,7 @@ static bool load_library(void) {
   const adji_hdf5 *h5;
   adj_status status = adji_hdf5_enter(&h5);
   if (status) {
-    say_failed(status);
+    send_failure(status);
     return false;
   }
   adji_hdf5_leave();
@@ -191,7 +191,7 @@ static bool map_input(adji_hdf5_input *input) {
   if (!fstat(ADJI_HELPER_INPUT, &about) && about.st_size > 0)
     bytes = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_SHARED, ADJI_HELPER_INPUT, 0);
   if (bytes == MAP_FAILED) {
-    say_failed(adji_fail(ADJ_E_MEMORY, "no memory for the helper's copies of the input: %s", strerror(errno)));
+    send_failure(adji_fail(ADJ_E_MEMORY, "no memory for the helper's copies of the input: %s", strerror(errno)));
     return false;
   }
   input->bytes = bytes;

@@ -52,7 +52,7 @@ static double share(adji_meter *meter, uint64_t now) {
 }
 
 /* The lock is held. */
-static int tell(adji_meter *meter, const char *phase, uint64_t now) {
+static int call_progress(adji_meter *meter, const char *phase, uint64_t now) {
   meter->last_ns = now;
   adj_progress where = {.phase = phase, .fraction = share(meter, now), .pairs = meter->pairs};
   return meter->caller.progress(meter->caller.user, &where);
@@ -63,7 +63,7 @@ static int join_progress(void *user, const adj_progress *where) {
   pthread_mutex_lock(&meter->lock);
   meter->join = where->fraction < 1 ? where->fraction : 1;
   meter->pairs = where->pairs;
-  int stop = tell(meter, where->phase, adji_now_ns());
+  int stop = call_progress(meter, where->phase, adji_now_ns());
   pthread_mutex_unlock(&meter->lock);
   return stop;
 }
@@ -104,7 +104,7 @@ static adj_status report(adji_meter *meter, const char *phase) {
   if (!meter->caller.progress || pthread_mutex_trylock(&meter->lock)) return ADJ_OK;
   uint64_t now = adji_now_ns();
   int stop = 0;
-  if (now - meter->last_ns >= meter->caller.interval_ms * UINT64_C(1000000)) stop = tell(meter, phase, now);
+  if (now - meter->last_ns >= meter->caller.interval_ms * UINT64_C(1000000)) stop = call_progress(meter, phase, now);
   pthread_mutex_unlock(&meter->lock);
   return stop ? adji_fail(ADJ_CANCELLED, "stopped by the progress function") : ADJ_OK;
 }

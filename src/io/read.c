@@ -201,8 +201,8 @@ adj_status adji_read_source(adji_source *source, const adj_open_options *options
     if (status) free_parts(source->ctx, &parts);
   }
   if (!status || status == ADJ_E_DATA) { /* values that are not finite may come from a change of the file */
-    adj_status settled = adji_source_settle(source);
-    if (settled) status = settled;
+    adj_status changed = adji_source_check_file(source);
+    if (changed) status = changed;
   }
   if (!status && options->normalise) status = adji_dataset_normalise(set, options->normalise_like);
   if (status)

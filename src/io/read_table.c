@@ -251,7 +251,7 @@ static adj_status use_in_place(adji_source *source, const adji_table *table, adj
   uint64_t row_bytes = table->row_stride ? table->row_stride : table->dim * adji_type_size(parts->type);
   parts->row_stride = table->row_stride;
   if (adji_source_pending(source) && !table->by_column)
-    return adji_source_promise(source, table->offset, adji_mul(table->count, row_bytes), parts);
+    return adji_source_defer(source, table->offset, adji_mul(table->count, row_bytes), parts);
   adj_status status = adji_source_load(source, false);
   if (status) return status;
   parts->data = (const char *)(source->bytes + table->offset);

@@ -213,7 +213,7 @@ static adj_status read_file(adji_source *source, uint64_t offset, uint64_t bytes
   return ADJ_OK;
 }
 
-adj_status adji_source_promise(adji_source *source, uint64_t offset, uint64_t bytes, adji_dataset_parts *parts) {
+adj_status adji_source_defer(adji_source *source, uint64_t offset, uint64_t bytes, adji_dataset_parts *parts) {
   source->to = adji_alloc(&source->ctx->memory, bytes, 1, "the input");
   if (!source->to) return ADJ_E_MEMORY;
   source->to_offset = offset;
@@ -225,7 +225,7 @@ adj_status adji_source_promise(adji_source *source, uint64_t offset, uint64_t by
   return ADJ_OK;
 }
 
-adj_status adji_source_settle(adji_source *source) {
+adj_status adji_source_check_file(adji_source *source) {
   return source->to && adji_source_pending(source) ? check_unchanged(source) : ADJ_OK;
 }
 

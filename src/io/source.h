@@ -34,7 +34,7 @@ typedef struct adji_source {
   const unsigned char *bytes;
   uint64_t size; /* also of a file that is not loaded yet */
   adji_source_file file;
-  char *to; /* of adji_source_promise: where the byte at to_offset goes */
+  char *to; /* of adji_source_defer: where the byte at to_offset goes */
   uint64_t to_offset;
   bool plain_file;        /* bytes are the file at path, so HDF5 may open it itself */
   bool may_map;           /* the file is read but could be mapped: for a message */
@@ -49,10 +49,10 @@ typedef struct adji_source {
 adj_status adji_source_open(adj_ctx *ctx, const char *path, adji_source *source);
 
 /* Gives parts memory for `bytes` of a regular file that is not loaded, from offset on. The bytes are read when the
- * dataset is made, each part just before it is checked. Afterwards adji_source_settle fails if the file has changed
+ * dataset is made, each part just before it is checked. Afterwards adji_source_check_file fails if the file has changed
  * meanwhile; it does nothing for other sources. */
-adj_status adji_source_promise(adji_source *source, uint64_t offset, uint64_t bytes, adji_dataset_parts *parts);
-adj_status adji_source_settle(adji_source *source);
+adj_status adji_source_defer(adji_source *source, uint64_t offset, uint64_t bytes, adji_dataset_parts *parts);
+adj_status adji_source_check_file(adji_source *source);
 
 /* Whether there is a regular file that is not loaded. */
 static inline bool adji_source_pending(const adji_source *source) {
