@@ -15,7 +15,7 @@ enum { MESSAGE_ROOM = 1200 };
 extern const char program_name[];
 bool program_speaks(void);
 
-/* Prints "PROGRAM: " and the text on standard error, if this process speaks. */
+/* Prints "PROGRAM: " and the text on standard error, if this process prints messages. */
 void message_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* The library names the argument that is wrong: "max_pairs: ...", "points.csv: id_column: ...". Users of the program

@@ -180,7 +180,7 @@ ADJ_API void adj_result_destroy(adj_result *result); /* NULL is fine, as in ever
 /* ---- Context --------------------------------------------------------------------------------- */
 
 typedef enum adj_log_level {
-  ADJ_LOG_WARN = 1, /* the result is correct, but something is not as asked for */
+  ADJ_LOG_WARN = 1, /* the result is correct, but something is not as requested */
   ADJ_LOG_INFO = 2, /* notes: integers widened, header skipped, ...             */
   ADJ_LOG_DEBUG = 3
 } adj_log_level;
@@ -200,8 +200,8 @@ typedef struct adj_ctx_options {
   uint32_t threads;             /* 0: one per usable core, less under a CPU quota            */
   uint64_t memory_limit;        /* bytes the context may hold at once; 0: 90 % of the memory */
                                 /* available when the context is created                     */
-  uint64_t device_memory_limit; /* bytes on each device; 0: what is free. Larger sets are    */
-                                /* joined in chunks                                          */
+  uint64_t device_memory_limit; /* bytes on each device; 0: all that is free. Larger sets    */
+                                /* are joined in chunks                                      */
   const int32_t *devices;       /* device numbers; NULL with device_count -1: all            */
   int32_t device_count;         /* 0: use no GPU; -1 (default): any                          */
   uint32_t reserved;
@@ -434,7 +434,7 @@ typedef enum adj_backend {
 typedef enum adj_order {
   ADJ_ORDER_ID = 0,       /* each row by ascending id; kNN: by (distance, id)                 */
   ADJ_ORDER_DISTANCE = 1, /* each row by (distance, id)                                       */
-  ADJ_ORDER_ANY = 2       /* each row in the quickest order: the same set in every run, but   */
+  ADJ_ORDER_ANY = 2       /* each row in the fastest order: the same set in every run, but    */
                           /* not always in the same order                                     */
 } adj_order;
 
@@ -501,9 +501,9 @@ typedef struct adj_system {
   const char *summary;   /* what it is, in a line                                                     */
   const char *paper;     /* authors and title                                                         */
   const char *sections;  /* those of the paper that describe it                                       */
-  const char *algorithm; /* and settings, as in adj_join_spec; tuning may be NULL                     */
+  const char *algorithm; /* algorithm and tuning as in adj_join_spec; tuning may be NULL              */
   const char *tuning;
-  const char *differences; /* from the paper, in words; NULL: none that we know of                    */
+  const char *differences; /* from the paper, in words; NULL: none known                              */
   uint32_t backends;       /* bit 1 << backend: it runs there; by default on the first of cpu, gpu, hybrid */
   uint32_t reserved;
 } adj_system;
@@ -641,8 +641,8 @@ typedef struct adj_worker {
 } adj_worker;
 
 ADJ_API void adj_worker_init(adj_worker *worker, size_t struct_size);
-/* Worker number i of the plan's last run, from 0 (the cores, with no queries if GPUs have all) to worker_count - 1.
- * ADJ_E_ARGUMENT when there is no such worker. */
+/* Worker number i of the plan's last run, from 0 (the cores, with no queries if the GPUs do all of them) to
+ * worker_count - 1. ADJ_E_ARGUMENT when there is no such worker. */
 ADJ_API adj_status adj_plan_worker(const adj_plan *plan, uint32_t i, adj_worker *out);
 
 /* The runs. A plan may be run any number of times, in any of these ways. control and stats may be NULL.
@@ -657,8 +657,8 @@ ADJ_API adj_status adj_plan_worker(const adj_plan *plan, uint32_t i, adj_worker 
 ADJ_API adj_status adj_count(adj_plan *plan, uint32_t *degrees, uint64_t *total, const adj_run_control *control,
                              adj_stats *stats);
 
-/* Everything in memory. A result that does not fit the memory limit is ADJ_E_MEMORY, and the message
- * tells its size. One that is far too large is refused before any work.
+/* Collects the whole result in memory. A result that does not fit the memory limit is ADJ_E_MEMORY, and the message
+ * gives its size. A result that is far too large is refused before any work.
  * Time: two passes, of which the first counts. One pass where the plan evaluates each pair once
  * (docs/tuning.md, "single"), and for kNN.
  * Memory: the result: 8 bytes per left point and e = 4 bytes an entry (8 or 12 with distances). Until it
@@ -693,7 +693,7 @@ typedef struct adj_sink {
    * kNN: pairs is the number of entries, rows * k, padding included, and degrees is NULL. */
   adj_status (*begin)(void *user, uint64_t rows, uint64_t pairs, const uint32_t *degrees);
   adj_status (*write)(void *user, const adj_rows *rows);
-  /* Optional. Called once, whatever happened, if counting succeeded; also without a begin. */
+  /* Optional. Called once, whatever happened, if counting succeeded, even if begin is NULL. */
   void (*end)(void *user, adj_status outcome);
 } adj_sink;
 
@@ -701,8 +701,8 @@ ADJ_API void adj_sink_init(adj_sink *sink, size_t struct_size);
 
 /* Streams the result through a buffer of limited size: for results larger than memory.
  * Time: a pass that counts, then one pass for each time the buffer is filled, which compares the rows of
- * the buffer only. One pass in all where the plan evaluates each pair once and the result is small. kNN
- * counts nothing first.
+ * the buffer only. One pass in all where the plan evaluates each pair once and the result is small. kNN joins do not
+ * count first.
  * Memory: 12 bytes per left point (kNN: none), the buffer, and 8 bytes for each row in it. The buffer has
  * at most 256 MiB (640 MiB for a small result evaluated once), but at least the longest row; the tuning
  * "buffer" sets another size. */
@@ -786,7 +786,7 @@ ADJ_API adj_status adj_paths_check(const char *const *inputs, const char *const 
  * chunks, again for every question. adjoin_cuda.h has the same for points, queries and results on a device. */
 typedef struct adj_index_options {
   uint32_t struct_size;
-  adj_metric metric;   /* default ADJ_L2; this and what follows is as in adj_join_spec */
+  adj_metric metric;   /* default ADJ_L2; this and the others: as in adj_join_spec */
   adj_backend backend; /* default ADJ_BACKEND_AUTO                                     */
   adj_angle angle;
   adj_unit unit;

@@ -157,7 +157,7 @@ typedef struct adj_mpi_stats {
   double cpu_s;          /* CPU time of this rank's process during the run, all threads                     */
   double work;           /* estimated work of this rank: cost of its queries, neighbours and points         */
   double work_imbalance; /* of all ranks: (largest - mean) / mean of it                                     */
-  double busy_imbalance; /* the same of join_cpu_s                                                          */
+  double busy_imbalance; /* the same for join_cpu_s                                                         */
   uint64_t peak_bytes;   /* most host memory that the context and this library held at once                 */
   adj_stats join;        /* of this rank's joins, added up; strings are those of the last join              */
   double join_cpu_s;     /* CPU time of join_s                                                              */

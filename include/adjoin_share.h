@@ -35,7 +35,7 @@ typedef struct adj_share_names {
   const uint64_t *ends;
 } adj_share_names;
 
-/* What is written. The same in every process. */
+/* Describes what is written. The same in every process. */
 typedef struct adj_share_options {
   uint32_t struct_size;
   adj_join_kind kind; /* default ADJ_RANGE                                    */

@@ -209,5 +209,5 @@ void checkpoint_remove(const checkpoint *c) {
     if (!strncmp(entry->d_name, "block-", 6) || !strcmp(entry->d_name, "checkpoint"))
       unlinkat(dirfd(folder), entry->d_name, 0);
   closedir(folder);
-  rmdir(c->folder); /* not if something else is in it */
+  rmdir(c->folder); /* fails if something else is in it */
 }

@@ -21,7 +21,7 @@ struct adj_ctx {
   ADJI_ATOMIC(uint32_t) cancels; /* how often adj_cancel was called: see core/threads.h */
   adji_costs costs;              /* used by plans */
   char costs_file[512];          /* their file; empty: built in */
-  uint64_t device_memory_limit;  /* 0: what is free */
+  uint64_t device_memory_limit;  /* 0: all that is free */
   int32_t device_count;          /* 0: no GPU; -1: any */
   int32_t *devices;              /* device_count numbers, when that is positive */
   /* The GPUs, each opened at its first use (gpu/device/device.h), and the function that closes them. */

@@ -14,7 +14,7 @@
 #error "adjoin: results must have the same bits everywhere: no -ffast-math, -Ofast or parts of them (docs/exactness.md)"
 #endif
 
-/* 16: only half-precision numbers are wider than their type, and we do not compute with these. */
+/* 16: only half-precision numbers are wider than their type, and adjoin does not compute with these. */
 #if FLT_EVAL_METHOD != 0 && FLT_EVAL_METHOD != 16
 #error "adjoin: float and double must be evaluated in their own type: no -mfpmath=387 (docs/exactness.md)"
 #endif

@@ -17,7 +17,7 @@ enum { ADJI_LIMIT_FILE = 512 };
 typedef struct adji_limits {
   uint64_t available;                /* bytes available without swapping                                 */
   uint64_t group_memory;             /* bytes that the limiting group may hold; 0: no group limits it    */
-  char memory_file[ADJI_LIMIT_FILE]; /* which file says so; empty: none                                  */
+  char memory_file[ADJI_LIMIT_FILE]; /* the file with this limit; empty: none                            */
   double quota;                      /* cores' worth of time that the limiting group may use; 0: no limit */
   char quota_file[ADJI_LIMIT_FILE];
 } adji_limits;

@@ -15,7 +15,7 @@ enum { PREFIX = 64, HUGE_PAGE = ADJI_HUGE_PAGE, PAGE = 4096 };
 static const uint64_t LARGE = (uint64_t)1 << 20;
 
 typedef struct prefix {
-  uint64_t bytes;  /* as charged                  */
+  uint64_t bytes;  /* bytes charged               */
   uint64_t mapped; /* length of the mapping, or 0 */
   void *base;      /* start of the mapping        */
   uint64_t filled; /* of a block with room: bytes for which spare pages were already tried */

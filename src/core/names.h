@@ -20,7 +20,7 @@ typedef enum adji_algorithm {
   ADJI_ALGORITHM_BRUTE
 } adji_algorithm;
 
-/* What drops candidates before their canonical distance is computed. */
+/* Prefilters, which drop candidates before their canonical distance is computed. */
 typedef enum adji_prefilter_kind {
   ADJI_PREFILTER_AUTO = 0,
   ADJI_PREFILTER_OFF,

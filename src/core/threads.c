@@ -76,7 +76,7 @@ struct adji_team {
   _Atomic uint32_t members; /* threads that have a lane       */
   pthread_t *threads;
   pthread_mutex_t turn; /* held by the caller of the current loop */
-  pthread_mutex_t lock; /* guards what follows                */
+  pthread_mutex_t lock; /* guards the members below           */
   pthread_cond_t work, done;
   _Atomic uint64_t generation; /* of loops; a change wakes the team   */
   _Atomic uint32_t busy;       /* lanes still in the current loop     */

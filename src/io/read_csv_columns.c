@@ -405,7 +405,7 @@ static adj_status check_ids(const selection *s, const adji_csv_layout *layout) {
 
 /* ---- Names of the coordinates ------------------------------------------------------------------------------- */
 
-/* Names of more columns are of no use to a reader. */
+/* Names are not kept if there are more columns: no reader could use them. */
 enum { MOST_NAMED = 4096, NAME_BYTES = 200 };
 
 static size_t put_name(const adji_csv_field *name, uint32_t column, bool header, char *to) {

@@ -240,7 +240,7 @@ static bool usable_in_place(const adji_source *source, const adji_table *table, 
   size_t size = adji_stored_size(table->stored);
   bool same = table->stored == (type == ADJ_F64 ? ADJI_F64 : ADJI_F32);
   uintptr_t begin =
-      adji_source_pending(source) ? 0 : (uintptr_t)(source->bytes + table->offset); /* 0: a block of its own */
+      adji_source_pending(source) ? 0 : (uintptr_t)(source->bytes + table->offset); /* 0: in a new block */
   bool aligned = begin % size == 0 && table->row_stride % size == 0;
   return same && aligned && !table->swapped;
 }

@@ -126,7 +126,7 @@ adj_status adji_source_gunzip(adji_source *source) {
     adji_free(memory, job.block);
     return status;
   }
-  adji_resize(memory, job.block, job.held); /* gives back what a large block has too much */
+  adji_resize(memory, job.block, job.held); /* returns the unused part of a large block */
   adji_source_close(source);
   source->block = job.block;
   source->bytes = job.block;

@@ -42,8 +42,8 @@ void adji_put_wide_ids(const adji_rows *rows, uint64_t first, uint64_t count, vo
 }
 
 uint64_t adji_row_of_pair(const adji_rows *rows, uint64_t pair) {
-  /* Finds the last row that begins at or before the pair. It is not empty. Row low always begins there, row high never
-   * does. */
+  /* Finds the last row that begins at or before the pair, which is not empty. Row `low` always begins at or before the
+   * pair, row `high` never does. */
   uint64_t low = 0, high = rows->row_count, at = rows->offsets[0] + pair;
   while (high - low > 1) {
     uint64_t middle = low + (high - low) / 2;

@@ -81,7 +81,7 @@ extern const adji_pair_format adji_table_npz, adji_table_npy, adji_table_ivecs;
 extern const adji_pair_format adji_distances_npy, adji_distances_fvecs;
 extern const adji_pair_format adji_table_graph;
 
-/* What adji_write_block() passes to format as user. */
+/* The user argument that adji_write_block() passes to format. */
 typedef struct adji_row_block {
   const adji_pair_writer *writer;
   const adji_rows *rows;

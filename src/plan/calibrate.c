@@ -53,7 +53,7 @@ static const trial ON_CORES[] = {
     [BRUTE_FEW] = {ADJ_BACKEND_CPU, "brute", NULL, QUERIES, RIGHT_POINTS, FEW_DIMS, 8, 0, false},
 };
 
-/* Of the quickest of the repeats. */
+/* The measurements of the fastest repeat. */
 typedef struct outcome {
   double points, index_s, join_s, kernel_s, copy_s;
   double pairs, candidates, bytes_down;
@@ -78,7 +78,7 @@ static adj_status make_points(adj_ctx *ctx, uint64_t count, uint32_t dim, uint64
   return adj_dataset_generate(ctx, &options, out);
 }
 
-/* The radius at which points spread evenly over a cube have so many neighbours. */
+/* The radius at which points spread evenly over a cube have this many neighbours. */
 static double radius_for(double neighbours, uint64_t count, double dim) {
   double log_ball = dim / 2 * log(acos(-1.0)) - lgamma(dim / 2 + 1);
   return exp((log(neighbours / (double)count) - log_ball) / dim);
@@ -175,7 +175,7 @@ static void set_range_costs(const adj_ctx *ctx, const outcome *found, adji_costs
                               &costs->vector_dim_ns, &costs->vector_code_dim_ns};
   scale(compares, sizeof compares / sizeof *compares,
         (costs->candidate_ns + FEW_DIMS * costs->candidate_dim_ns) / before);
-  /* What remains of the time of a whole join without that of the comparisons. */
+  /* The time of a whole join minus that of the comparisons. */
   const outcome *twice = &found[FILL_TWICE], *single = &found[FILL_SINGLE];
   double count_s = found[COUNT_FEW].join_s, list_s = costs->list_evaluation_few * count_s, moved = costs->moved_pair_ns;
   double row_s = twice->points * 1e-9 / ctx->threads, filled_s = row_s * (costs->filled_row_ns - costs->counted_row_ns);
@@ -210,7 +210,7 @@ static void set_knn_costs(const adj_ctx *ctx, const outcome *found, adji_costs *
 
 /* ---- A device ---------------------------------------------------------------------------------------------- */
 
-/* A context like this one, with no device open yet. */
+/* Creates a context like this one, but with no open device. */
 static adj_status another_context(const adj_ctx *ctx, adj_ctx **out) {
   adj_ctx_options options;
   adj_ctx_options_init(&options, sizeof options);

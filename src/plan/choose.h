@@ -43,7 +43,7 @@ typedef struct adji_grid_choice {
   double cell_population;  /* other points in a point's cell, by a sample                              */
   double candidates;       /* of a query, by a sample                                                  */
   uint32_t next_dim;       /* the dimension that would be indexed next; if all are, one of them        */
-  uint32_t *dims;          /* all dimensions in the order that SHORTC adds them up; NULL: as they come */
+  uint32_t *dims;          /* all dimensions in the order that SHORTC adds them up; NULL: input order  */
   adji_memory_operations memory[ADJI_MAX_AXES + 1]; /* with the papers' kernels: with 1 .. memory_count axes */
   uint32_t memory_count;
   char reason[192];

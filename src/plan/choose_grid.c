@@ -241,7 +241,7 @@ static adj_status make_grid(adji_chooser *c) {
   if (!axes) return ADJ_OK;
   double cell_population, factor = choose_width(c, axes, &cell_population);
   c->out->cell_population = cell_population;
-  if (c->set->dim <= 3) c->out->candidates = cell_population * pow(3, axes); /* others were counted */
+  if (c->set->dim <= 3) c->out->candidates = cell_population * pow(3, axes); /* in more dimensions they are counted */
   adj_status status = ADJ_OK;
   uint32_t narrow = factor > 1 ? 1 : choose_narrow(c, axes, cell_population);
   uint32_t fine = factor > 1 ? 1 : choose_fine(c, cell_population / pow(narrow, axes - 1));
@@ -264,7 +264,7 @@ static adj_status make_grid(adji_chooser *c) {
   return status;
 }
 
-/* Axes and prefilter from a sample; brute force has no axes, but perhaps a prefilter. */
+/* Chooses axes and prefilter from a sample. Brute force has no axes, but perhaps a prefilter. */
 static adj_status choose(adji_chooser *c, bool brute) {
   adj_status status = adji_sample_draw(c);
   if (!status && c->gpu) status = adji_choose_tensor(c->ask, c->values, c->sample, &c->out->tensor);

@@ -45,7 +45,7 @@ static inline double adji_chooser_period(const adji_chooser *c, uint32_t dim) {
   return adji_box_length(c->ask->measure, c->set->type, dim);
 }
 
-/* A periodic axis has at least so many cells: see index/build.c. */
+/* A periodic axis has at least this many cells: see index/build.c. */
 static const double ADJI_LEAST_CELLS = 4.01;
 
 /* ---- The sample ---------------------------------------------------------------------------------------- */

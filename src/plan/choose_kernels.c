@@ -77,7 +77,7 @@ static double find_slack(const adji_halves_plan *tensor, const double *values, u
   return strays <= rows / 64 ? (p * p + slack) / (scale->reach * scale->reach) : INFINITY;
 }
 
-/* Beyond this the prefilter is not used. */
+/* With a larger slack the prefilter is not used. */
 static const double MOST_SLACK = 1.3;
 
 static double sampled_sq(const double *values, uint64_t sample, uint32_t dim, uint64_t i, uint64_t k) {

@@ -54,7 +54,7 @@ static adj_backend backend_of(const adj_index *index, const adj_join_spec *spec)
   return index->kept && spec->backend == ADJ_BACKEND_AUTO ? ADJ_BACKEND_CPU : spec->backend;
 }
 
-/* A plan is an index and a question. */
+/* Makes a plan from an index and a question. */
 static adj_status ask(adj_index *index, const request *r, const adj_dataset *left, adj_plan **out) {
   adj_ctx *ctx = index->ctx;
   adj_plan *plan = calloc(1, sizeof *plan);

@@ -299,7 +299,7 @@ static adj_status begin(cuda_join *j, const adji_cuda_call *call) {
   return status;
 }
 
-/* Everything up to the count. */
+/* Runs a range join up to and including the count. */
 static adj_status count(cuda_join *j, const adji_cuda_call *call, bool fills) {
   adj_status status = begin(j, call);
   if (!status) status = open_range(j, fills);

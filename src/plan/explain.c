@@ -168,7 +168,7 @@ static void say_workers(text *t, const adj_plan *plan) {
   const adj_stats *s = &plan->last;
   for (uint32_t w = 0; w < s->worker_count; w++) {
     const adj_worker *it = &plan->last_workers[w];
-    if (!w && !it->queries && plan->choice.division[0]) continue; /* the cores only put rows into place */
+    if (!w && !it->queries && plan->choice.division[0]) continue; /* the cores only placed rows */
     say(t, "  %s: %llu queries in %llu batches, busy %.4f s, %.4g queries/s", it->name, (unsigned long long)it->queries,
         (unsigned long long)it->batches, it->busy_s, it->rate);
     if (it->failed) say(t, "; %llu failed and went to other workers", (unsigned long long)it->failed);

@@ -61,7 +61,7 @@ struct adj_index {
   bool kept;
   ADJI_ATOMIC(uint32_t) references; /* the caller's and those of plans */
   pthread_mutex_t building;         /* held while a structure is built */
-  pthread_mutex_t lock;             /* guards what follows; never held for long */
+  pthread_mutex_t lock;             /* guards the members below; never held for long */
   adji_tree *_Atomic tree;          /* NULL: not built */
   adji_brute_base *brute;
   adji_kept_grid *grids;

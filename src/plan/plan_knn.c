@@ -288,7 +288,7 @@ static adj_status open_on_gpu(adj_plan *plan, const adji_gpu_knn_options *option
   bool shared = plan->tuning.share && may_share(plan, options, &status);
   if (status) return status;
   if (shared) status = share_devices(plan, options, NULL);
-  if (shared && status != ADJ_E_DEVICE_MEMORY) return status; /* devices share what does not fit them, too */
+  if (shared && status != ADJ_E_DEVICE_MEMORY) return status; /* devices also share sets that do not fit */
   status = adji_gpu_knn_create(options, plan->tuning.device_chunk, &worker);
   if (status == ADJ_E_DEVICE) {
     snprintf(why, sizeof why, "%s", adj_last_error());

@@ -488,7 +488,7 @@ static adj_status open_on_gpu(adj_plan *plan, adji_algorithm algorithm, bool tre
   }
   if (status == ADJ_E_DEVICE) shared = try_others(plan, tree);
   if (shared) status = share_devices(plan, NULL);
-  if (shared && status == ADJ_E_DEVICE_MEMORY) { /* devices share what does not fit them, too */
+  if (shared && status == ADJ_E_DEVICE_MEMORY) { /* devices also share sets that do not fit */
     shared = false;
     status = adji_gpu_range_create(&plan->device.options, &plan->engine);
   }
