@@ -98,7 +98,7 @@ static int dispatch(int argc, char **argv) {
 /* If standard input, output or error is closed, the next opened file would get its number, and printed text would end
  * up in that file. So the number is taken by another file, opened in such a way that using it fails, as with a closed
  * one. */
-static void occupy_standard(void) {
+static void reserve_standard(void) {
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
     if (fcntl(fd, F_GETFD) >= 0 || errno != EBADF) continue;
     if (open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0) (void)open("/", O_RDONLY);
@@ -107,7 +107,7 @@ static void occupy_standard(void) {
 
 /* Standard output is written when it is flushed: a full disk shows only then. */
 int main(int argc, char **argv) {
-  occupy_standard();
+  reserve_standard();
   if (argc > 1 && !strcmp(argv[1], ADJ_HELPER)) return adj_helper_main(argc, argv);
   int code = dispatch(argc, argv);
   if (!fflush(stdout) || code) return code;

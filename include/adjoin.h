@@ -905,7 +905,7 @@ ADJ_API uint32_t adj_split_regions(const adj_split *split);
 ADJ_API uint32_t adj_split_dim(const adj_split *split);
 
 /* A split as bytes, to be sent elsewhere. At most `capacity` bytes are written, and only if all fit; *needed (may be
- * NULL) receives their number. Bytes that are not a split of points of this type and dimension are ADJ_E_FORMAT. */
+ * NULL) receives their number. Bytes that are not a split of points of this dimension are ADJ_E_FORMAT. */
 ADJ_API adj_status adj_split_save(const adj_split *split, void *buffer, uint64_t capacity, uint64_t *needed);
 ADJ_API adj_status adj_split_load(adj_ctx *ctx, const adj_join_spec *spec, adj_type type, uint32_t dim,
                                   const void *bytes, uint64_t size, adj_split **out);

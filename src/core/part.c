@@ -90,7 +90,7 @@ static bool is_part_name(const char *name, bool *host) {
 
 /* Removes a part file that no process has locked. A process that has created one and not yet locked it notices: see
  * lock_part(). */
-static void remove_dead(int folder, const char *name) {
+static void remove_abandoned(int folder, const char *name) {
   struct stat before, after;
   bool host;
   if (!is_part_name(name, &host) || fstatat(folder, name, &before, AT_SYMLINK_NOFOLLOW)) return;
@@ -114,7 +114,7 @@ static void remove_garbage(const adji_place *place) {
   }
   const struct dirent *entry;
   for (int i = 0; i < MOST_ENTRIES && (entry = readdir(folder)); i++)
-    remove_dead(place->folder, entry->d_name);
+    remove_abandoned(place->folder, entry->d_name);
   closedir(folder);
 }
 

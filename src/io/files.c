@@ -13,7 +13,7 @@
 enum { MOST_PATHS = 16 };
 
 /* Whether two paths may not share this file. Sockets and devices, such as a terminal or /dev/null, may be shared. */
-static bool is_one_thing(const adji_place *place) {
+static bool is_exclusive(const adji_place *place) {
   mode_t mode = place->about.st_mode;
   return !place->exists || S_ISREG(mode) || S_ISBLK(mode) || S_ISFIFO(mode);
 }
@@ -47,7 +47,7 @@ static const char *find_input(const char *const *inputs, const adji_place *outpu
       find_standard(STDIN_FILENO, &place);
     else
       place.exists = !stat(*inputs, &place.about);
-    if (place.exists && is_one_thing(&place) && adji_place_same(&place, output)) return *inputs;
+    if (place.exists && is_exclusive(&place) && adji_place_same(&place, output)) return *inputs;
   }
   return NULL;
 }
@@ -56,13 +56,13 @@ static const char *find_input(const char *const *inputs, const adji_place *outpu
 static adj_status check_output(const char *const *inputs, const char *const *outputs, const adji_place *places,
                                uint32_t last) {
   const adji_place *checked = &places[last];
-  if (!is_one_thing(checked)) return ADJ_OK;
+  if (!is_exclusive(checked)) return ADJ_OK;
   const char *input = find_input(inputs, checked);
   if (input)
     return adji_fail(ADJ_E_ARGUMENT, "%s: is the same file as the input %s; an output needs a file of its own",
                      outputs[last], input);
   for (uint32_t i = 0; i < last; i++)
-    if (is_one_thing(&places[i]) && adji_place_same(&places[i], checked))
+    if (is_exclusive(&places[i]) && adji_place_same(&places[i], checked))
       return adji_fail(ADJ_E_ARGUMENT, "%s: is the same file as the output %s; each needs a file of its own",
                        outputs[last], outputs[i]);
   return ADJ_OK;

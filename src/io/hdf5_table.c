@@ -33,7 +33,7 @@ typedef struct storage {
 /* ---- Refusals ---------------------------------------------------------------------------------------- */
 
 typedef struct link_guard {
-  bool met;
+  bool found_link;
   char file[256];
 } link_guard;
 
@@ -42,7 +42,7 @@ static adji_herr refuse_link(const char *from_file, const char *from_group, cons
                              unsigned *access, adji_hid file_access, void *user) {
   (void)from_file, (void)from_group, (void)to_object, (void)access, (void)file_access;
   link_guard *guard = user;
-  guard->met = true;
+  guard->found_link = true;
   snprintf(guard->file, sizeof guard->file, "%s", to_file);
   return -1;
 }
@@ -167,8 +167,8 @@ static adj_status only_table(const inventory *found, char **name) {
 
 /* Visits every object, but follows no soft or external links. missing: the requested dataset, which does not exist; or
  * NULL, and then *name receives the one to read. */
-static adj_status look_around(const adji_hdf5_table *table, const adji_hdf5_input *input, const char *missing,
-                              char **name) {
+static adj_status search_tables(const adji_hdf5_table *table, const adji_hdf5_input *input, const char *missing,
+                                char **name) {
   inventory found = {.h5 = table->h5, .allow_external = input->allow_external};
   adj_status status = ADJ_OK;
   if (table->h5->Ovisit(table->file, ADJI_H5_BY_NAME, ADJI_H5_ASCENDING, note_object, &found, ADJI_H5_INFO_BASIC) < 0)
@@ -214,10 +214,10 @@ static adj_status open_dataset(const adji_hdf5_input *input, const char *name, u
   table->dataset = ready ? h5->Dopen2(table->file, name, access) : -1;
   if (access >= 0) h5->Pclose(access);
   if (table->dataset >= 0) return ADJ_OK;
-  if (guard.met)
+  if (guard.found_link)
     return adji_fail(ADJ_E_UNSUPPORTED, "allow_external: is needed for dataset \"%.200s\", a link into file \"%.200s\"",
                      name, guard.file);
-  if (input->dataset) return look_around(table, input, name, NULL);
+  if (input->dataset) return search_tables(table, input, name, NULL);
   return adji_fail(ADJ_E_FORMAT, "hdf5: \"%.200s\" cannot be opened", name);
 }
 
@@ -339,7 +339,7 @@ static adj_status open_table(const adji_hdf5_input *input, adji_hdf5_table *tabl
   char *found = NULL;
   storage s;
   adj_status status = open_file(input, table);
-  if (!status && !input->dataset) status = look_around(table, input, NULL, &found);
+  if (!status && !input->dataset) status = search_tables(table, input, NULL, &found);
   const char *name = input->dataset ? input->dataset : found;
   if (!status) status = open_dataset(input, name, 0, 0, table);
   if (!status) status = find_storage(table->h5, table->dataset, &s);

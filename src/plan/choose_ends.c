@@ -57,12 +57,12 @@ typedef struct tails {
 } tails;
 
 /* The axis after each end that is worth moving has moved inwards, past `beyond` rows of the sample. */
-static adji_ends draw_in(const adji_ends *axis, const tails *t, uint32_t beyond) {
-  adji_ends drawn = *axis;
+static adji_ends move_ends(const adji_ends *axis, const tails *t, uint32_t beyond) {
+  adji_ends moved = *axis;
   double least = LEAST_SHARE * (axis->high - axis->low);
-  if (beyond < t->low.count && -t->low.values[beyond] - axis->low >= least) drawn.low = -t->low.values[beyond];
-  if (beyond < t->high.count && axis->high - t->high.values[beyond] >= least) drawn.high = t->high.values[beyond];
-  return drawn.low < drawn.high ? drawn : *axis;
+  if (beyond < t->low.count && -t->low.values[beyond] - axis->low >= least) moved.low = -t->low.values[beyond];
+  if (beyond < t->high.count && axis->high - t->high.values[beyond] >= least) moved.high = t->high.values[beyond];
+  return moved.low < moved.high ? moved : *axis;
 }
 
 /* Counts the unused numbers at the end of each axis too: as many as neighbours reach, up to 8. */
@@ -78,7 +78,7 @@ static double slab_of(const adji_ends *axis, uint64_t row) {
 }
 
 /* Whether many of the rows beyond are in one cell: more pairs of them than chance would explain. */
-static bool has_heap(const adji_ends *axes, const tails *t, uint32_t axis_count, uint32_t beyond) {
+static bool has_crowded_cell(const adji_ends *axes, const tails *t, uint32_t axis_count, uint32_t beyond) {
   enum { ROWS = 2 * MOST_AXES * MOST_BEYOND, MOST_PAIRS = 4 };
   double slabs[ROWS][MOST_AXES];
   uint64_t rows[ROWS];
@@ -100,19 +100,20 @@ static bool has_heap(const adji_ends *axes, const tails *t, uint32_t axis_count,
   return pairs > MOST_PAIRS;
 }
 
-static void draw_all(const adji_ends *axes, const tails *t, uint32_t axis_count, uint32_t beyond, adji_ends *drawn) {
+static void move_all_ends(const adji_ends *axes, const tails *t, uint32_t axis_count, uint32_t beyond,
+                          adji_ends *moved) {
   for (uint32_t a = 0; a < axis_count; a++)
-    drawn[a] = draw_in(&axes[a], &t[a], beyond);
+    moved[a] = move_ends(&axes[a], &t[a], beyond);
 }
 
 /* As few rows as make the cells fit. If the cells never fit: half of `most` if that halves the cells, otherwise
  * none. */
 static uint32_t choose_beyond(const adji_ends *axes, const tails *t, uint32_t axis_count, uint32_t most, double room) {
-  adji_ends drawn[MOST_AXES];
+  adji_ends moved[MOST_AXES];
   double with_none = 0, with_half = 0;
   for (uint32_t beyond = 0; beyond <= most; beyond++) {
-    draw_all(axes, t, axis_count, beyond, drawn);
-    double cells = count_cells(drawn, axis_count);
+    move_all_ends(axes, t, axis_count, beyond, moved);
+    double cells = count_cells(moved, axis_count);
     if (cells <= room) return beyond;
     if (beyond == 0) with_none = cells;
     if (beyond == most / 2) with_half = cells;
@@ -128,16 +129,16 @@ void adji_choose_ends(adji_ends *axes, uint32_t axis_count, uint64_t sample, uin
   while (most && (double)(most + 1) * each > MOST_POINTS)
     most--;
   tails t[MOST_AXES] = {0};
-  adji_ends drawn[MOST_AXES];
+  adji_ends moved[MOST_AXES];
   for (uint32_t a = 0; a < axis_count; a++)
     t[a] = (tails){find_tail(&axes[a], -1, sample, (uint32_t)most + 1),
                    find_tail(&axes[a], 1, sample, (uint32_t)most + 1)};
   uint32_t beyond = choose_beyond(axes, t, axis_count, (uint32_t)most, (double)room);
-  draw_all(axes, t, axis_count, beyond, drawn);
-  while (beyond && has_heap(drawn, t, axis_count, beyond)) {
+  move_all_ends(axes, t, axis_count, beyond, moved);
+  while (beyond && has_crowded_cell(moved, t, axis_count, beyond)) {
     beyond /= 2;
-    draw_all(axes, t, axis_count, beyond, drawn);
+    move_all_ends(axes, t, axis_count, beyond, moved);
   }
   for (uint32_t a = 0; a < axis_count; a++)
-    axes[a] = drawn[a];
+    axes[a] = moved[a];
 }

@@ -56,10 +56,10 @@ adj_status adji_list_reordered(adji_chooser *c) {
 
 /* About the number of non-empty cells: at least those that hold a row of the sample. */
 static double count_cells(const adji_chooser *c) {
-  double population = adji_cells_population(c, adji_cells_collide(c)), met = 0;
+  double population = adji_cells_population(c, adji_cells_collide(c)), occupied = 0;
   for (uint64_t i = 0; i < c->room; i++)
-    met += c->table[i].count > 0;
-  return fmax(met, (double)c->population / (1 + population));
+    occupied += c->table[i].count > 0;
+  return fmax(occupied, (double)c->population / (1 + population));
 }
 
 /* For every number of axes: a query looks for 3^k cells, each by a binary search among all that are not empty, and is

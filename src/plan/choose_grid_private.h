@@ -15,10 +15,10 @@ typedef struct adji_axis_view {
 } adji_axis_view;
 
 /* A cell, by its hash, and how many rows of the sample are in it; count 0: no cell. */
-typedef struct adji_met_cell {
+typedef struct adji_sampled_cell {
   uint64_t hash;
   uint32_t count;
-} adji_met_cell;
+} adji_sampled_cell;
 
 typedef struct adji_chooser {
   const adji_range_question *ask;
@@ -33,8 +33,8 @@ typedef struct adji_chooser {
   double *slabs;          /* the same, as numbers of slabs of this width        */
   adji_axis_view *views;  /* candidates for axes, the most selective first      */
   uint32_t view_count;
-  uint64_t *cells;      /* of the sample's rows, by hash                              */
-  adji_met_cell *table; /* for collisions: `room` cells by their hash, a power of two  */
+  uint64_t *cells;          /* of the sample's rows, by hash                              */
+  adji_sampled_cell *table; /* for collisions: `room` cells by their hash, a power of two  */
   uint64_t room;
   uint32_t *near; /* rows of the sample                                          */
   bool gpu;       /* for a GPU: a smaller sample, and costs of its own           */

@@ -172,8 +172,8 @@ static void clear_table(const adji_chooser *c) {
   memset(c->table, 0, c->room * sizeof *c->table);
 }
 
-/* The entry of a hash, which may be new. */
-static adji_met_cell *meet(const adji_chooser *c, uint64_t hash) {
+/* The entry of a hash; a new one has count 0. */
+static adji_sampled_cell *find_entry(const adji_chooser *c, uint64_t hash) {
   uint64_t last = c->room - 1, at = hash & last;
   while (c->table[at].count && c->table[at].hash != hash)
     at = (at + 1) & last;
@@ -186,7 +186,7 @@ double adji_cells_collide(const adji_chooser *c) {
   double collisions = 0;
   clear_table(c);
   for (uint64_t i = 0; i < c->sample; i++)
-    collisions += meet(c, c->cells[i])->count++;
+    collisions += find_entry(c, c->cells[i])->count++;
   return collisions;
 }
 
@@ -204,9 +204,9 @@ double adji_sample_unevenness(const adji_chooser *c, uint32_t axis) {
   double sum = 0, logarithms = 0;
   clear_table(c);
   for (uint64_t i = 0; i < c->sample; i += step)
-    meet(c, mix(slab_bits(slabs[i])))->count++;
+    find_entry(c, mix(slab_bits(slabs[i])))->count++;
   for (uint64_t i = 0; i < c->sample; i += step, rows++) {
-    double points = meet(c, mix(slab_bits(slabs[i])))->count;
+    double points = find_entry(c, mix(slab_bits(slabs[i])))->count;
     sum += points;
     logarithms += log(points);
   }

@@ -62,7 +62,7 @@ static adj_status create(adj_ctx *ctx, const adj_join_spec *spec, adji_cuda_side
   if (!status) status = make_origin(side, &given, &origin);
   adji_cuda_forget_side(ctx, side);
   adji_gpu_unlock(gpu);
-  if (!status) status = adji_index_make_there(ctx, spec, origin, &side->rows, &index);
+  if (!status) status = adji_index_make_on_device(ctx, spec, origin, &side->rows, &index);
   if (!status) status = build_first(index);
   if (status)
     adji_index_release(index);

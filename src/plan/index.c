@@ -145,8 +145,8 @@ static void forget_pointers(adj_index *index) {
   index->spec.radii = NULL;
 }
 
-adj_status adji_index_make_there(adj_ctx *ctx, const adj_join_spec *spec, adji_index_origin *origin,
-                                 const adji_gpu_rows *rows, adj_index **out) {
+adj_status adji_index_make_on_device(adj_ctx *ctx, const adj_join_spec *spec, adji_index_origin *origin,
+                                     const adji_gpu_rows *rows, adj_index **out) {
   adj_index *index = new_index(ctx, spec, &origin->set, true);
   if (!index) {
     adji_index_forget_origin(ctx, origin);

@@ -86,8 +86,8 @@ bool adji_metric_derives(adj_metric metric);
 adj_status adji_index_make(adj_ctx *ctx, const adj_join_spec *spec, const adj_dataset *set, bool kept, const char *name,
                            adj_index **out);
 /* The same for points on the context's first device. The origin is taken over, even on failure. */
-adj_status adji_index_make_there(adj_ctx *ctx, const adj_join_spec *spec, adji_index_origin *origin,
-                                 const adji_gpu_rows *rows, adj_index **out);
+adj_status adji_index_make_on_device(adj_ctx *ctx, const adj_join_spec *spec, adji_index_origin *origin,
+                                     const adji_gpu_rows *rows, adj_index **out);
 static inline adj_status adji_refuse_origin(void) {
   return adji_fail(ADJ_E_UNSUPPORTED,
                    "index: its points are on a device: adj_cuda_index_knn, _range and _count ask it");

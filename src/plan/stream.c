@@ -30,13 +30,13 @@ static double seconds_since(uint64_t begin_ns) {
 
 /* ---- The buffer --------------------------------------------------------------------------------------- */
 
-typedef struct search {
+typedef struct longest_search {
   const uint32_t *degrees;
   _Atomic uint64_t longest;
-} search;
+} longest_search;
 
 static void find_longest(void *user, uint64_t begin, uint64_t end) {
-  search *s = user;
+  longest_search *s = user;
   uint64_t longest = 0, before = atomic_load(&s->longest);
   for (uint64_t i = begin; i < end; i++)
     if (s->degrees[i] > longest) longest = s->degrees[i];
@@ -51,7 +51,7 @@ static adj_status choose_room(stream *s) {
     s->room = adji_mul(adji_knn_buffer_rows(s->plan), s->layout.k);
     return ADJ_OK;
   }
-  search longest = {.degrees = s->layout.degrees};
+  longest_search longest = {.degrees = s->layout.degrees};
   adj_status status = adji_each_row(s->plan->ctx, s->plan->left->count, find_longest, &longest);
   s->room = adji_stream_buffer(s->plan) / entry;
   if (s->room < atomic_load(&longest.longest)) s->room = atomic_load(&longest.longest);
@@ -103,13 +103,13 @@ static void end_sink(stream *s, adj_status status) {
   s->sink_s += seconds_since(begin);
 }
 
-typedef struct relation {
+typedef struct offsets_job {
   const adji_window *window;
   uint64_t *relative;
-} relation;
+} offsets_job;
 
 static void make_relative(void *user, uint64_t begin, uint64_t end) {
-  const relation *r = user;
+  const offsets_job *r = user;
   for (uint64_t i = begin; i < end; i++)
     r->relative[i] = adji_window_at(r->window, r->window->first_row + i);
 }
@@ -122,7 +122,7 @@ static adj_status deliver(stream *s, const adji_window *window) {
                    "stream buffer"))
       return ADJ_E_MEMORY;
   }
-  relation r = {window, s->relative};
+  offsets_job r = {window, s->relative};
   adj_status status = adji_each_row(s->plan->ctx, rows + 1, make_relative, &r);
   adj_rows block = {window->first_row, rows, s->relative, window->ids, window->distances};
   return status ? status : write_rows(s, &block);
@@ -186,13 +186,13 @@ static bool small_enough(const adj_plan *plan) {
   return known && adji_collects_once(plan) && bytes < (double)buffer;
 }
 
-typedef struct differences {
+typedef struct degrees_job {
   const uint64_t *offsets;
   uint32_t *degrees;
-} differences;
+} degrees_job;
 
 static void find_degrees(void *user, uint64_t begin, uint64_t end) {
-  const differences *d = user;
+  const degrees_job *d = user;
   for (uint64_t i = begin; i < end; i++)
     d->degrees[i] = (uint32_t)(d->offsets[i + 1] - d->offsets[i]);
 }
@@ -206,7 +206,7 @@ static adj_status collect_once(stream *s, adj_result *result) {
   s->layout.entries = result->pairs;
   s->layout.degrees = adji_alloc(&plan->ctx->memory, count, sizeof *s->layout.degrees, "neighbour counts");
   if (!s->layout.degrees) return ADJ_E_MEMORY;
-  differences d = {result->offsets, s->layout.degrees};
+  degrees_job d = {result->offsets, s->layout.degrees};
   return adji_each_row(plan->ctx, count, find_degrees, &d);
 }
 
