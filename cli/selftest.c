@@ -308,13 +308,13 @@ static int choose_columns(table *t, const request *wanted) {
 static join_verdict compare_radii(adj_ctx *ctx, const join_case *c, const join_answer *answer, const join_setup *setup,
                                   cell *out) {
   join_case own = *c;
-  join_answer apart;
+  join_answer radii_answer;
   join_verdict verdict = JOIN_DIFFERS;
   snprintf(out->message, sizeof out->message, "out of memory");
   own.radii = case_radii(c, answer);
-  if (own.radii && answer_case(&own, &apart)) {
-    verdict = compare_case(ctx, &own, &apart, setup, out->message, sizeof out->message);
-    answer_free(&apart);
+  if (own.radii && answer_case(&own, &radii_answer)) {
+    verdict = compare_case(ctx, &own, &radii_answer, setup, out->message, sizeof out->message);
+    answer_free(&radii_answer);
   }
   free(own.radii);
   return verdict;

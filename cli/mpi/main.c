@@ -16,10 +16,10 @@
 const char program_name[] = "adjoin-mpi";
 
 bool program_speaks(void) {
-  int begun = 0, ended = 0, rank = 0;
-  MPI_Initialized(&begun);
+  int initialized = 0, ended = 0, rank = 0;
+  MPI_Initialized(&initialized);
   MPI_Finalized(&ended);
-  if (begun && !ended) MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  if (initialized && !ended) MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   return rank == 0;
 }
 

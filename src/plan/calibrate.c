@@ -243,12 +243,12 @@ static adj_status measure_opening(const adj_ctx *ctx, double *seconds) {
 static adj_status measure_start(adj_ctx *ctx, adji_costs *costs) {
   static const double LONGER = 1.25;
   bool started = adji_gpu_is_up(ctx);
-  double cold, warm;
-  adj_status status = measure_opening(ctx, &cold);
-  if (!status) status = measure_opening(ctx, &warm);
+  double first_s, second_s;
+  adj_status status = measure_opening(ctx, &first_s);
+  if (!status) status = measure_opening(ctx, &second_s);
   if (status) return status;
-  if (!started) set(&costs->device_start_s, LONGER * cold);
-  set(&costs->device_open_s, LONGER * warm);
+  if (!started) set(&costs->device_start_s, LONGER * first_s);
+  set(&costs->device_open_s, LONGER * second_s);
   return ADJ_OK;
 }
 

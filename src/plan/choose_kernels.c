@@ -106,7 +106,7 @@ static uint32_t passing_with(const adji_range_question *q, const double *values,
  * square of the query's expected number. */
 adji_tensor_passing adji_tensor_passing_of(const adji_range_question *q, const adji_halves_plan *tensor,
                                            const double *values, uint64_t sample) {
-  double limit = q->join->limit * fmin(find_slack(tensor, values, sample), 2), near = 0, twice = 0, twos = 0,
+  double limit = q->join->limit * fmin(find_slack(tensor, values, sample), 2), near = 0, twice = 0, neighbouring = 0,
          closed = 0;
   uint64_t half = sample / 2, queries = half < SAMPLED_QUERIES ? half : SAMPLED_QUERIES;
   uint64_t points = half < SAMPLED_POINTS ? half : SAMPLED_POINTS;
@@ -116,12 +116,13 @@ adji_tensor_passing adji_tensor_passing_of(const adji_range_question *q, const a
     uint32_t many = passing_with(q, values, sample, limit, i * (half / queries), passed);
     near += many;
     twice += (double)many * (many - (many > 0));
-    twos += many > 1 ? many - 1 : 0;
+    neighbouring += many > 1 ? many - 1 : 0;
     for (uint32_t k = 1; k < many; k++)
       closed += sampled_sq(values, sample, q->join->right->dim, passed[k - 1], passed[k]) <= limit;
   }
   double uneven = near > 0 ? twice * (double)queries / (near * near) : 1;
-  return (adji_tensor_passing){near / (double)(queries * points), fmax(uneven, 1), twos > 0 ? closed / twos : 0};
+  return (adji_tensor_passing){near / (double)(queries * points), fmax(uneven, 1),
+                               neighbouring > 0 ? closed / neighbouring : 0};
 }
 
 adj_status adji_choose_tensor(const adji_range_question *q, const double *values, uint64_t sample,

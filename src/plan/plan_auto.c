@@ -38,7 +38,7 @@ adj_status adji_plan_knn_anywhere(adj_plan *plan, adji_algorithm algorithm) {
 }
 
 /* After a failure of the device, plans for the cores, unless that has been done. */
-static adj_status or_on_cores(adj_plan *plan, adji_algorithm algorithm, adj_status status) {
+static adj_status fall_back_to_cores(adj_plan *plan, adji_algorithm algorithm, adj_status status) {
   if (!is_of_device(status)) return status;
   adji_forget_device(plan);
   if (plan->engine.worker_count) return ADJ_OK;
@@ -48,7 +48,7 @@ static adj_status or_on_cores(adj_plan *plan, adji_algorithm algorithm, adj_stat
 }
 
 static adj_status plan_hybrid(adj_plan *plan, adji_algorithm algorithm) {
-  return or_on_cores(plan, algorithm, adji_plan_range_hybrid(plan, algorithm));
+  return fall_back_to_cores(plan, algorithm, adji_plan_range_hybrid(plan, algorithm));
 }
 
 /* Decides up to three times, as early as possible so that little work is wasted: by the number of points, by a sample,
@@ -68,5 +68,5 @@ adj_status adji_plan_range_anywhere(adj_plan *plan, adji_algorithm algorithm) {
   }
   if (!status) status = adji_prepare_cores(plan, &cores);
   if (status || !free_to_choose || !device_pays(plan, ADJ_BACKEND_HYBRID, plan->estimated_seconds)) return status;
-  return or_on_cores(plan, algorithm, adji_plan_range_helped(plan, algorithm));
+  return fall_back_to_cores(plan, algorithm, adji_plan_range_helped(plan, algorithm));
 }
