@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Clusters: found by the library, counted, and written as an array or as text. A file is made in memory first.
+ * Clusters: the library finds them; they are counted, and written as an array or as text. A file is first built in
+ * memory.
  */
 #include "clusters.h"
 
@@ -60,7 +61,7 @@ static size_t put_npy(const clusters *found, char *to) {
   return HEADER + 8 * found->points;
 }
 
-/* A name needs quotes where a reader would misread it, as in the files of the library (docs/formats.md). */
+/* Whether a name needs quotes, because a reader would misread it, as in the files of the library (docs/formats.md). */
 static bool needs_quotes(const char *name, size_t length, char separator) {
   if (!length || name[0] == ' ' || name[0] == '#' || name[length - 1] == ' ') return true;
   for (size_t i = 0; i < length; i++)
@@ -94,7 +95,7 @@ static size_t put_text(const clusters *found, const adj_dataset *points, char se
   return (size_t)(to - begin);
 }
 
-/* Bytes of the largest file: a number and a label have up to 20 characters each. */
+/* An upper bound of the file's bytes: a number and a label have up to 20 characters each. */
 static uint64_t most_bytes(const clusters *found, const adj_dataset *points) {
   uint64_t bytes = 256 + 48 * found->points;
   size_t length;

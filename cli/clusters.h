@@ -8,14 +8,14 @@
 #include "join_request.h"
 
 typedef struct clusters {
-  int64_t *labels; /* of each point; clusters_free frees them */
+  int64_t *labels; /* one for each point; clusters_free frees them */
   uint64_t points;
   uint64_t many;  /* clusters           */
   uint64_t noise; /* points in none     */
-  bool no_memory; /* for the program itself: the library has no message about that */
+  bool no_memory; /* the program itself has no memory, for which the library has no message */
 } clusters;
 
-/* The format of the output by its name, or by --format: "npy", "csv", "tsv"; NULL: it is none of these. */
+/* The format of the output, by --format or by the name of the file: "npy", "csv", "tsv"; NULL: none of these. */
 const char *clusters_format(const join_request *request);
 
 adj_status clusters_find(adj_ctx *ctx, const join_request *request, const adj_join_spec *spec,

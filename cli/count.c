@@ -9,7 +9,7 @@
 
 #define FIELD(name) offsetof(join_request, name)
 
-static const option what[] = {
+static const option own_options[] = {
     {OPTION_HEADING, 0, NULL, NULL, 0, "What to count"},
     {OPTION_REAL, 'r', "radius", "R", FIELD(radius),
      "largest distance of a pair (required), in the unit of\nthe coordinates; haversine: in metres, see --unit"},
@@ -25,7 +25,8 @@ static const option what[] = {
     {OPTION_END, 0, NULL, NULL, 0, NULL}};
 
 static const option *const tables[] = {
-    what, join_metric_options, join_input_options, join_run_options, join_program_options, join_report_options, NULL};
+    own_options, join_metric_options, join_input_options, join_run_options, join_program_options, join_report_options,
+    NULL};
 
 static int run(const subcommand *command, int argc, char **argv) {
   join_request request = {.kind = ADJ_RANGE, .radius = NAN, .p = NAN, .sphere = NAN, .per_point_counts = true};

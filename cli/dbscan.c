@@ -10,7 +10,7 @@
 
 #define FIELD(name) offsetof(join_request, name)
 
-static const option what[] = {
+static const option own_options[] = {
     {OPTION_HEADING, 0, NULL, NULL, 0, "What to find"},
     {OPTION_REAL, 'r', "radius", "R", FIELD(radius),
      "how near neighbours are (required), in the unit of\nthe coordinates; haversine: in metres, see --unit"},
@@ -25,8 +25,8 @@ static const option what[] = {
     JOIN_WRITE_OPTIONS(join_request),
     {OPTION_END, 0, NULL, NULL, 0, NULL}};
 
-static const option *const tables[] = {
-    what, join_metric_options, join_input_options, join_run_options, join_report_options, NULL};
+static const option *const tables[] = {own_options,      join_metric_options, join_input_options,
+                                       join_run_options, join_report_options, NULL};
 
 static int run(const subcommand *command, int argc, char **argv) {
   join_request request = {

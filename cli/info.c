@@ -116,7 +116,7 @@ static void print_systems(void) {
 /* ---- A file ----------------------------------------------------------------------------------- */
 
 /* The radius at which points spread evenly over the bounds would have about ten neighbours each, rounded to one digit;
- * 0 if there is none. Dimensions of extent 0 are left out. */
+ * 0 if there is no such radius. Dimensions of extent 0 are ignored. */
 static double suggest_radius(const adj_dataset *points) {
   double count = (double)adj_dataset_count(points), log_volume = 0, dim = 0;
   for (uint32_t j = 0; j < adj_dataset_dim(points); j++) {
@@ -128,7 +128,7 @@ static double suggest_radius(const adj_dataset *points) {
     }
   }
   if (dim == 0 || count < 2) return 0;
-  double log_ball = dim / 2 * log(acos(-1.0)) - lgamma(dim / 2 + 1); /* of radius 1 */
+  double log_ball = dim / 2 * log(acos(-1.0)) - lgamma(dim / 2 + 1); /* volume of the unit ball */
   double radius = exp((log_volume - log_ball + log(10 / count)) / dim);
   if (!isfinite(radius) || radius <= 0) return 0;
   double digit = pow(10, floor(log10(radius)));
@@ -192,7 +192,7 @@ static void print_log(void *user, adj_log_level level, const char *line) {
           message_with_options(line, user, text));
 }
 
-/* Measures, and goes on with a context that has what was found. */
+/* Measures costs, and replaces the context by one that uses them. */
 static adj_status calibrate(const adj_ctx_options *settings, adj_ctx **ctx) {
   adj_status status = adj_calibrate(*ctx, NULL);
   if (status) return status;

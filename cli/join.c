@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * A join from files to result: open the points, plan, run, report. range, knn and count differ only in their request;
- * dbscan has the library plan and run its join.
+ * for dbscan the library plans and runs the join.
  */
 #include "join.h"
 
@@ -31,8 +31,8 @@ typedef struct join_job {
   double *box;               /* of spec     */
   adj_plan *plan;
   clusters clusters;
-  char *plan_text; /* --explain: as it was before the run */
-  bool no_memory;  /* for the program itself: the library has no message about that */
+  char *plan_text; /* --explain: the text before the run */
+  bool no_memory;  /* the program itself has no memory, for which the library has no message */
   run_report report;
 } join_job;
 
@@ -51,7 +51,7 @@ static adj_status open_points(join_job *job) {
   const join_request *request = job->request;
   double began = seconds_now();
   adj_status status = ADJ_OK;
-  bool right_first = request->right && request->normalise; /* it has the scale of both */
+  bool right_first = request->right && request->normalise; /* it determines the scale of both */
   if (right_first) status = points_open(job->ctx, request, request->right, NULL, &job->right);
   if (!status) status = points_open(job->ctx, request, request->left, job->right, &job->left);
   if (!status && request->right && !right_first)
@@ -69,7 +69,7 @@ static adj_status create_plan(join_job *job) {
   job->no_memory = !join_spec(job->request, &spec);
   if (job->no_memory) return ADJ_E_MEMORY;
   job->spec = spec;
-  job->box = (double *)(uintptr_t)spec.box; /* ours */
+  job->box = (double *)(uintptr_t)spec.box; /* allocated by join_spec */
   const join_request *request = job->request;
   if (request->min_points && !request->explain && !request->dry_run) return ADJ_OK; /* dbscan makes its own plan */
   double began = seconds_now();
@@ -107,8 +107,8 @@ static adj_status drop_rows(void *user, const adj_rows *rows) {
   return ADJ_OK;
 }
 
-/* Without an output only the number of pairs is wanted. A kNN join, whose number is often known beforehand, is run all
- * the same, for its times and statistics. */
+/* Without an output only the number of pairs is needed. A kNN join is run even if this number is known beforehand, for
+ * its times and statistics. */
 static adj_status run_without_output(join_job *job, const adj_run_control *control) {
   if (job->request->kind == ADJ_RANGE) return adj_count(job->plan, NULL, NULL, control, &job->report.stats);
   adj_sink sink;
@@ -134,7 +134,7 @@ static adj_status run_dbscan(join_job *job) {
   const join_request *request = job->request;
   progress_line progress;
   adj_run_control control = begin_control(request, &progress);
-  adj_plan_destroy(job->plan); /* which was only explained */
+  adj_plan_destroy(job->plan); /* it was only explained */
   job->plan = NULL;
   double began = seconds_now();
   adj_status status = signals_status(

@@ -125,7 +125,7 @@ static int check_metric(const subcommand *command, const join_request *r) {
   return EXIT_DONE;
 }
 
-/* Errors that do not depend on what the files hold. */
+/* Errors that do not depend on the contents of files. */
 static int check_request(const subcommand *command, const join_request *r) {
   if (r->kind == ADJ_RANGE && isnan(r->radius)) return usage_error(command, "-r RADIUS is missing");
   if (!isnan(r->radius) && r->radius < 0 && r->metric != ADJ_DOT)

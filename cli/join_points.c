@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The points of a join: opened, made to fit each other, checked, and described. The checks are for mistakes that no
- * result shows: columns in another order, degrees taken as radians, a file without points.
+ * Opens the points of a join, gives them one type, checks and describes them. The checks find mistakes that are not
+ * visible in a result: columns in another order, degrees taken as radians, a file without points.
  */
 #include "join_points.h"
 
@@ -66,7 +66,7 @@ adj_status points_widen(const join_request *request, adj_dataset **left, adj_dat
 
 /* ---- Places on a sphere ------------------------------------------------------------------------ */
 
-/* Row of the first longitude beyond the limit, from 1; 0 if there is none. */
+/* The row, from 1, of the first longitude beyond the limit; 0 if there is none. */
 static uint64_t find_beyond(const adj_dataset *points, double limit, double *longitude) {
   union {
     double wide[2];
@@ -80,7 +80,8 @@ static uint64_t find_beyond(const adj_dataset *points, double limit, double *lon
   return 0;
 }
 
-/* One turn more than a circle may be meant; more than that is another unit, or another column. */
+/* Whether a longitude is impossible. Up to one full turn may be intended; more means another unit, or another
+ * column. */
 static bool find_longitude(const join_request *request, const char *path, const adj_dataset *points, char *text) {
   bool radians = request->angle == 1 + ADJ_RADIANS;
   double low, high, longitude = 0, limit = radians ? 2 * PI * (1 + 1e-6) : 360;
@@ -95,7 +96,8 @@ static bool find_longitude(const join_request *request, const char *path, const 
   return true;
 }
 
-/* Places all over the globe, if they are in radians, and a few degrees of ocean if not. */
+/* Warns of coordinates that cover the globe if they are in radians, but only a few degrees of ocean if they are in
+ * degrees. */
 static void warn_of_radians(const join_request *request, const char *path, const adj_dataset *points) {
   double west, east, south, north;
   adj_dataset_bounds(points, 0, &west, &east);
@@ -119,7 +121,7 @@ static int check_places(const join_request *request, const char *path, const adj
   return EXIT_FAILED;
 }
 
-/* A radius that reaches around the sphere selects every pair: probably it is in another unit. */
+/* Warns of a radius that reaches around the sphere and so selects every pair: it is probably in another unit. */
 static void warn_of_reach(const join_request *request) {
   double earth = 6371008.8, turn = PI;
   if (request->metric != ADJ_HAVERSINE || isnan(request->radius) || request->quiet) return;
@@ -144,7 +146,7 @@ static bool has_column(const adj_dataset *points, const char *name) {
   return false;
 }
 
-/* Whether both sets have the same names, in another order. */
+/* Whether both sets have the same column names, in another order. */
 static bool names_in_another_order(const adj_dataset *a, const adj_dataset *b) {
   enum { MOST = 64 };
   bool same = true;
@@ -157,7 +159,7 @@ static bool names_in_another_order(const adj_dataset *a, const adj_dataset *b) {
   return !same;
 }
 
-/* The rows of one file twice are two sets: every point has itself as a neighbour. */
+/* Notes that the same file given twice is two sets: every point has itself as a neighbour. */
 static void note_same_file(const join_request *request) {
   struct stat a, b;
   if (request->quiet || stat(request->left, &a) || stat(request->right, &b)) return;
@@ -193,9 +195,9 @@ int points_check(const join_request *request, const adj_dataset *left, const adj
   return code;
 }
 
-/* ---- What was read ------------------------------------------------------------------------------ */
+/* ---- Descriptions ------------------------------------------------------------------------------- */
 
-/* Text files, and places in other files, where the order counts. */
+/* Describes the columns of text files, and of other files with longitude and latitude, whose order matters. */
 static void describe(const join_request *request, const char *path, const adj_dataset *points) {
   enum { MOST = 12 };
   uint32_t dim = adj_dataset_dim(points);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a join was asked for on the command line.
+ * The request of a join, from the command line.
  */
 #ifndef CLI_JOIN_REQUEST_H
 #define CLI_JOIN_REQUEST_H
@@ -10,7 +10,7 @@
 
 #define JOIN_NO_K UINT64_MAX
 
-/* What the options set. Unless noted, text is NULL and numbers are 0 if not given. */
+/* The values of the options. Unless noted, text is NULL and numbers are 0 if not given. */
 typedef struct join_request {
   const char *left, *right; /* right NULL: a self-join */
   /* what */

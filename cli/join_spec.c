@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * From the request of a command to what the library takes: options of the context, the spec of the join, paths.
+ * Converts the request of a command to arguments of the library: options of the context, the spec of the join, paths.
  */
 #include <math.h>
 #include <stdio.h>
@@ -89,7 +89,7 @@ bool join_spec(const join_request *request, adj_join_spec *spec) {
 
 /* ---- Notes --------------------------------------------------------------------------------------- */
 
-/* Every row has k entries, even if there are fewer points. */
+/* Notes that rows are padded if there are fewer than k points. */
 static void note_padding(const join_request *request, uint64_t points, bool two_sets) {
   uint64_t others = points - (points && !two_sets && !request->self);
   char count[32];
@@ -98,7 +98,7 @@ static void note_padding(const join_request *request, uint64_t points, bool two_
                 (unsigned long long)request->k, text_count(others, count), others == 1 ? "" : "s");
 }
 
-/* A decimal comma makes two lengths of one. */
+/* Notes lengths of 0: a decimal comma makes two lengths of one. */
 static void note_box(const join_request *request) {
   double lengths[64];
   if (!request->box || strlen(request->box) > sizeof lengths / sizeof *lengths) return;

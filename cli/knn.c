@@ -11,7 +11,7 @@
 
 #define FIELD(name) offsetof(join_request, name)
 
-static const option what[] = {
+static const option own_options[] = {
     {OPTION_HEADING, 0, NULL, NULL, 0, "What to find"},
     {OPTION_COUNT, 'k', "neighbours", "K", FIELD(k), "how many neighbours of each point (required)"},
     {OPTION_REAL, 'r', "radius", "R", FIELD(radius),
@@ -31,9 +31,10 @@ static const option what[] = {
     {OPTION_END, 0, NULL, NULL, 0, NULL}};
 
 static const option *const tables[] = {
-    what, join_metric_options, join_input_options, join_run_options, join_program_options, join_report_options, NULL};
+    own_options, join_metric_options, join_input_options, join_run_options, join_program_options, join_report_options,
+    NULL};
 
-/* Distances cost memory and time, so they are left out if the output holds only ids. */
+/* Whether the output holds distances. They cost memory and time, so they are left out if it holds only ids. */
 static bool holds_distances(const join_request *request) {
   if (!request->output) return false;
   if (request->distances) return true;

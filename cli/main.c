@@ -95,19 +95,19 @@ static int dispatch(int argc, char **argv) {
   return command->run(command, 2, ask);
 }
 
-/* If standard input, output or error is closed, the next file that is opened would get its number, and what is printed
- * would end up in that file. Something else takes its place, opened in such a way that using it fails, as it does with
- * one that is closed. */
-static void occupy_standard(void) {
+/* If standard input, output or error is closed, the next opened file would get its number, and printed text would end
+ * up in that file. So the number is taken by another file, opened in such a way that using it fails, as with a closed
+ * one. */
+static void reserve_standard(void) {
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
     if (fcntl(fd, F_GETFD) >= 0 || errno != EBADF) continue;
     if (open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0) (void)open("/", O_RDONLY);
   }
 }
 
-/* Standard output is written when it is flushed: only then does a full disk show. */
+/* Standard output is written when it is flushed: a full disk shows only then. */
 int main(int argc, char **argv) {
-  occupy_standard();
+  reserve_standard();
   if (argc > 1 && !strcmp(argv[1], ADJ_HELPER)) return adj_helper_main(argc, argv);
   int code = dispatch(argc, argv);
   if (!fflush(stdout) || code) return code;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Arguments of the library as options of the program.
+ * Replaces names of the library's arguments in messages by the program's options.
  */
 #include "message.h"
 
@@ -52,7 +52,7 @@ static const argument arguments[] = {{"algorithm", "--algorithm"},
                                      {"tuning", "--tuning"},
                                      {"type", "--type"}};
 
-/* The argument that "NAME: " at the beginning of the text names, or NULL. */
+/* The argument named by "NAME: " at the beginning of the text, or NULL. */
 static const argument *find_argument(const char *text) {
   size_t length = strcspn(text, ": ");
   if (text[length] != ':' || text[length + 1] != ' ') return NULL;
@@ -61,7 +61,7 @@ static const argument *find_argument(const char *text) {
   return NULL;
 }
 
-/* Where the text continues after "FILE: ", or its beginning. */
+/* The text after "FILE: ", or the whole text. */
 static const char *after_file(const char *text, const char *const *files) {
   for (; *files; files++) {
     size_t length = strlen(*files);

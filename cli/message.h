@@ -11,16 +11,17 @@
 
 enum { MESSAGE_ROOM = 1200 };
 
-/* Which program this is, and whether this process of it prints messages: one of several does. Defined with main(). */
+/* The name of the program, and whether this process prints messages: only one of several does. Defined with main(). */
 extern const char program_name[];
 bool program_speaks(void);
 
-/* Prints "PROGRAM: " and the text on standard error, if this process speaks. */
+/* Prints "PROGRAM: " and the text on standard error, if this process prints messages. */
 void message_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* The library names the argument that is wrong: "max_pairs: ...", "points.csv: id_column: ...". Users of the program
- * know the option it was given by: "--max-pairs: ...", "points.csv: --id: ...". files are the paths of the run, ended
- * by NULL: one of them in front is not an argument. Returns buffer, which has room for MESSAGE_ROOM characters. */
+ * know it as an option: "--max-pairs: ...", "points.csv: --id: ...". files are the paths of the run, ended by NULL,
+ * because a path at the beginning of a message is not an argument. Returns buffer, which has room for MESSAGE_ROOM
+ * characters. */
 const char *message_with_options(const char *said, const char *const *files, char *buffer);
 
 /* The last message of the library. Only messages about arguments are rewritten: others may quote a file's content.

@@ -14,7 +14,7 @@ static unsigned least(unsigned a, unsigned b) {
   return a < b ? a : b;
 }
 
-/* The number of letters added, dropped, changed or swapped with their neighbour; LONGEST for long words. */
+/* The number of letters that are added, dropped, changed or swapped with their neighbour; LONGEST for long words. */
 static unsigned typing_errors(const char *a, const char *b) {
   size_t m = strlen(a), n = strlen(b);
   unsigned d[LONGEST][LONGEST];
@@ -47,7 +47,7 @@ static const char *completed(const char *typed, const char *const *names) {
 const char *nearest_name(const char *typed, const char *const *names) {
   const char *nearest = *typed ? completed(typed, names) : NULL;
   if (nearest) return nearest;
-  unsigned fewest = ((unsigned)strlen(typed) + 1) / 3 + 1; /* with that many errors it is another word */
+  unsigned fewest = ((unsigned)strlen(typed) + 1) / 3 + 1; /* with this many errors it is another word */
   for (; *names; names++) {
     unsigned errors = typing_errors(typed, *names);
     if (errors < fewest) {

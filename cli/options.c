@@ -68,8 +68,8 @@ static bool parse_real(const char *text, double *value) {
   return true;
 }
 
-/* A number, possibly with a fraction, and an optional suffix k, M, G or T, each thousand (1000 or 1024) times the one
- * before. The result must be whole and below 2^63. */
+/* A number, possibly with a fraction, and an optional suffix k, M, G or T, each of them `thousand` (1000 or 1024) times
+ * the previous one. The result must be whole and below 2^63. */
 static bool parse_scaled(const char *text, double thousand, uint64_t *value) {
   if (!isdigit((unsigned char)*text)) return false;
   char *end;
@@ -92,7 +92,7 @@ static bool parse_scaled(const char *text, double thousand, uint64_t *value) {
   return true;
 }
 
-/* The number of the choice, from 1; 0 if it is none of them. */
+/* The number of the choice, from 1; 0 if the text is none of them. */
 static int find_choice(const char *choices, const char *text) {
   size_t length = strlen(text);
   int number = 1;

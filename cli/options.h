@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Command lines. A command lists its options in tables, which serve both to parse the arguments and to print the help.
+ * Command lines. A command lists its options in tables, which are used both to parse the arguments and to print the
+ * help.
  */
 #ifndef CLI_OPTIONS_H
 #define CLI_OPTIONS_H
@@ -24,7 +25,7 @@ typedef struct option {
   option_kind kind;
   char letter;       /* 0: none                                    */
   const char *name;  /* without the dashes                         */
-  const char *value; /* what the help calls it, or the choices     */
+  const char *value; /* its name in the help, or the choices       */
   size_t into;       /* offset of the field in the request struct  */
   const char *help;  /* may have several lines                     */
 } option;
@@ -35,7 +36,7 @@ typedef struct subcommand {
   const char *summary;          /* one line                                    */
   const char *usage;            /* the arguments after "adjoin NAME"           */
   const char *examples;         /* lines, ready to print                       */
-  const option *const *options; /* tables, the last NULL; NULL: it parses them */
+  const option *const *options; /* tables, ended by NULL; NULL: run() parses   */
   int (*run)(const struct subcommand *command, int argc, char **argv);
 } subcommand;
 
@@ -43,8 +44,8 @@ typedef struct subcommand {
 enum { PARSE_WRONG = -1, PARSE_HELP = -2 };
 
 /* Parses argv[1] and later (argv[0] is the name of the command). Options go to the fields of request, other arguments
- * to plain, at most most of them. Returns the number of the latter, PARSE_WRONG after an error message, or PARSE_HELP
- * after printing the help. */
+ * to plain, which has room for `most`. Returns the number of other arguments, PARSE_WRONG after an error message, or
+ * PARSE_HELP after printing the help. */
 int options_parse(const subcommand *command, void *request, int argc, char **argv, const char **plain, int most);
 
 void options_print_help(const subcommand *command);

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 
 typedef struct progress_line {
-  bool on, terminal; /* not a terminal: plain lines, two a second */
+  bool on, terminal; /* terminal: false means plain lines, two a second */
   bool drawn;
   double began;
 } progress_line;

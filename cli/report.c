@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The total and the summary of a run. stats.c writes the JSON of --stats.
+ * Prints the total and the summary of a run. stats.c writes the JSON of --stats.
  */
 #include "report.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a finished run prints: the total on standard output, a summary on standard error, and the JSON of --stats.
+ * The report of a finished run: the total on standard output, a summary on standard error, and the JSON of --stats.
  */
 #ifndef CLI_REPORT_H
 #define CLI_REPORT_H

@@ -3,9 +3,9 @@
  * adjoin selftest: runs the list of cases on this machine, on every backend and instruction set it
  * offers, and compares each whole result with a reference that shares no code with the library.
  *
- * A case is a row of the table. Lanes, one thread each with contexts of its own, take one row at a time: they build its
- * points, compute the reference answer once, and compare every setup of every column with it. Rows are printed in the
- * order of the list.
+ * A case is a row of the table. Lanes, which are threads with their own contexts, take one row at a time: they build
+ * its points, compute the reference result once, and compare every setup of every column with it. Rows are printed in
+ * the order of the list.
  */
 #include <adjoin.h>
 #include <pthread.h>
@@ -23,30 +23,30 @@ int adjoin_selftest(int argc, char **argv);
 
 enum { MOST_COLUMNS = 8, MOST_LANES = 8, JOIN_THREADS = 3, CELL = 16 };
 
-/* The exit status when the backend asked for needs a device and there is none: ctest takes it for a skipped test. A
- * device that is there and cannot be used is a failure. */
+/* NOT_HERE: the exit status if the requested backend needs a device and there is none; ctest counts it as a skipped
+ * test. A device that exists but cannot be used is a failure. */
 enum { FAILED = 1, NOT_HERE = 77 };
 
-/* Whether the cases took a setup, which is an algorithm with a tuning. */
+/* How many cases took or refused a setup, which is an algorithm with a tuning. */
 typedef struct setup_use {
   atomic_uint taken, refused;
 } setup_use;
 
-/* What is tested: one column of the table. */
+/* One column of the table: a backend with an instruction set. */
 typedef struct column {
   char title[32];
   adj_backend backend;
   adj_ctx *lanes[MOST_LANES];
   setup_use uses[2][MOST_SETUPS]; /* of range joins, of kNN joins               */
-  atomic_uint without, faults;    /* hybrid: joins of cores alone; device faults */
+  atomic_uint without, faults;    /* hybrid: joins without a device; device faults */
 } column;
 
 typedef struct request {
-  const char *backend, *isa;                        /* NULL: all there are */
+  const char *backend, *isa;                        /* NULL: all available */
   const char *only;                                 /* NULL: all cases     */
   uint32_t threads;                                 /* of one join         */
-  uint32_t part, parts;                             /* every parts-th case, from number part - 1 on */
-  int32_t devices[JOIN_MOST_DEVICES], device_count; /* -1: all, for the setups of one */
+  uint32_t part, parts;                             /* one case in `parts`, from number part - 1 on */
+  int32_t devices[JOIN_MOST_DEVICES], device_count; /* -1: all, with the setups of one device */
   bool quick;
 } request;
 
@@ -71,9 +71,9 @@ typedef struct table {
   row *rows;
   atomic_uint next; /* row to be taken */
   atomic_bool out_of_memory;
-  pthread_mutex_t lock; /* of what follows, and of done */
+  pthread_mutex_t lock; /* guards the members below, and row.done */
   uint32_t printed;
-  double reference_s; /* time of the lanes in the reference */
+  double reference_s; /* time that lanes spent in the reference */
 } table;
 
 typedef struct lane {
@@ -120,7 +120,7 @@ static int usage(const char *what, const char *argument) {
   return 2;
 }
 
-/* The value of an option given as "--name value" or "--name=value"; NULL when argv[*at] is another. */
+/* The value of an option given as "--name value" or "--name=value"; NULL if argv[*at] is another option. */
 static const char *value_of(const char *name, int argc, char **argv, int *at) {
   size_t length = strlen(name);
   if (!argv[*at] || strncmp(argv[*at], name, length)) return NULL;
@@ -138,7 +138,7 @@ static bool known_backend(const char *name) {
   return false;
 }
 
-/* A number of at most nine digits, before `after`; 0: it is none. */
+/* A number of at most nine digits that is followed by `after`; 0: the text is not such a number. */
 static uint32_t parse_number(const char *text, char after, const char **rest) {
   char *end;
   unsigned long number = strtoul(text, &end, 10);
@@ -154,7 +154,7 @@ static bool parse_part(const char *text, request *wanted) {
   return wanted->part && wanted->part <= wanted->parts;
 }
 
-/* 0: go on; otherwise 1 + the exit status. */
+/* Returns 0 to continue; otherwise 1 + the exit status. */
 static int parse(request *wanted, int argc, char **argv) {
   for (int at = 1; at < argc; at++) {
     const char *value;
@@ -189,9 +189,9 @@ static int parse(request *wanted, int argc, char **argv) {
   return 0;
 }
 
-/* ---- What can be tested ------------------------------------------------------------------------------ */
+/* ---- Columns ----------------------------------------------------------------------------------------- */
 
-/* A join of two points tells whether a backend is there. */
+/* Joins two points to find out whether a backend is available. */
 static adj_status try_backend(adj_ctx *ctx, adj_backend backend) {
   float coordinates[] = {0, 1};
   adj_points points;
@@ -216,8 +216,8 @@ static bool uses_device(const column *c) {
   return c->backend == ADJ_BACKEND_GPU || c->backend == ADJ_BACKEND_HYBRID;
 }
 
-/* Cores do a hybrid join without the device where it cannot help, and where it fails. */
-static void listen(void *user, adj_log_level level, const char *line) {
+/* Counts warnings: the cores do a hybrid join without the device if it cannot help or fails. */
+static void note_warning(void *user, adj_log_level level, const char *line) {
   column *c = user;
   if (level != ADJ_LOG_WARN) return;
   if (strstr(line, "the cores do this join alone")) atomic_fetch_add(&c->without, 1);
@@ -230,8 +230,8 @@ static uint64_t device_memory_of(const table *t, const column *c) {
   adj_device device;
   adj_device_init(&device, sizeof device);
   if (!uses_device(c) || adj_device_describe(0, &device)) return 0;
-  uint64_t often = t->asked->device_count > 1 ? (uint64_t)t->asked->device_count : 1; /* perhaps the same one */
-  return device.memory_free / (4 * often * t->lanes); /* two columns have devices; half is for others */
+  uint64_t often = t->asked->device_count > 1 ? (uint64_t)t->asked->device_count : 1; /* all may be the same device */
+  return device.memory_free / (4 * often * t->lanes); /* two columns use devices; half is for other programs */
 }
 
 static void close_column(column *c) {
@@ -247,24 +247,24 @@ static adj_status open_column(const table *t, column *c, uint32_t threads, const
   options.device_memory_limit = device_memory_of(t, c);
   options.devices = t->asked->device_count > 0 ? t->asked->devices : NULL;
   options.device_count = t->asked->device_count;
-  options.log = listen;
+  options.log = note_warning;
   options.log_user = c;
   adj_status status = ADJ_OK;
   for (uint32_t i = 0; !status && i < t->lanes; i++)
     status = adj_ctx_create(&options, &c->lanes[i]);
-  /* Hybrid joins do without a device that cannot be opened. */
+  /* A hybrid join also runs if the device cannot be opened, so the device is tried first. */
   if (!status && uses_device(c)) status = try_backend(c->lanes[0], ADJ_BACKEND_GPU);
   return status ? status : try_backend(c->lanes[0], c->backend);
 }
 
-/* Whether there is no device at all: no GPU, no driver, or no code for one in this build. */
+/* Whether there is no device at all: no GPU, no driver, or no GPU code in this build. */
 static bool is_without_device(void) {
   adj_device device;
   adj_device_init(&device, sizeof device);
   return adj_device_describe(0, &device) == ADJ_E_UNSUPPORTED;
 }
 
-/* 0: go on; otherwise 1 + the exit status. */
+/* Returns 0 to continue; otherwise 1 + the exit status. */
 static int add_column(table *t, const request *wanted, int backend, const char *isa) {
   if (t->count == MOST_COLUMNS) return 0;
   column *c = &t->columns[t->count];
@@ -285,11 +285,11 @@ static int add_column(table *t, const request *wanted, int backend, const char *
     return 1 + FAILED;
   }
   printf("%s cannot run here, and is not tested: %s\n", BACKENDS[backend].name, why);
-  return wanted->backend ? 1 + NOT_HERE : 0; /* it may only have been looked for */
+  return wanted->backend ? 1 + NOT_HERE : 0; /* an automatic choice may find nothing */
 }
 
-/* The columns asked for; without a request, the reference, the CPU with every instruction set, and
- * whatever devices there are. */
+/* Adds the requested columns; without a request: the reference, the CPU with every instruction set, and all available
+ * devices. */
 static int choose_columns(table *t, const request *wanted) {
   int exits = 0;
   for (int b = 0; !exits && b < BACKEND_COUNT; b++) {
@@ -304,31 +304,31 @@ static int choose_columns(table *t, const request *wanted) {
 
 /* ---- The table --------------------------------------------------------------------------------------- */
 
-/* The case with a radius for each left point. */
+/* Compares the case with a radius for each left point. */
 static join_verdict compare_radii(adj_ctx *ctx, const join_case *c, const join_answer *answer, const join_setup *setup,
                                   cell *out) {
   join_case own = *c;
-  join_answer apart;
+  join_answer radii_answer;
   join_verdict verdict = JOIN_DIFFERS;
   snprintf(out->message, sizeof out->message, "out of memory");
   own.radii = case_radii(c, answer);
-  if (own.radii && answer_case(&own, &apart)) {
-    verdict = compare_case(ctx, &own, &apart, setup, out->message, sizeof out->message);
-    answer_free(&apart);
+  if (own.radii && answer_case(&own, &radii_answer)) {
+    verdict = compare_case(ctx, &own, &radii_answer, setup, out->message, sizeof out->message);
+    answer_free(&radii_answer);
   }
   free(own.radii);
   return verdict;
 }
 
-/* A case in every setup of a column, in rotating order of the rows and with and without distances, which f32 and f64
- * (every other case) both have. The cell has the first setup that differs. */
+/* Runs a case in every setup of a column. The order of rows rotates from setup to setup. So do distances, such that f32
+ * and f64 cases, which alternate, both run with and without them. The cell keeps the first setup that differs. */
 static void run_cell(const table *t, column *col, uint32_t lane_number, const join_case *c, const join_answer *answer,
                      uint32_t number, cell *out) {
   bool nearest = c->k > 0, several = t->asked->device_count > 1;
   uint32_t turn = number;
   for (int a = 0; a < setup_count(col->backend, nearest, several); a++, turn++) {
-    if (t->asked->quick && a && turn % 3) continue; /* the planner's own and every third */
-    if (setup_is_left_out(col->backend, nearest, several, a, number / 2)) continue; /* f32 and f64 have the same */
+    if (t->asked->quick && a && turn % 3) continue; /* the planner's own choice and every third setup */
+    if (setup_is_left_out(col->backend, nearest, several, a, number / 2)) continue; /* the same for f32 and f64 */
     test_setup chosen;
     setup_choose(col->backend, nearest, several, a, number, &chosen);
     join_setup setup = {.backend = col->backend,
@@ -360,7 +360,7 @@ static void print_row(table *t, const row *r) {
   bool failed[MOST_COLUMNS] = {false};
   for (int i = 0; i < t->count; i++) {
     join_verdict verdict = r->cells[i].verdict;
-    /* A device may say that it cannot do a join; a CPU may not. */
+    /* A device may refuse a join; a CPU may not. */
     bool skipped = verdict == JOIN_REFUSED && uses_device(&t->columns[i]);
     failed[i] = verdict != JOIN_SAME && !skipped;
     print_cell(t, i, failed[i] ? "FAILED" : skipped ? "-" : "ok");
@@ -373,14 +373,14 @@ static void print_row(table *t, const row *r) {
 
 /* ---- The lanes --------------------------------------------------------------------------------------- */
 
-/* Seconds of a clock: of this thread's work, or of the day. */
+/* Seconds of a clock: this thread's CPU time, or real time. */
 static double seconds(clockid_t clock) {
   struct timespec t;
   clock_gettime(clock, &t);
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Prints what can be printed in order. */
+/* Marks a row as done, and prints all rows that are next in order. */
 static void finish_row(table *t, row *r, double reference_s) {
   pthread_mutex_lock(&t->lock);
   r->done = true;
@@ -446,8 +446,8 @@ static bool run_table(table *t) {
 
 /* ---- The summary ------------------------------------------------------------------------------------- */
 
-/* A setup may be refused by some cases. One that no case takes tests nothing: the setting is gone, or the library
- * refuses too much. One such a column may be: cuBLAS is not on every machine. */
+/* Some cases may refuse a setup. A setup that no case takes tests nothing: the setting is gone, or the library refuses
+ * too much. One such setup in a column is allowed: cuBLAS is not on every machine. */
 static bool check_uses(table *t) {
   enum { MOST_UNUSED = 1 };
   uint32_t taken = 0, refused = 0;
@@ -473,7 +473,7 @@ static bool check_uses(table *t) {
   return fine || t->asked->quick || t->asked->only || t->asked->parts > 1;
 }
 
-/* What hybrid joins did without a device. Nothing of that tests one. */
+/* Reports hybrid joins that ran without a device, and so do not test it. */
 static bool check_devices(const table *t) {
   bool fine = true;
   for (int i = 0; i < t->count; i++) {

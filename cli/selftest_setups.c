@@ -21,8 +21,8 @@ static const named_setup CORES_NEAREST[] = {{NULL, NULL},
                                             {"kdtree", "paper.queue=cells"},
                                             {"kdtree", "paper.queue=cells,batch=7"}};
 
-/* A GPU alone, range joins: results in one batch and in many; pairs kept by the count, or found again; too little room
- * for them; counts in slices; sets in chunks; every kernel; all pairs in tiles; the prefilter of tensor cores. */
+/* Range joins on a GPU alone: results in one batch and in many; pairs kept by the count, or found again; too little
+ * room for them; counts in slices; sets in chunks; every kernel; all pairs in tiles; the prefilter of tensor cores. */
 static const char *const DEVICE_TUNINGS[] = {NULL,
                                              "device_batch=4000,test.streams=2,single=off",
                                              "device_batch=40000,single=on",
@@ -57,13 +57,13 @@ static const char *const DEVICE_TUNINGS[] = {NULL,
                                              "prefilter=tensor",
                                              "prefilter=tensor,device_batch=4000,single=off",
                                              "prefilter=tensor,indexed=3,single=on,test.device_pairs=40"};
-enum { POINT_TUNINGS = 4 }; /* of the papers' kernels, in every case */
+enum { POINT_TUNINGS = 4 }; /* setups of the papers' kernels in every case */
 
-/* A GPU alone, kNN joins. Trees: a warp for one query and for 32, of which none, some or all give up; all rows at once,
- * or some; sets in chunks. Brute force: every prefilter, and every kernel for distances and for selection; all of the
- * right set at once, or some. Grid: as planned; with one thread a query and with a warp; with cells far too narrow, so
- * that most queries fail once or many times, and far too wide. Trees and grids refuse some joins, and selections some
- * k. */
+/* kNN joins on a GPU alone. Trees: a warp for one query and for 32, where none, some or all queries exceed their
+ * budget; all rows at once, or some; sets in chunks. Brute force: every prefilter, and every kernel for distances and
+ * for selection; all of the right set at once, or some. Grid: as planned; with one thread a query and with a warp; with
+ * cells far too narrow, so that most queries fail once or many times, and far too wide. Trees and grids refuse some
+ * joins, and selections some k. */
 static const named_setup NEAREST_SETUPS[] = {
     {NULL, NULL},
     {"kdtree", "test.per_query=off,test.cut=on"},
@@ -101,8 +101,8 @@ static const named_setup NEAREST_SETUPS[] = {
     {"grid", "paper.point_threads=4,paper.epsilon=0.01"},
     {"grid", "paper.epsilon=0.5,paper.tail=0"}};
 
-/* Several GPUs without cores: by rates and in sets of queries, in one list and in many, by every kind of kernel; sets
- * in chunks. */
+/* Several GPUs without cores: shared by rates and in sets of queries, in one list and in many, with every kind of
+ * kernel; sets in chunks. */
 static const char *const SEVERAL_TUNINGS[] = {NULL,
                                               "share=rates",
                                               "share=rates,device_batch=4000",
@@ -131,9 +131,9 @@ static const named_setup SEVERAL_NEAREST[] = {{NULL, NULL},
                                               {"kdtree", "device_chunk=120"},
                                               {"kdtree", "device_chunk=400,device_rows=300,test.pick=off"}};
 
-/* Cores and a GPU, kNN joins: as planned; by rates and by fixed sizes; with the smallest batches; with nearly all
- * queries on the GPU, or some; all rows at once, or few; and through a grid, where some queries, most or none return to
- * the cores. */
+/* kNN joins on cores and a GPU: as planned; shared by rates and by fixed sizes; with the smallest batches; with nearly
+ * all queries on the GPU, or some; all rows at once, or few; and through a grid, where some, most or no queries return
+ * to the cores. */
 static const named_setup HYBRID_SETUPS[] = {
     {NULL, NULL},
     {NULL, "share=rates,batch=16"},
@@ -146,8 +146,8 @@ static const named_setup HYBRID_SETUPS[] = {
     {"grid", "share=rates,paper.failures=0.01,paper.tail=0,batch=16,device_rows=77"},
     {"kdtree", "share=rates,paper.queue=cells,batch=16"}};
 
-/* The same for range joins: with SEGO-New on the cores; lists of many queries and of few pairs, the prefilter of tensor
- * cores, and single evaluation. */
+/* The same for range joins: SEGO-New on the cores; lists of many queries and of few pairs; the prefilter of tensor
+ * cores; single evaluation. */
 static const char *const HYBRID_RANGE_TUNINGS[] = {
     NULL,
     "share=rates,batch=16,paper.dual=on",
@@ -165,7 +165,7 @@ static const char *const HYBRID_RANGE_TUNINGS[] = {
     "share=rates,batch=16,single=on,test.mirrored=on,prefilter=off",
     "share=fixed,paper.n_large=0.5,batch=16,single=on,test.mirrored=on,prefilter=off"};
 
-/* Indexes that are kept on a GPU, and a radius for each left point. Cores and a GPU: the first. */
+/* Kept indexes on a GPU, and a radius for each left point. Cores with a GPU use the first setup only. */
 static const test_setup KEPT_SETUPS[] = {{.kept = true},
                                          {.kept = true, .algorithm = "kdtree"},
                                          {.kept = true, .algorithm = "brute"},
@@ -174,7 +174,7 @@ static const test_setup KEPT_SETUPS[] = {{.kept = true},
                                          {.algorithm = "kdtree", .tuning = "device_batch=4000,test.streams=2"},
                                          {.algorithm = "kdtree", .tuning = "test.device_pairs=40"},
                                          {.radii = true}};
-enum { KEPT_NEAREST = 5, KEPT_HYBRID = 1 }; /* the first ones; the others are for range joins */
+enum { KEPT_NEAREST = 5, KEPT_HYBRID = 1 }; /* the first setups; the others are for range joins */
 
 static int kept_count(adj_backend backend, bool nearest) {
   enum { ALL = sizeof KEPT_SETUPS / sizeof *KEPT_SETUPS };
@@ -182,7 +182,7 @@ static int kept_count(adj_backend backend, bool nearest) {
   return backend != ADJ_BACKEND_GPU ? 0 : nearest ? KEPT_NEAREST : ALL;
 }
 
-/* The systems of the papers, of which a backend has some. Counts those before number `wanted`, and gives its name. */
+/* The papers' systems that a backend supports. Counts those before number `wanted`; *name receives its name. */
 static int system_count(adj_backend backend, bool nearest, int wanted, const char **name) {
   adj_system system;
   adj_system_init(&system, sizeof system);
@@ -196,7 +196,7 @@ static int system_count(adj_backend backend, bool nearest, int wanted, const cha
 }
 
 /* The kernels of the papers (docs/tuning.md): combination number n of access, order and threads, of which there are 54,
- * with the switches in turns, in small and large batches on one stream and several. */
+ * with alternating switches, in small and large batches on one and several streams. */
 static const char *point_tuning(uint32_t n, char *text, size_t capacity) {
   static const char *const accesses[] = {"full", "unicomp", "lid-unicomp"};
   static const char *const orders[] = {"none", "sortbywl", "workqueue"};
@@ -211,11 +211,11 @@ static const char *point_tuning(uint32_t n, char *text, size_t capacity) {
   return text;
 }
 
-/* ---- Which of them ------------------------------------------------------------------------------------ */
+/* ---- Choosing a setup --------------------------------------------------------------------------------- */
 
 #define COUNT(list) ((int)(sizeof(list) / sizeof *(list)))
 
-/* A list of its own. */
+/* Several GPUs have their own list of setups. */
 static bool is_several(adj_backend backend, bool several) {
   return several && backend == ADJ_BACKEND_GPU;
 }
@@ -276,7 +276,7 @@ bool setup_is_left_out(adj_backend backend, bool nearest, bool several, int a, u
   enum { ALWAYS = 6, NEAREST_TURNS = 2, RANGE_TURNS = 3 };
   if (is_several(backend, several)) return false;
   if (backend != ADJ_BACKEND_GPU || a < ALWAYS) return false;
-  /* Not by the number itself, on which the kernels of the papers depend, too. */
+  /* Not by the number itself, as the papers' kernels also depend on it. */
   return nearest ? (number + (uint32_t)a) % NEAREST_TURNS : (number / RANGE_TURNS + (uint32_t)a) % RANGE_TURNS;
 }
 

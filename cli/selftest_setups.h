@@ -15,20 +15,20 @@ enum { MOST_SETUPS = 72 };
 typedef struct test_setup {
   const char *algorithm, *tuning; /* NULL: chosen by the planner */
   const char *system;             /* NULL: none */
-  bool kept;                      /* asked of an index that is kept */
+  bool kept;                      /* a question to a kept index */
   bool radii;                     /* with a radius for each left point */
-  char text[256];                 /* of a tuning that is composed */
+  char text[256];                 /* buffer for a composed tuning */
 } test_setup;
 
-/* Setups that a backend has for range joins or, nearest, for kNN joins. Number 0 leaves everything to the planner.
- * several: of several GPUs, if the backend is these alone. */
+/* The number of setups of a backend for range joins or, with `nearest`, for kNN joins. Setup 0 leaves everything to the
+ * planner. several: for several GPUs, if the backend is ADJ_BACKEND_GPU. */
 int setup_count(adj_backend backend, bool nearest, bool several);
 
-/* Setup a; number is that of the case, by which the papers' kernels take turns. */
+/* Chooses setup a; number: that of the case, by which the papers' kernels alternate. */
 void setup_choose(adj_backend backend, bool nearest, bool several, int a, uint32_t number, test_setup *out);
 
-/* Whether a case leaves it out: of the many setups of a GPU most take turns, half of them for kNN joins and a third for
- * range joins. */
+/* Whether a case skips setup a: most of the many setups of a GPU alternate, and a case runs half of them for kNN joins
+ * and a third for range joins. */
 bool setup_is_left_out(adj_backend backend, bool nearest, bool several, int a, uint32_t number);
 
 /* Appends " (algorithm, tuning)", or the system, to a message. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Signals. A signal handler has no argument for what to cancel, so this file has two globals. Both have types that a
- * handler may use.
+ * Signals. A signal handler has no argument that could tell it what to cancel, so this file has two globals. Both have
+ * types that a handler may use.
  *
- * A cancel ends the call that is under way, and none that begins later. The program therefore asks signals_status()
- * between two calls. A signal may also arrive after that and before the next call has begun: an alarm repeats the
+ * A cancel ends the call that is under way, but no call that begins later. Therefore the program calls signals_status()
+ * between two calls. A signal may also arrive after that and before the next call has begun, so an alarm repeats the
  * cancel every second.
  */
 #include "signals.h"
@@ -45,8 +45,8 @@ void signals_watch(adj_ctx *ctx) {
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
     struct sigaction action = {.sa_handler = on_signal}, before;
     sigemptyset(&action.sa_mask);
-    /* A signal that was ignored from the start, as under nohup, stays ignored. Without SA_RESTART, a read or write that
-     * waits for a pipe is interrupted. */
+    /* A signal that was ignored from the start, as under nohup, stays ignored. There is no SA_RESTART, so that a read
+     * or write that waits for a pipe is interrupted. */
     if (!sigaction(numbers[i], NULL, &before) && before.sa_handler != SIG_IGN) sigaction(numbers[i], &action, NULL);
   }
 }

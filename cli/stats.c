@@ -57,7 +57,7 @@ static void put_join(json_writer *json, const run_report *report) {
   put_count(json, "noise", report->clusters.noise);
 }
 
-/* Only where a device took part. */
+/* Only if a device took part. */
 static void put_device(json_writer *json, const adj_stats *stats) {
   const struct {
     const char *name;
@@ -76,7 +76,7 @@ static void put_device(json_writer *json, const adj_stats *stats) {
   put_real(json, "warp_efficiency", stats->warp_efficiency);
 }
 
-/* Only where a grid was searched for the nearest, or ordered the queue. */
+/* Only if a kNN join searched a grid, or a grid ordered the queue. */
 static void put_grid(json_writer *json, const adj_stats *stats) {
   if (!stats->grid_queries && !(stats->grid_order_s > 0)) return;
   json_raw(json, ",\n  \"grid\": {\"epsilon\": ");
@@ -88,7 +88,7 @@ static void put_grid(json_writer *json, const adj_stats *stats) {
   json_raw(json, ", \"order_seconds\": %.9f}", stats->grid_order_s);
 }
 
-/* Only where sequences of points were joined. */
+/* Only for joins by recursion over pairs of sequences. */
 static void put_ego(json_writer *json, const adj_stats *stats) {
   if (!(stats->ego_sort_s > 0)) return;
   json_raw(json, ",\n  \"ego\": {\"reorder_seconds\": %.9f, \"sort_seconds\": %.9f, \"workload_seconds\": %.9f}",
@@ -105,7 +105,7 @@ static void put_indexed(json_writer *json, const adj_stats *stats) {
   json_raw(json, "]}");
 }
 
-/* Only where a prefilter was at work. */
+/* Only if a prefilter was used. */
 static void put_prefilter(json_writer *json, const adj_stats *stats) {
   if (!stats->prefilter_queries) return;
   json_raw(json, ",\n  \"prefilter\": {\"queries\": %llu, \"sums\": %llu, \"again\": %llu, \"failed\": %llu",
@@ -117,7 +117,7 @@ static void put_prefilter(json_writer *json, const adj_stats *stats) {
   json_raw(json, "}");
 }
 
-/* Only where cores and a device shared the queries. */
+/* Only if workers shared the queries. */
 static void put_workers(json_writer *json, const run_report *report) {
   const adj_stats *stats = &report->stats;
   if (!stats->worker_count) return;

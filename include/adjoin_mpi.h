@@ -4,7 +4,7 @@
  *
  *     adj_ctx *ctx;
  *     adj_mpi_ctx_create(MPI_COMM_WORLD, NULL, &ctx);         // this rank's share of its host
- *     adj_dataset_create(ctx, &points, &mine);                // this rank's points: any number, also none
+ *     adj_dataset_create(ctx, &points, &mine);                // this rank's points: any number, even none
  *     adj_join_spec spec;
  *     adj_join_spec_init(&spec, sizeof spec);
  *     spec.radius = 0.01;
@@ -12,15 +12,15 @@
  *     adj_mpi_result *result;
  *     if (adj_mpi_plan_create(MPI_COMM_WORLD, ctx, &spec, mine, NULL, NULL, &plan) != ADJ_OK ||
  *         adj_mpi_collect(plan, &result, NULL, NULL) != ADJ_OK) {
- *       if (rank == 0) fprintf(stderr, "%s\n", adj_last_error()); // the same on every rank, and names the rank
+ *       if (rank == 0) fprintf(stderr, "%s\n", adj_last_error()); // the same on every rank; names the rank that failed
  *       return 1;
  *     }
  *     const uint64_t *row = adj_mpi_result_offsets(result); // neighbours of this rank's point i:
  *     const int64_t *ids = adj_mpi_result_ids(result);      // ids[row[i]] .. ids[row[i + 1] - 1], global
  *
  * Ids. The points of all ranks are one set: those of rank 0 first, then those of rank 1, and so on. The global id of a
- * point is its place in that set, 0-based, 64 bits. There may be more than 2^32 points in all; a rank's own points, and
- * those that it works on at a time, are at most ADJ_MAX_COUNT.
+ * point is its place in that set, 0-based, 64 bits. There may be more than 2^32 points in all; a rank has at most
+ * ADJ_MAX_COUNT of them, and works on at most so many at a time.
  *
  * Exactness. Every row has the same bits as in a join of the whole set by one process (adjoin.h), for any number of
  * ranks, any split of the points and each distribution. docs/cluster.md has the argument.
@@ -29,23 +29,24 @@
  *
  *   replicated   every rank receives all right points, and joins its own left points with them. Memory of a rank: all
  *                right points and their index. For small right sets.
- *   ring         blocks of right points travel round the ranks, and are joined with the left points where they pass;
- *                the next block is on its way meanwhile. Of a self-join one rank joins each pair of blocks, and sends
- *                the other one its rows. kNN: queries travel instead, with their lists. Memory of a rank: three blocks,
- *                and such rows or lists. Any metric and dimension.
- *   halo         space is cut into one region a rank, such that each has the same estimated work. Each point moves to
- *                the rank of its region once, and to those within a radius of it. Each rank joins its region alone, and
- *                rows return to the ranks that own the points. kNN: each rank searches its region, and queries whose
- *                k-th neighbour is farther away than another region are also searched there. Not for ADJ_DOT.
+ *   ring         blocks of right points travel around the ranks, and each rank joins them with its left points; the
+ *                next block is transferred meanwhile. In a self-join one of two ranks joins their pair of blocks, and
+ *                sends the other one its rows. kNN: queries travel instead, with their lists. Memory of a rank: three
+ *                blocks, and these rows or lists. Any metric and dimension.
+ *   halo         space is cut into one region a rank, such that each has the same estimated work. Each point moves once
+ *                to the rank of its region, and to the ranks of regions within a radius of it. Each rank joins its
+ *                region alone, and rows return to the ranks that own the points. kNN: each rank searches its region,
+ *                and queries whose k-th neighbour is farther away than another region are also searched there. Not for
+ *                ADJ_DOT.
  *
- * ADJ_MPI_AUTO takes halo in up to six dimensions, and otherwise what is expected to move fewer bytes in the memory
- * there is. adj_mpi_plan_explain tells the choice and its reason.
+ * ADJ_MPI_AUTO takes halo in up to six dimensions, and otherwise the distribution that is expected to move fewer bytes
+ * within the available memory. adj_mpi_plan_explain gives the choice and its reason.
  *
  * Collective calls. Functions marked "collective" must be called by all ranks of the communicator, in the same order,
- * with the same spec, options and kind of control; points, contexts and limits may differ. One that fails fails on
+ * with the same spec, options and kind of control; points, contexts and limits may differ. A call that fails, fails on
  * every rank, with the same status and the same message, which begins with the rank it comes from ("rank 3: row 17:
- * ..."). Errors are agreed on at each step, so no rank waits for one that has given up, and long steps of other ranks
- * are ended early. After a failure the plan can be used again, unless MPI itself failed: that is ADJ_E_IO, and every
+ * ..."). The ranks agree on errors at each step, so no rank waits for one that has failed, and long steps of other
+ * ranks end early. After a failure the plan can be used again, unless MPI itself failed: that is ADJ_E_IO, and every
  * later call on the plan is ADJ_E_IO too. Communication uses a duplicate of the communicator; its errors never reach
  * the caller's error handler.
  *
@@ -67,10 +68,10 @@ extern "C" {
 
 /* ---- Context ------------------------------------------------------------------------------------------ */
 
-/* A context for one of several ranks on a host. options may be NULL; what it leaves open is this rank's share:
- * threads: the usable cores, shared by the ranks of the host (at least 1; all of them if MPI has bound each rank to
- * cores of its own); memory_limit: 90 % of the available memory, shared; devices: with as many ranks as devices or
- * more, one each, in turn; otherwise every (number of ranks)-th. Collective over comm. */
+/* A context for one of several ranks on a host. options may be NULL. Fields left at their defaults become this rank's
+ * share. threads: the usable cores, shared by the ranks of the host (at least 1; all of them if MPI has bound each rank
+ * to cores of its own); memory_limit: 90 % of the available memory, shared; devices: with at least as many ranks as
+ * devices, one device for each rank, in turn; otherwise every (number of ranks)-th device. Collective over comm. */
 ADJ_API adj_status adj_mpi_ctx_create(MPI_Comm comm, const adj_ctx_options *options, adj_ctx **out);
 
 /* ---- Plans ---------------------------------------------------------------------------------------------- */
@@ -89,10 +90,10 @@ typedef struct adj_mpi_options {
   uint32_t struct_size;
   adj_mpi_distribution distribution; /* default ADJ_MPI_AUTO                                                    */
   /* Polled by every call on the plan, adj_mpi_plan_create included: once it is not 0 on one rank, the call ends with
-   * ADJ_CANCELLED on every rank. A signal handler may set it. Must outlive the plan. NULL: no such flag. adj_cancel
+   * ADJ_CANCELLED on every rank. A signal handler may set it. It must outlive the plan. NULL: no such flag. adj_cancel
    * ends a call as well, but only while this rank computes. */
   const volatile int *cancel;
-  uint64_t sample;       /* halo: sampled points that the cuts are made from, of all ranks; 0: as many as needed */
+  uint64_t sample;       /* halo: sample points of all ranks together, from which cuts are made; 0: as needed */
   uint64_t window_bytes; /* adj_mpi_stream: bytes of rows in a block; 0: 64 MiB, or less if memory_limit is low */
   uint64_t chunk_bytes;  /* longest message; 0: 1 GiB. Longer ones are sent in chunks                          */
 } adj_mpi_options;
@@ -103,17 +104,17 @@ typedef struct adj_mpi_plan adj_mpi_plan;
 
 /* Checks the request, counts the points of all ranks and chooses the distribution. right NULL or equal to left on every
  * rank: a self-join. left and right: this rank's points; all ranks need the same type and dimension, also ranks without
- * points. The spec means what it means in adj_plan_create, of all points: radii are those of this rank's left points,
- * k and radius are the same on all ranks, backend, algorithm, tuning and system hold for the joins of each rank. The
- * datasets and ctx must outlive the plan; spec and options need not. No point moves yet. Collective.
+ * points. spec is as in adj_plan_create, for the points of all ranks: radii are those of this rank's left points; k and
+ * radius are the same on all ranks; backend, algorithm, tuning and system apply to the joins of each rank. The datasets
+ * and ctx must outlive the plan; spec and options need not. No point moves yet. Collective.
  * Time: O(n / p). Memory: a sample; with radii, 8 bytes a left point. */
 ADJ_API adj_status adj_mpi_plan_create(MPI_Comm comm, adj_ctx *ctx, const adj_join_spec *spec, const adj_dataset *left,
                                        const adj_dataset *right, const adj_mpi_options *options, adj_mpi_plan **out);
 /* NULL is fine. Collective, as it frees the duplicate of the communicator. */
 ADJ_API void adj_mpi_plan_destroy(adj_mpi_plan *plan);
 
-/* What was chosen and why, expected bytes and seconds; the same text on every rank. As adj_plan_explain, not
- * collective. After a run the joins of this rank are explained too. */
+/* What was chosen and why, expected bytes and seconds; the same text on every rank. Otherwise as adj_plan_explain. Not
+ * collective. After a run the text also explains the joins of this rank. */
 ADJ_API adj_status adj_mpi_plan_explain(const adj_mpi_plan *plan, char *buffer, size_t capacity, size_t *needed);
 
 /* Where this rank's rows are among all rows: the layout of a file that all ranks write. */
@@ -136,41 +137,42 @@ ADJ_API adj_mpi_distribution adj_mpi_plan_distribution(const adj_mpi_plan *plan)
 
 /* ---- Running ------------------------------------------------------------------------------------------------ */
 
-/* What a run did on this rank; what concerns all ranks says so. */
+/* What a run did on this rank; fields that concern all ranks say so. */
 typedef struct adj_mpi_stats {
   uint32_t struct_size;
   adj_mpi_distribution distribution;
   int32_t rank, ranks;
   uint32_t threads;
-  uint32_t rounds;          /* times that points or queries passed, to keep to the memory limit; 1: once       */
-  uint64_t rows, rights;    /* points that this rank handed over                                               */
-  uint64_t queries, points; /* left and right points that this rank joined; without the halo                   */
+  uint32_t rounds;          /* passes of points or queries that the memory limit required; 1: a single one     */
+  uint64_t rows, rights;    /* points that this rank passed to adj_mpi_plan_create                             */
+  uint64_t queries, points; /* left and right points that this rank joined, without the halo                   */
   uint64_t halo_points;     /* right points that it received besides; kNN: queries it searched for other ranks */
   uint64_t pairs;           /* neighbours in this rank's rows, without padding                                 */
-  uint64_t all_pairs;       /* and in those of all ranks                                                       */
-  uint64_t bytes_points;    /* sent to other ranks: points, with ids and what else goes with them              */
+  uint64_t all_pairs;       /* neighbours in the rows of all ranks                                             */
+  uint64_t bytes_points;    /* sent to other ranks: points, with their ids and accompanying data               */
   uint64_t bytes_rows;      /* sent to other ranks: rows and counts that return to the owners of their points  */
-  uint64_t bytes_least;     /* what the points sent take as bare coordinates                                   */
+  uint64_t bytes_least;     /* size of the coordinates alone of the points sent                                */
   uint64_t messages;
-  double total_s, plan_s, exchange_s, join_s, wait_s; /* wall clock. wait: nothing to do until others sent     */
+  double total_s, plan_s, exchange_s, join_s, wait_s; /* wall clock. wait: nothing to do until others send     */
   double cpu_s;          /* CPU time of this rank's process during the run, all threads                     */
-  double work;           /* estimated work of this rank: queries, neighbours and points by what they cost   */
+  double work;           /* estimated work of this rank: cost of its queries, neighbours and points         */
   double work_imbalance; /* of all ranks: (largest - mean) / mean of it                                     */
-  double busy_imbalance; /* the same of join_cpu_s                                                          */
+  double busy_imbalance; /* the same for join_cpu_s                                                         */
   uint64_t peak_bytes;   /* most host memory that the context and this library held at once                 */
-  adj_stats join;        /* of this rank's joins, added up; names of the last                               */
+  adj_stats join;        /* of this rank's joins, added up; strings are those of the last join              */
   double join_cpu_s;     /* CPU time of join_s                                                              */
-  double wait_cpu_s;     /* CPU time of wait_s: MPI's own work and copies, and looking for messages         */
+  double wait_cpu_s;     /* CPU time of wait_s: MPI's own work and copies, and polling for messages         */
 } adj_mpi_stats;
 
 ADJ_API void adj_mpi_stats_init(adj_mpi_stats *stats, size_t struct_size);
 
-/* Those of all ranks: `all` has room for one struct a rank, at rank 0; NULL elsewhere. Collective. */
+/* Gathers the statistics of all ranks at rank 0, where `all` has room for one struct a rank; NULL elsewhere.
+ * Collective. */
 ADJ_API adj_status adj_mpi_stats_gather(adj_mpi_plan *plan, const adj_mpi_stats *mine, adj_mpi_stats *all);
 
 /* The runs: a plan may be run any number of times. control and stats may be NULL. progress is called in the calling
- * thread and tells of this rank; if it returns non-zero on one rank, the run ends on all of them. max_pairs is a limit
- * for all ranks together. */
+ * thread and reports on this rank; if it returns non-zero on one rank, the run ends on all of them. max_pairs is a
+ * limit for all ranks together. */
 
 /* Counts only. degrees: one for each of this rank's left points, may be NULL; total: of all ranks, may be NULL.
  * Collective. Time and memory: those of adj_mpi_collect without the result, and 8 bytes a left point. */
@@ -182,8 +184,8 @@ typedef struct adj_mpi_result adj_mpi_result;
 /* The rows of this rank's left points, in memory. A result that does not fit the memory limit of a rank is
  * ADJ_E_MEMORY on every rank. Collective.
  * Time: that of adj_collect for the points of this rank, and the exchange.
- * Memory: the result: 8 bytes a row, 8 bytes an entry and those of distances. While it is made: the points of this
- * rank's region and its halo (ring: three blocks; replicated: all), their index, and 4 to 6 bytes an entry. */
+ * Memory: the result: 8 bytes a row, and 8 bytes an entry plus those of its distance. While it is made: the points of
+ * this rank's region and its halo (ring: three blocks; replicated: all), their index, and 4 to 6 bytes an entry. */
 ADJ_API adj_status adj_mpi_collect(adj_mpi_plan *plan, adj_mpi_result **out, const adj_run_control *control,
                                    adj_mpi_stats *stats);
 
@@ -210,18 +212,18 @@ typedef struct adj_mpi_rows {
 
 /* Where rows go. Callbacks run in the calling thread, one at a time. This rank's rows come in ascending order, each
  * exactly once. A callback that does not return ADJ_OK ends the run on every rank with that status. The callbacks must
- * not call a collective function on the plan; on other communicators they may communicate in begin only, which every
- * rank calls once, also a rank without rows. */
+ * not call a collective function on the plan. They may communicate on other communicators, but only in begin, which is
+ * called once on every rank, even without rows. */
 typedef struct adj_mpi_sink {
   uint32_t struct_size;
   uint32_t reserved;
   void *user;
-  /* Optional. Before the first write, when everything is counted: layout is exact, and degrees has one entry a row
-   * (kNN: NULL), valid until end. */
+  /* Optional. Called before the first write, when everything is counted. layout is exact, and degrees has one entry a
+   * row (kNN: NULL), valid until end. */
   adj_status (*begin)(void *user, const adj_mpi_layout *layout, const uint64_t *degrees);
   adj_status (*write)(void *user, const adj_mpi_rows *rows);
   /* Optional. Called once, whatever happened, if begin was reached. outcome is the same on every rank: after ADJ_OK
-   * every rank has had all its rows. */
+   * every rank has received all its rows. */
   void (*end)(void *user, adj_status outcome);
 } adj_mpi_sink;
 
@@ -235,12 +237,13 @@ ADJ_API adj_status adj_mpi_stream(adj_mpi_plan *plan, const adj_mpi_sink *sink, 
 
 /* ---- Agreement, for programs on top ------------------------------------------------------------------------ */
 
-/* Whether all ranks are well: returns ADJ_OK on every rank if all passed ADJ_OK; otherwise, on every rank, the status
- * of the lowest rank that did not, and adj_last_error is that rank's message, with its rank before it. message NULL:
- * adj_last_error of this rank. For a program's own steps, such as reading and writing files. Collective. */
+/* Checks that all ranks succeeded. Returns ADJ_OK on every rank if all passed ADJ_OK. Otherwise it returns on every
+ * rank the status of the lowest rank that did not, and adj_last_error is that rank's message, preceded by the rank.
+ * message NULL: adj_last_error of this rank. For a program's own steps, such as reading and writing files.
+ * Collective. */
 ADJ_API adj_status adj_mpi_agree(MPI_Comm comm, adj_status status, const char *message);
 
-/* Still open in this version, and may change: fields may be added to the end of structs; the text of explain. */
+/* Not final in this version: fields may be added to the end of structs, and the text of explain may change. */
 
 #ifdef __cplusplus
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * --checkpoint: the join, block after block of left rows. A block is a join of its rows with all right points, so what
- * belongs to a join of a set with itself is done here: no row finds itself. Its k nearest others are, of the k + 1
- * nearest with it, those that are not it; if it is not among them, all but the last.
+ * --checkpoint: the join, block after block of left rows. A block is a join of its rows with all right points, so a
+ * self-join needs a step here that removes each row from its own neighbours. Its k nearest others are among the k + 1
+ * nearest: all of them but the row itself, or but the last one if the row is not among them.
  */
 #include "checkpoint.h"
 
@@ -17,7 +17,7 @@
 
 /* ---- A block ------------------------------------------------------------------------------------------------ */
 
-/* This rank's rows of a block, as a set of their own. */
+/* This rank's rows of a block, as a separate set. */
 typedef struct block_rows {
   uint64_t first, count;
   char *coordinates;
@@ -27,10 +27,10 @@ typedef struct block_rows {
 static adj_status take_rows(const checkpoint *c, uint64_t block, block_rows *rows) {
   cluster_job *job = c->job;
   const adj_dataset *from = job->left.set;
-  uint64_t first, end, mine = job->left.first, mine_end = mine + adj_dataset_count(from);
+  uint64_t first, end, own = job->left.first, own_end = own + adj_dataset_count(from);
   checkpoint_block(c, block, &first, &end);
-  if (first < mine) first = mine;
-  if (end > mine_end) end = mine_end;
+  if (first < own) first = own;
+  if (end > own_end) end = own_end;
   *rows = (block_rows){.first = first, .count = end > first ? end - first : 0};
   adj_points given;
   adj_points_init(&given, sizeof given);
@@ -42,7 +42,7 @@ static adj_status take_rows(const checkpoint *c, uint64_t block, block_rows *row
   adj_status status = cluster_need(job, rows->coordinates, "the rows of a block");
   if (status) return status;
   for (uint64_t i = 0; i < rows->count; i++)
-    (void)adj_dataset_row(from, first - mine + i, rows->coordinates + i * bytes); /* the row exists */
+    (void)adj_dataset_row(from, first - own + i, rows->coordinates + i * bytes); /* the row exists */
   given.data = rows->coordinates;
   given.ownership = ADJ_BORROW;
   return cluster_agree(job, adj_dataset_create(job->ctx, &given, &rows->set), NULL);
@@ -75,7 +75,7 @@ static adj_status join_block(cluster_job *job, const block_rows *rows, adj_mpi_r
   if (!status) status = adj_mpi_plan_create(job->comm, job->ctx, &spec, rows->set, right, &options, &plan);
   if (!status) status = adj_mpi_collect(plan, out, &control, &stats);
   adj_mpi_plan_destroy(plan);
-  free((double *)(uintptr_t)spec.box); /* ours */
+  free((double *)(uintptr_t)spec.box); /* allocated by join_spec */
   if (status) return status;
   adj_mpi_stats *sum = &job->stats;
   adj_mpi_stats before = *sum;
@@ -94,7 +94,7 @@ static adj_status join_block(cluster_job *job, const block_rows *rows, adj_mpi_r
   return ADJ_OK;
 }
 
-/* ---- Rows as the join of the whole set has them ---------------------------------------------------------------- */
+/* ---- Rows as in the join of the whole set ---------------------------------------------------------------------- */
 
 typedef struct kept_rows {
   const cluster_job *job;
@@ -123,7 +123,7 @@ static void keep_row(const kept_rows *k, uint64_t row) {
   for (uint64_t e = offsets[row]; e < offsets[row + 1]; e++) {
     if (drop && ids[e] == self) continue;
     if (request->one_way && ids[e] < self) continue;
-    if (nearest && kept == request->k) continue; /* it was not among its neighbours */
+    if (nearest && kept == request->k) continue; /* the row itself was not among its neighbours */
     keep_entry(k, e);
     kept++;
   }
@@ -149,8 +149,7 @@ static adj_status keep_rows(const cluster_job *job, const block_rows *rows, cons
   return ADJ_OK;
 }
 
-/* ---- A block is finished ------------------------------------------------------------------------------------------
- */
+/* ---- Finishing a block ---------------------------------------------------------------------------------- */
 
 typedef struct piece {
   uint64_t first, count, pairs;
@@ -159,11 +158,11 @@ typedef struct piece {
 /* Rank 0 lists the pieces of all ranks. */
 static adj_status finish_block(const checkpoint *c, uint64_t block, const checkpoint_rows *rows) {
   cluster_job *job = c->job;
-  piece mine = {rows->first, rows->count, rows->pairs};
+  piece own = {rows->first, rows->count, rows->pairs};
   piece *all = job->rank ? NULL : calloc((size_t)job->ranks, sizeof *all);
   adj_status status = cluster_need(job, job->rank || all ? c : NULL, "the list of a block");
   json_writer list = {0};
-  if (!status) MPI_Gather(&mine, 3, MPI_UINT64_T, all, 3, MPI_UINT64_T, 0, job->comm);
+  if (!status) MPI_Gather(&own, 3, MPI_UINT64_T, all, 3, MPI_UINT64_T, 0, job->comm);
   for (int r = 0; !status && all && r < job->ranks; r++)
     if (all[r].count)
       json_raw(&list, "%llu %llu %llu\n", (unsigned long long)all[r].first, (unsigned long long)all[r].count,
@@ -199,8 +198,7 @@ static adj_status run_block(const checkpoint *c, uint64_t block) {
   return status;
 }
 
-/* ---- All blocks -----------------------------------------------------------------------------------------------------
- */
+/* ---- All blocks ----------------------------------------------------------------------------------------- */
 
 static adj_status run_blocks(checkpoint *c, progress_line *progress) {
   cluster_job *job = c->job;
@@ -242,7 +240,7 @@ static adj_status pass_rows(void *user, const checkpoint_rows *rows) {
   return p->sink->rows(p->sink->user, &block);
 }
 
-/* A source: the rows of all blocks, from the folder. Counts the pairs on the way. */
+/* A source: the rows of all blocks, read from the folder. Also counts the pairs. */
 static adj_status rows_of_blocks(cluster_job *job, const cluster_source *source, const cluster_sink *sink) {
   const checkpoint *c = source->checkpoint;
   char message[MESSAGE_ROOM] = "";

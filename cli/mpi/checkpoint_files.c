@@ -16,11 +16,11 @@
 
 enum { PATH_ROOM = 4096 };
 
-/* Begins a piece; then offsets, ids, distances. */
+/* The header of a piece. Offsets, ids and distances follow. */
 typedef struct piece_head {
   char magic[8];
   uint64_t first, count, entries, pairs, value_bytes;
-  uint64_t checksum; /* of all that follows */
+  uint64_t checksum; /* of everything after the header */
 } piece_head;
 
 static const char MAGIC[8] = "adjpiece";
@@ -72,7 +72,7 @@ static bool put(FILE *file, const void *bytes, uint64_t size, uint64_t count) {
   return !count || !size || fwrite(bytes, size, count, file) == count;
 }
 
-/* It gets its name when it is on the disk. */
+/* The file is renamed when it is on the disk. */
 adj_status checkpoint_save(const checkpoint *c, uint64_t block, const checkpoint_rows *rows, char *message) {
   char path[PATH_ROOM], part[PATH_ROOM + 8];
   size_t size = value_bytes(c);
@@ -134,7 +134,7 @@ static bool offsets_ascend(const checkpoint_rows *rows) {
   return !rows->offsets[0] && rows->offsets[rows->count] == rows->entries;
 }
 
-/* A whole piece; only_sizes: without ids and distances, and so without its checksum. */
+/* Reads a whole piece; only_sizes: without ids and distances, and so without checking the checksum. */
 static adj_status read_piece(const char *path, size_t size, bool only_sizes, checkpoint_rows *rows, char *message) {
   piece_head head;
   const uint64_t most = UINT64_MAX / 32;
@@ -159,22 +159,22 @@ static adj_status read_piece(const char *path, size_t size, bool only_sizes, che
   return ADJ_E_MEMORY;
 }
 
-/* The rows of the piece that this rank has now. */
+/* Passes on the rows of the piece that belong to this rank in this run. */
 static adj_status pass_rows(const checkpoint *c, const checkpoint_rows *piece, checkpoint_fn fn, void *user) {
   uint64_t first = c->job->left.first, end = first + adj_dataset_count(c->job->left.set);
   uint64_t from = piece->first > first ? piece->first : first, to = piece->first + piece->count;
   if (to > end) to = end;
   uint64_t skipped = from - piece->first, begin = piece->offsets[skipped];
-  checkpoint_rows mine = {.first = from, .count = to - from, .offsets = piece->offsets + skipped};
-  mine.entries = mine.offsets[mine.count] - begin;
-  mine.ids = piece->ids;
-  mine.distances = piece->distances;
-  return fn(user, &mine);
+  checkpoint_rows own = {.first = from, .count = to - from, .offsets = piece->offsets + skipped};
+  own.entries = own.offsets[own.count] - begin;
+  own.ids = piece->ids;
+  own.distances = piece->distances;
+  return fn(user, &own);
 }
 
-static bool is_mine(const checkpoint *c, uint64_t first, uint64_t count) {
-  uint64_t mine = c->job->left.first, end = mine + adj_dataset_count(c->job->left.set);
-  return count && first < end && first + count > mine;
+static bool has_own_rows(const checkpoint *c, uint64_t first, uint64_t count) {
+  uint64_t own = c->job->left.first, end = own + adj_dataset_count(c->job->left.set);
+  return count && first < end && first + count > own;
 }
 
 adj_status checkpoint_load(const checkpoint *c, uint64_t block, bool only_sizes, checkpoint_fn fn, void *user,
@@ -188,7 +188,7 @@ adj_status checkpoint_load(const checkpoint *c, uint64_t block, bool only_sizes,
     char *at = line;
     uint64_t first = strtoull(at, &at, 10), count = strtoull(at, &at, 10);
     checkpoint_rows piece = {0};
-    if (!is_mine(c, first, count)) continue;
+    if (!has_own_rows(c, first, count)) continue;
     piece_path(c, block, first, count, path);
     status = read_piece(path, value_bytes(c), only_sizes, &piece, message);
     if (!status && (piece.first != first || piece.count != count))
@@ -209,5 +209,5 @@ void checkpoint_remove(const checkpoint *c) {
     if (!strncmp(entry->d_name, "block-", 6) || !strcmp(entry->d_name, "checkpoint"))
       unlinkat(dirfd(folder), entry->d_name, 0);
   closedir(folder);
-  rmdir(c->folder); /* not if something else is in it */
+  rmdir(c->folder); /* fails if something else is in it */
 }

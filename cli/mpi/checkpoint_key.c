@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a checkpoint is of. The file "checkpoint" has a line "NAME VALUE" for each thing that the result depends on: the
- * version of adjoin, a checksum of the points, the options. A run that differs in one of them is refused, with that
- * line.
+ * The key of a checkpoint. The file "checkpoint" has a line "NAME VALUE" for everything that the result depends on: the
+ * version of adjoin, a checksum of the points, the options. A run that differs in a line is refused, and the message
+ * shows the line.
  */
 #include <errno.h>
 #include <math.h>
@@ -25,13 +25,14 @@ static uint64_t mix(uint64_t x) {
   return x ^ x >> 31;
 }
 
-/* The sum of a number for each row, made of its bytes and its place: so it does not depend on who has which rows. */
+/* The checksum: a sum of hashes of the rows' bytes and positions, so that it does not depend on which rank has which
+ * rows. */
 static adj_status sum_points(cluster_job *job, const cluster_points *points, uint64_t *sum) {
   const adj_dataset *set = points->set;
   size_t bytes = (size_t)adj_dataset_dim(set) * (adj_dataset_type(set) == ADJ_F64 ? 8 : 4);
   char *row = calloc(1, bytes + 8);
   adj_status status = cluster_need(job, row, "a row");
-  uint64_t mine = 0;
+  uint64_t own_sum = 0;
   for (uint64_t i = 0; !status && i < adj_dataset_count(set); i++) {
     uint64_t hash = mix(points->first + i + 1);
     (void)adj_dataset_row(set, i, row); /* the row exists */
@@ -40,10 +41,10 @@ static adj_status sum_points(cluster_job *job, const cluster_points *points, uin
       memcpy(&word, row + at, bytes - at < 8 ? bytes - at : 8);
       hash = mix(hash ^ word) + UINT64_C(0x9e3779b97f4a7c15);
     }
-    mine += hash;
+    own_sum += hash;
   }
   free(row);
-  if (!status) MPI_Allreduce(&mine, sum, 1, MPI_UINT64_T, MPI_SUM, job->comm);
+  if (!status) MPI_Allreduce(&own_sum, sum, 1, MPI_UINT64_T, MPI_SUM, job->comm);
   return status;
 }
 
@@ -99,7 +100,7 @@ static void path_of(const checkpoint *c, char *path, size_t room) {
   snprintf(path, room, "%s/checkpoint", c->folder);
 }
 
-/* What the folder has; NULL: nothing. */
+/* The key in the folder; NULL: there is none. */
 static char *read_key(const checkpoint *c) {
   char path[4096], *text = NULL;
   path_of(c, path, sizeof path);
@@ -111,25 +112,25 @@ static char *read_key(const checkpoint *c) {
   return text;
 }
 
-/* The first line that differs. False: none. */
-static bool find_difference(const char *there, const char *here, char *message, const char *folder) {
-  while (*there || *here) {
-    size_t a = strcspn(there, "\n"), b = strcspn(here, "\n");
-    if (a != b || strncmp(there, here, a) != 0) {
+/* Writes a message with the first line that differs. False: no line does. */
+static bool find_difference(const char *stored, const char *here, char *message, const char *folder) {
+  while (*stored || *here) {
+    size_t a = strcspn(stored, "\n"), b = strcspn(here, "\n");
+    if (a != b || strncmp(stored, here, a) != 0) {
       snprintf(message, MESSAGE_ROOM, "%s: is a checkpoint of another run: there \"%.*s\", here \"%.*s\"", folder,
-               (int)a, there, (int)b, here);
+               (int)a, stored, (int)b, here);
       return true;
     }
-    there += a + (there[a] != 0);
+    stored += a + (stored[a] != 0);
     here += b + (here[b] != 0);
   }
   return false;
 }
 
-/* A checkpoint that exists has its own number of blocks, unless another one is asked for. */
-static void choose_blocks(checkpoint *c, const char *there) {
+/* An existing checkpoint determines the number of blocks, unless the request does. */
+static void choose_blocks(checkpoint *c, const char *stored) {
   uint64_t asked = c->job->request->checkpoint_blocks;
-  const char *line = there ? strstr(there, "--checkpoint-blocks ") : NULL;
+  const char *line = stored ? strstr(stored, "--checkpoint-blocks ") : NULL;
   c->blocks = asked ? asked : line ? strtoull(line + strlen("--checkpoint-blocks "), NULL, 10) : DEFAULT_BLOCKS;
   if (!c->blocks) c->blocks = DEFAULT_BLOCKS;
 }
@@ -141,21 +142,21 @@ static adj_status open_folder(checkpoint *c, uint64_t left_sum, uint64_t right_s
     snprintf(message, MESSAGE_ROOM, "%s: cannot be made: %s", c->folder, strerror(errno));
     return ADJ_E_IO;
   }
-  char *there = read_key(c);
-  choose_blocks(c, there);
+  char *stored = read_key(c);
+  choose_blocks(c, stored);
   put_lines(c, &key, left_sum, right_sum);
   path_of(c, path, sizeof path);
   adj_status status = ADJ_OK;
   if (key.failed) {
     snprintf(message, MESSAGE_ROOM, "no memory for the checkpoint");
     status = ADJ_E_MEMORY;
-  } else if (there) {
-    if (find_difference(there, key.text, message, c->folder)) status = ADJ_E_DATA;
+  } else if (stored) {
+    if (find_difference(stored, key.text, message, c->folder)) status = ADJ_E_DATA;
   } else {
     status = adj_text_save(c->job->ctx, path, key.text, key.length, 0);
     if (status) snprintf(message, MESSAGE_ROOM, "%s", adj_last_error());
   }
-  free(there);
+  free(stored);
   free(key.text);
   return status;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The program adjoin-mpi: joins on all ranks of an MPI job. The commands are those of adjoin. Rank 0 prints messages,
- * for all. Exit codes: 0 done, 1 failed, 2 wrong usage, 128 + n stopped by signal n; the same on every rank.
+ * The program adjoin-mpi: joins on all ranks of an MPI job. The commands are those of adjoin. Rank 0 prints the
+ * messages of all ranks. Exit codes: 0 done, 1 failed, 2 wrong usage, 128 + n stopped by signal n; the same on every
+ * rank.
  */
 #include <errno.h>
 #include <mpi.h>
@@ -15,14 +16,14 @@
 const char program_name[] = "adjoin-mpi";
 
 bool program_speaks(void) {
-  int begun = 0, ended = 0, rank = 0;
-  MPI_Initialized(&begun);
+  int initialized = 0, ended = 0, rank = 0;
+  MPI_Initialized(&initialized);
   MPI_Finalized(&ended);
-  if (begun && !ended) MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  if (initialized && !ended) MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   return rank == 0;
 }
 
-/* A command of adjoin, with examples of its own. */
+/* A command of adjoin, with its own examples. */
 typedef struct command {
   const subcommand *like;
   const char *examples;
@@ -91,16 +92,16 @@ static int dispatch(int argc, char **argv) {
   if (help) name = argv[2];
   for (int i = 0; i < COMMANDS; i++) {
     if (strcmp(commands[i].like->name, name) != 0) continue;
-    subcommand mine = *commands[i].like;
-    mine.examples = commands[i].examples;
+    subcommand copy = *commands[i].like;
+    copy.examples = commands[i].examples;
     char *ask[] = {argv[1], "--help", NULL};
-    return help ? mine.run(&mine, 2, ask) : mine.run(&mine, argc - 1, argv + 1);
+    return help ? copy.run(&copy, 2, ask) : copy.run(&copy, argc - 1, argv + 1);
   }
   return unknown_command(name);
 }
 
-/* Help needs no launcher: a program outside a job is a job of one rank. A failure that every rank knows about is not
- * worth the launcher's words about a rank that ended without a farewell, so all of them finalize. */
+/* Help needs no launcher: a program outside a job is a job of one rank. After a failure that all ranks know, every rank
+ * calls MPI_Finalize, so that the launcher does not also complain about ranks that ended without it. */
 int main(int argc, char **argv) {
   int level = 0, rank = 0;
   if (argc > 1 && !strcmp(argv[1], ADJ_HELPER)) return adj_helper_main(argc, argv);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The result as a file. The ranks write their rows side by side into one file, or with --split each into a file of its
- * own. Nothing appears before every rank has written all.
+ * The result as a file. The ranks write their rows in parallel into one file, or with --split each rank into its own
+ * file. No file appears before every rank has written all its rows.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,9 +15,9 @@
 typedef struct writing {
   cluster_job *job;
   adj_share *share;
-  char *path, *distances; /* --split: of this rank's files */
-  adj_share_size mine;
-  bool measured; /* mine is complete */
+  char *path, *distances; /* --split: paths of this rank's files */
+  adj_share_size own;
+  bool measured; /* own is complete */
 } writing;
 
 /* ---- Names of files of one rank ---------------------------------------------------------------------- */
@@ -80,28 +80,28 @@ static adj_status create_share(writing *w) {
 }
 
 /* Sums over the ranks before this one, and over all. */
-static void add_up(const cluster_job *job, const adj_share_size *mine, adj_share_size *before, adj_share_size *all) {
-  const int count = (int)(sizeof *mine / sizeof(uint64_t));
+static void add_up(const cluster_job *job, const adj_share_size *own, adj_share_size *before, adj_share_size *all) {
+  const int count = (int)(sizeof *own / sizeof(uint64_t));
   *before = (adj_share_size){0};
-  MPI_Exscan(mine, before, count, MPI_UINT64_T, MPI_SUM, job->comm);
-  if (!job->rank) *before = (adj_share_size){0}; /* MPI leaves it undefined */
-  MPI_Allreduce(mine, all, count, MPI_UINT64_T, MPI_SUM, job->comm);
+  MPI_Exscan(own, before, count, MPI_UINT64_T, MPI_SUM, job->comm);
+  if (!job->rank) *before = (adj_share_size){0}; /* MPI_Exscan leaves it undefined */
+  MPI_Allreduce(own, all, count, MPI_UINT64_T, MPI_SUM, job->comm);
 }
 
-/* The part files of rank 0, by path. */
+/* Opens the part files of rank 0 by their paths. */
 static adj_status join_part(writing *w) {
   cluster_job *job = w->job;
   char *paths[2] = {NULL, NULL};
   adj_status status = ADJ_OK;
   for (int i = 0; i < 2; i++) {
-    const char *mine = job->rank ? NULL : adj_share_part(w->share, (uint32_t)i);
-    uint64_t bytes = mine ? strlen(mine) + 1 : 0;
+    const char *own = job->rank ? NULL : adj_share_part(w->share, (uint32_t)i);
+    uint64_t bytes = own ? strlen(own) + 1 : 0;
     MPI_Bcast(&bytes, 1, MPI_UINT64_T, 0, job->comm);
     if (!bytes) continue;
     paths[i] = malloc(bytes);
     status = cluster_need(job, paths[i], "paths");
     if (status) break;
-    if (mine) memcpy(paths[i], mine, bytes);
+    if (own) memcpy(paths[i], own, bytes);
     cluster_broadcast(job, paths[i], bytes);
   }
   if (!status) status = cluster_agree(job, job->rank ? adj_share_join(w->share, paths[0], paths[1]) : ADJ_OK, NULL);
@@ -118,11 +118,11 @@ static void watch_parts(const writing *w) {
 static adj_status place_and_begin(writing *w) {
   cluster_job *job = w->job;
   adj_share_size none = {0}, before, all;
-  add_up(job, &w->mine, &before, &all);
+  add_up(job, &w->own, &before, &all);
   bool split = job->request->split;
   adj_status status =
-      split ? adj_share_place(w->share, 0, 1, &none, &w->mine, &w->mine)
-            : adj_share_place(w->share, (uint32_t)job->rank, (uint32_t)job->ranks, &before, &w->mine, &all);
+      split ? adj_share_place(w->share, 0, 1, &none, &w->own, &w->own)
+            : adj_share_place(w->share, (uint32_t)job->rank, (uint32_t)job->ranks, &before, &w->own, &all);
   cluster_signals_hold();
   if (!status && (split || !job->rank)) status = adj_share_begin(w->share);
   if (split || !job->rank) watch_parts(w);
@@ -135,13 +135,13 @@ static adj_status place_and_begin(writing *w) {
 
 static adj_status measure_rows(void *user, const adj_share_rows *rows) {
   writing *w = user;
-  return adj_share_measure(w->share, rows, &w->mine);
+  return adj_share_measure(w->share, rows, &w->own);
 }
 
 static adj_status begin_rows(void *user, uint64_t entries) {
   writing *w = user;
-  if (!w->measured) w->mine.entries = entries;
-  w->mine.rows = adj_dataset_count(w->job->left.set);
+  if (!w->measured) w->own.entries = entries;
+  w->own.rows = adj_dataset_count(w->job->left.set);
   return place_and_begin(w);
 }
 
@@ -165,7 +165,7 @@ static adj_status write_rows(writing *w, const cluster_source *source) {
 /* ---- The end ----------------------------------------------------------------------------------------------- */
 
 static void put_file(json_writer *json, const char *name, const char *path) {
-  const char *slash = strrchr(path, '/'); /* files are beside the manifest */
+  const char *slash = strrchr(path, '/'); /* the files are in the folder of the manifest */
   json_raw(json, "\"%s\": ", name);
   json_text(json, slash ? slash + 1 : path);
 }
@@ -207,13 +207,13 @@ static adj_status save_manifest(const writing *w, const adj_share_size *sizes) {
   return status;
 }
 
-/* Every rank's files appear, then the list of them; or none. */
+/* The files of all ranks appear, and then the manifest; or none of them. */
 static adj_status complete_split(writing *w, const adj_share_sums *sums) {
   cluster_job *job = w->job;
   adj_share_size *sizes = job->rank ? NULL : calloc((size_t)job->ranks, sizeof *sizes);
   adj_status status = cluster_need(job, job->rank || sizes ? w : NULL, "the list of files");
   if (!status) {
-    MPI_Gather(&w->mine, sizeof w->mine, MPI_BYTE, sizes, sizeof w->mine, MPI_BYTE, 0, job->comm);
+    MPI_Gather(&w->own, sizeof w->own, MPI_BYTE, sizes, sizeof w->own, MPI_BYTE, 0, job->comm);
     status = cluster_agree(job, adj_share_complete(w->share, sums), NULL);
     adj_status saved = !status && sizes ? save_manifest(w, sizes) : ADJ_OK;
     const char *text = saved == ADJ_E_MEMORY ? "no memory for the list of files" : NULL;
@@ -270,8 +270,8 @@ adj_status cluster_write_counts(cluster_job *job, const uint64_t *counts) {
   adj_share_rows rows = {.first_row = job->left.first, .row_count = adj_dataset_count(job->left.set), .counts = counts};
   adj_status status = create_share(&w);
   if (!status && adj_share_measures(w.share))
-    status = cluster_agree(job, adj_share_measure(w.share, &rows, &w.mine), NULL);
-  w.mine.rows = rows.row_count;
+    status = cluster_agree(job, adj_share_measure(w.share, &rows, &w.own), NULL);
+  w.own.rows = rows.row_count;
   if (!status) status = place_and_begin(&w);
   if (!status) status = cluster_agree(job, adj_share_write(w.share, &rows), NULL);
   if (!status) status = complete(&w);

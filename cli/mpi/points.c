@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The points of all ranks. Every rank reads its rows of a file. What can only be read as a whole, such as text or a
- * pipe, is read by rank 0, which sends each rank its rows. Rank i has the i-th part of the rows either way, so global
- * ids are row numbers.
+ * The points of all ranks. Every rank reads its rows of a file. Files that can only be read as a whole, such as text or
+ * pipes, are read by rank 0, which sends each rank its rows. In both cases rank i has the i-th part of the rows, so
+ * global ids are row numbers.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,7 +43,7 @@ static bool is_regular(cluster_job *job, const char *path) {
   return regular;
 }
 
-/* *whole: it can only be read as a whole. */
+/* *whole: whether the file can only be read as a whole. */
 static adj_status open_part(cluster_job *job, cluster_points *points, bool *whole) {
   adj_open_options options = points_options(job->request);
   options.part = (uint32_t)job->rank;
@@ -70,7 +70,7 @@ typedef struct shape {
   uint64_t count, type, dim;
 } shape;
 
-/* Part i of n rows in p parts, as adj_open_options.parts has them. */
+/* Part i of n rows in p parts, divided as by adj_open_options.parts. */
 static void part_of(uint64_t n, int p, int i, uint64_t *first, uint64_t *count) {
   uint64_t each = n / (uint64_t)p, rest = n % (uint64_t)p, before = (uint64_t)i < rest ? (uint64_t)i : rest;
   *first = each * (uint64_t)i + before;
@@ -86,7 +86,7 @@ static void copy_rows(const adj_dataset *set, const shape *s, uint64_t first, ui
     (void)adj_dataset_row(set, first + i, to + i * row_bytes(s)); /* the row exists */
 }
 
-/* Rows from rank 0 to a rank, through a buffer. */
+/* Sends rows from rank 0 to a rank, through a buffer. */
 static void send_rows(cluster_job *job, const adj_dataset *whole, const shape *s, int to, char *buffer, uint64_t room) {
   uint64_t first, count, each = room / row_bytes(s);
   part_of(s->count, job->ranks, to, &first, &count);
@@ -107,18 +107,18 @@ static void receive_rows(cluster_job *job, const shape *s, uint64_t count, char 
 
 static adj_status scatter(cluster_job *job, cluster_points *points, const shape *s) {
   const uint64_t least = row_bytes(s), room = least > (4 << 20) ? least : 4 << 20;
-  uint64_t mine;
-  part_of(s->count, job->ranks, job->rank, &points->first, &mine);
+  uint64_t own_count;
+  part_of(s->count, job->ranks, job->rank, &points->first, &own_count);
   points->total = s->count;
-  points->rows = malloc(mine * row_bytes(s) + 1);
+  points->rows = malloc(own_count * row_bytes(s) + 1);
   char *buffer = job->rank ? NULL : malloc(room);
   adj_status status = cluster_need(job, points->rows && (job->rank || buffer) ? points : NULL, "points");
   if (!status && !job->rank) {
-    copy_rows(points->whole, s, 0, mine, points->rows);
+    copy_rows(points->whole, s, 0, own_count, points->rows);
     for (int to = 1; to < job->ranks; to++)
       send_rows(job, points->whole, s, to, buffer, room);
   } else if (!status) {
-    receive_rows(job, s, mine, points->rows, room);
+    receive_rows(job, s, own_count, points->rows, room);
   }
   free(buffer);
   if (status) return status;
@@ -126,7 +126,7 @@ static adj_status scatter(cluster_job *job, cluster_points *points, const shape 
   adj_points_init(&given, sizeof given);
   given.type = (adj_type)s->type;
   given.dim = (uint32_t)s->dim;
-  given.count = mine;
+  given.count = own_count;
   given.data = points->rows;
   given.ownership = ADJ_BORROW;
   return cluster_agree(job, adj_dataset_create(job->ctx, &given, &points->set), NULL);
@@ -205,7 +205,7 @@ adj_status cluster_open(cluster_job *job) {
   double began = seconds_now();
   job->left.path = request->left;
   job->right.path = request->right;
-  bool right_first = request->right && request->normalise; /* it has the scale of both */
+  bool right_first = request->right && request->normalise; /* it determines the scale of both */
   adj_status status = right_first ? open_points(job, &job->right, NULL) : ADJ_OK;
   if (!status) status = open_points(job, &job->left, job->right.whole);
   if (!status && request->right && !right_first) status = open_points(job, &job->right, NULL);
@@ -218,7 +218,7 @@ adj_status cluster_open(cluster_job *job) {
 
 /* ---- Checks ----------------------------------------------------------------------------------------------- */
 
-/* Rank 0 has what the messages need: all columns, or the shape. */
+/* Rank 0 knows what messages need: all columns, or the shape. */
 static int check_sets(const cluster_job *job) {
   const cluster_points *const both[] = {&job->left, &job->right};
   for (int i = 0; i < 1 + cluster_two_sets(job); i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a finished run tells: the total, a summary, --stats with an entry for each rank, --trace with the lanes of all
- * ranks. Rank 0 prints and writes.
+ * The report of a finished run: the total, a summary, --stats with an entry for each rank, --trace with the lanes of
+ * all ranks. Rank 0 prints and writes.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -130,7 +130,8 @@ static void put_stats(const cluster_job *job, double wall_s, const adj_mpi_stats
 
 /* ---- --trace --------------------------------------------------------------------------------------------------- */
 
-/* An event without pointers. Times count from the moment when all ranks began, so clocks of hosts need not agree. */
+/* An event without pointers. Times count from the moment when all ranks began, so the clocks of hosts need not
+ * agree. */
 typedef struct sent_event {
   char name[40];
   uint32_t lane, reserved;
@@ -170,25 +171,25 @@ static bool put_process(json_writer *json, int rank, const char *host, uint32_t 
   return true;
 }
 
-/* Rank 0 gets the events of one rank after the other. */
+/* Rank 0 receives the events of all ranks, one after the other. */
 static bool gather_trace(cluster_job *job, char (*hosts)[HOST_ROOM], const adj_mpi_stats *all, json_writer *json) {
   enum { TRACE_TAG = 2, MOST = 1 << 20 }; /* events of a rank, so that their bytes fit an int */
   size_t count = 0;
-  sent_event *mine = pack_events(job, &count);
-  bool good = mine != NULL;
+  sent_event *own_events = pack_events(job, &count);
+  bool good = own_events != NULL;
   uint64_t many = !good ? 0 : count < MOST ? count : MOST;
   if (job->rank) {
     MPI_Send(&many, 1, MPI_UINT64_T, 0, TRACE_TAG, job->comm);
-    if (many) MPI_Send(mine, (int)(many * sizeof *mine), MPI_BYTE, 0, TRACE_TAG, job->comm);
-    free(mine);
+    if (many) MPI_Send(own_events, (int)(many * sizeof *own_events), MPI_BYTE, 0, TRACE_TAG, job->comm);
+    free(own_events);
     return good;
   }
   json_raw(json, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
-  good = good && put_process(json, 0, hosts[0], all[0].threads, mine, many);
+  good = good && put_process(json, 0, hosts[0], all[0].threads, own_events, many);
   for (int r = 1; r < job->ranks; r++) {
     MPI_Recv(&many, 1, MPI_UINT64_T, r, TRACE_TAG, job->comm, MPI_STATUS_IGNORE);
     sent_event *theirs = calloc(many + 1, sizeof *theirs);
-    if (!theirs) { /* they wait for us: nothing better can be done */
+    if (!theirs) { /* the other ranks wait for this one, so only a message is possible */
       message_print("--trace: no memory\n");
       MPI_Abort(job->comm, EXIT_FAILED);
     }
@@ -199,7 +200,7 @@ static bool gather_trace(cluster_job *job, char (*hosts)[HOST_ROOM], const adj_m
   json_raw(json,
            "{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":0,\"tid\":0,\"args\":{\"name\":\"rank 0 on %s\"}}\n]}\n",
            hosts[0]);
-  free(mine);
+  free(own_events);
   return good && !json->failed;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A join on all ranks, from files to result: the steps of cli/join.c, each agreed on.
+ * A join on all ranks, from files to result: the steps of cli/join.c, each followed by an agreement.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,11 +44,11 @@ static adj_status create_plan(cluster_job *job) {
   if (!status)
     status = adj_mpi_plan_create(job->comm, job->ctx, &spec, job->left.set, job->right.set, &options, &job->plan);
   trace_phase(job->trace, "plan", began);
-  free((double *)(uintptr_t)spec.box); /* ours */
+  free((double *)(uintptr_t)spec.box); /* allocated by join_spec */
   return status;
 }
 
-/* The text of the plan, which the caller frees; NULL without memory, or on other ranks than the first. */
+/* The text of the plan, which the caller frees; NULL without memory, and on all ranks but the first. */
 static char *explain(const cluster_job *job) {
   size_t needed = 0;
   if (job->rank || adj_mpi_plan_explain(job->plan, NULL, 0, &needed)) return NULL;
@@ -67,7 +67,7 @@ static void print_what_happened(const cluster_job *job) {
   free(text);
 }
 
-/* ---- Where rows come from ----------------------------------------------------------------------------------- */
+/* ---- Sources of rows ---------------------------------------------------------------------------------------- */
 
 static adj_status rows_in_memory(cluster_job *job, const cluster_source *source, const cluster_sink *sink) {
   const adj_mpi_result *result = source->result;
@@ -104,7 +104,7 @@ static adj_status stream_rows(void *user, const adj_mpi_rows *rows) {
 
 static adj_run_control control_of(const cluster_job *job, progress_line *progress);
 
-/* The join is done again for each pass. */
+/* The join is repeated for each pass. */
 static adj_status rows_by_stream(cluster_job *job, const cluster_source *source, const cluster_sink *sink) {
   (void)source;
   stream user = {job, sink};
@@ -127,7 +127,7 @@ static int no_progress(void *user, const adj_progress *where) {
   return 0;
 }
 
-/* Rank 0 shows how far it is itself; the others keep quiet. */
+/* Rank 0 shows its own progress; the other ranks show none. */
 static adj_run_control control_of(const cluster_job *job, progress_line *progress) {
   const join_request *request = job->request;
   adj_run_control control;
@@ -155,7 +155,7 @@ static adj_status run_count(cluster_job *job) {
   return status;
 }
 
-/* In memory if the result fits there, which joins once. */
+/* Collects the result in memory if it fits, so that the join runs once; otherwise streams it. */
 static adj_status run_rows(cluster_job *job) {
   cluster_source source = {.run = rows_in_memory};
   progress_line progress;
@@ -234,13 +234,13 @@ static int run_steps(cluster_job *job) {
 }
 
 int join_run(const subcommand *command, const join_request *request) {
-  join_request mine = *request;
-  cluster_job job = {.comm = MPI_COMM_WORLD, .command = command, .request = &mine, .began = seconds_now()};
+  join_request copy = *request;
+  cluster_job job = {.comm = MPI_COMM_WORLD, .command = command, .request = &copy, .began = seconds_now()};
   MPI_Comm_rank(job.comm, &job.rank);
   MPI_Comm_size(job.comm, &job.ranks);
   int code = check_request(command, request);
   if (code) return code;
-  if (job.rank) mine.quiet = true;
+  if (job.rank) copy.quiet = true;
   adj_mpi_stats_init(&job.stats, sizeof job.stats);
   if (request->trace) job.trace = trace_create();
   MPI_Barrier(job.comm);

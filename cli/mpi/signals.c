@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Signals. mpirun passes an interrupt on to every rank and kills those that are still there a moment later. A rank that
- * waits for another one cannot finish its call, so none tries: part files are removed here, and the process ends.
- * Everything that is global is of a type that a handler may use.
+ * Signals. mpirun passes an interrupt to every rank and kills ranks that still run a moment later. A rank that waits
+ * for another one cannot finish its call, so no rank tries to: the handler removes part files and ends the process. All
+ * globals are of types that a handler may use.
  */
 #include <limits.h>
 #include <signal.h>
@@ -20,7 +20,7 @@ static char parts[PARTS][PATH_MAX];
 static volatile sig_atomic_t has_part[PARTS];
 static volatile sig_atomic_t own_rank;
 
-/* While a part file is made, whose name is not known before: a signal waits, as HELD + its number. */
+/* While a part file is created its name is not known, so a signal is deferred: hold is then HELD + its number. */
 enum { FREE = 0, HELD = 1000 };
 static atomic_int hold;
 

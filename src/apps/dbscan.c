@@ -2,12 +2,12 @@
  *
  * adj_dbscan: clusters by density, from a range join whose rows are streamed and never kept.
  *
- * 1. The counts of the join tell which points are core points; with weights, a stream of its own adds them up.
+ * 1. The counts of the join tell which points are core points; with weights, a separate stream adds up the weights.
  * 2. Each row of a core point unites it with the core points in the row. Sets are trees of parents, in which a parent
- *    has a lower id than its child: so the root of a cluster is its lowest core point, whatever the order of the rows.
- * 3. Each row of another point chooses the cluster with the lowest root among its core points. While rows are still to
- *    come, two clusters may yet become one, and the lower of two roots may change. A point that sees several roots at
- *    such a time stays undecided. Undecided points are few; a second join asks for their rows again at the end.
+ *    has a lower id than its child. So the root of a cluster is its lowest core point, for any order of the rows.
+ * 3. Each row of another point chooses the cluster with the lowest root among its core points. Until all rows have
+ *    come, two clusters may still become one, and the lower of two roots may change. A point that sees several roots
+ *    before then stays undecided. Undecided points are few; at the end a second join finds their rows again.
  * 4. Clusters are numbered by their roots.
  *
  * The rows of a block are shared by all threads. Parents are atomic: a root becomes a child by compare and exchange,
@@ -24,7 +24,7 @@ typedef struct dbscan {
   adj_join_spec spec;
   adj_dbscan_job job;
   adj_run_control control; /* the caller's */
-  double from, to;         /* the part of the whole progress that the running stream is */
+  double from, to;         /* the running stream's part of the whole progress */
   uint64_t count;
   _Atomic uint32_t *parent; /* of a core point; of another point: a core point of its cluster, or ADJ_NO_ID */
   _Atomic uint8_t *kind;
@@ -33,7 +33,7 @@ typedef struct dbscan {
   void *undecided_rows;
 } dbscan;
 
-/* A block of rows, and which points they are. */
+/* A block of rows, and the points that they belong to. */
 typedef struct block {
   dbscan *d;
   const adj_rows *rows;
@@ -59,7 +59,7 @@ static void set_parent(dbscan *d, uint64_t i, uint32_t parent) {
 
 /* ---- Sets of core points -------------------------------------------------------------------------------- */
 
-/* The root of a core point. On the way every other child gets its grandparent as parent. */
+/* The root of a core point. Halves the path: every other node on it gets its grandparent as parent. */
 static uint32_t find_root(dbscan *d, uint32_t i) {
   for (;;) {
     uint32_t up = parent_of(d, i);
@@ -71,7 +71,7 @@ static uint32_t find_root(dbscan *d, uint32_t i) {
   }
 }
 
-/* Makes the sets of two core points one. Returns its root. */
+/* Unites the sets of two core points. Returns the root of the union. */
 static uint32_t unite(dbscan *d, uint32_t a, uint32_t b) {
   for (;;) {
     a = find_root(d, a);
@@ -94,7 +94,8 @@ static adj_status each_row(const block *b, adji_slice_fn fn) {
   return adji_loop_slices(b->d->ctx, rows->row_count, work / ENTRIES_A_SLICE + 1, fn, (void *)b);
 }
 
-/* Unites the core points of rows with those in their rows. Each pair is in two rows: that of the higher id does it. */
+/* Unites the core points of rows with those in their rows. Each pair is in two rows: the row of the higher id unites
+ * them. */
 static void unite_rows(void *user, uint64_t begin, uint64_t end) {
   const block *b = user;
   dbscan *d = b->d;
@@ -109,7 +110,7 @@ static void unite_rows(void *user, uint64_t begin, uint64_t end) {
   }
 }
 
-/* Gives points that are no core points to the cluster with the lowest root in their rows. */
+/* Assigns points that are not core points to the cluster with the lowest root in their rows. */
 static void attach_rows(void *user, uint64_t begin, uint64_t end) {
   const block *b = user;
   dbscan *d = b->d;
@@ -130,7 +131,7 @@ static void attach_rows(void *user, uint64_t begin, uint64_t end) {
   }
 }
 
-/* All points begin alone. */
+/* At first each core point is a set of its own. */
 static void begin_point(dbscan *d, uint64_t i, bool core) {
   set_kind(d, i, core ? CORE : OTHER);
   set_parent(d, i, core ? (uint32_t)i : ADJ_NO_ID);
@@ -188,12 +189,12 @@ static adj_status decide_block(void *user, const adj_rows *rows) {
 
 static int report_progress(void *user, const adj_progress *where) {
   const dbscan *d = user;
-  adj_progress mine = *where;
-  mine.fraction = d->from + (d->to - d->from) * mine.fraction;
-  return d->control.progress(d->control.user, &mine);
+  adj_progress copy = *where;
+  copy.fraction = d->from + (d->to - d->from) * copy.fraction;
+  return d->control.progress(d->control.user, &copy);
 }
 
-/* Streams a plan to a sink, as the part of the whole run that ends with progress `to`. */
+/* Streams a plan to a sink. This part of the whole run ends with progress `to`. */
 static adj_status stream(dbscan *d, adj_plan *plan, const adj_sink *sink, double to, adj_stats *stats) {
   adj_run_control control = d->control;
   d->to = to;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Sines, cosines and arc sines with the same bits on every machine, in C and CUDA (C libraries differ in the last
- * bits). Within 3 ulp. docs/exactness.md repeats every step, because the bits are part of the definition of
- * great-circle joins. There is no product followed by a sum that a compiler could fuse.
+ * bits). The error is below 3 ulp. docs/exactness.md repeats every step, because the bits are part of the definition of
+ * great-circle joins. No product is followed by a sum that a compiler could fuse.
  */
 #ifndef ADJI_ANGLES_H
 #define ADJI_ANGLES_H
@@ -20,7 +20,7 @@ typedef struct adji_direction {
   double sin, cos;
 } adji_direction;
 
-/* ---- Sines and cosines: the angle is reduced to an eighth of a turn, in two parts; then comes a series ---- */
+/* ---- Sines and cosines: the angle, in two parts, is reduced to an eighth of a turn; then a series is summed ---- */
 
 /* The nearest integer, by rounding at 2^52. */
 ADJI_EVERYWHERE double adji_nearest_whole(double x) {
@@ -65,8 +65,8 @@ ADJI_EVERYWHERE adji_direction adji_circle_turned(double k, double a, double low
   return turned;
 }
 
-/* Any finite angle in degrees. Exact at multiples of 90. remainder() is exact, and so is the difference to a multiple
- * of 90. The sign of a remainder of 0 has no effect. */
+/* x: any finite angle in degrees. The result is exact at multiples of 90. remainder() is exact, and so is the
+ * difference to a multiple of 90. The sign of a remainder of 0 has no effect. */
 ADJI_EVERYWHERE adji_direction adji_circle_degrees(double x) {
   const double radian = 0x1.1df46a2529d39p-6, radian_low = 0x1.5c1d8becdd291p-62; /* pi / 180 */
   double rest = remainder(x, 360.0), k = adji_nearest_whole(rest * (1.0 / 90));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The context: created and destroyed here.
+ * Creates and destroys the context.
  */
 #include "core/context.h"
 
@@ -13,7 +13,7 @@ ADJI_DEFINE_INIT(adj_ctx_options, .device_count = -1)
 
 /* ---- Instruction sets --------------------------------------------------------------------------------- */
 
-/* Whether this build has it, and the CPU runs it. */
+/* Whether this build has the instruction set and the CPU supports it. */
 static bool isa_usable(const char *name) {
   if (!strcmp(name, "scalar")) return true;
 #if defined(__x86_64__)
@@ -27,7 +27,7 @@ static bool isa_usable(const char *name) {
   return false;
 }
 
-/* The best first. */
+/* Instruction sets, the best first. */
 const char *adj_isa_name(uint32_t i) {
   static const char *const known[] = {"avx512", "avx2", "neon", "scalar"};
   for (uint32_t j = 0; j < sizeof known / sizeof *known; j++)
@@ -43,7 +43,7 @@ static adj_status choose_isa(const char *wanted, const char **isa) {
 
 /* ---- Creating ----------------------------------------------------------------------------------------- */
 
-/* Which devices the context may use. They are opened when a join first needs one. */
+/* Stores which devices the context may use. They are opened when a join first needs one. */
 static adj_status take_devices(adj_ctx *ctx, const adj_ctx_options *options) {
   int32_t count = options->device_count;
   if (count < -1 || count > 64) return adji_fail(ADJ_E_ARGUMENT, "device_count: %d is not between -1 and 64", count);
@@ -58,7 +58,7 @@ static adj_status take_devices(adj_ctx *ctx, const adj_ctx_options *options) {
   return ADJ_OK;
 }
 
-/* Threads and memory as asked for, or what this process may use. */
+/* Sets threads and memory as requested, or else to what this process may use. */
 static void take_limits(adj_ctx *ctx, const adj_ctx_options *options) {
   adji_limits limits;
   char most[32], available[32];
@@ -86,7 +86,7 @@ static void take_limits(adj_ctx *ctx, const adj_ctx_options *options) {
     snprintf(ctx->memory_from, sizeof ctx->memory_from, "90 %% of the %s that are available", available);
 }
 
-/* What adj_calibrate found, if it was called on this machine. */
+/* Reads the costs that adj_calibrate measured, if it was called on this machine. */
 static void take_costs(adj_ctx *ctx) {
   char path[sizeof ctx->costs_file], why[256];
   bool asked;
@@ -106,32 +106,32 @@ const char *adj_ctx_costs(const adj_ctx *ctx) {
 }
 
 adj_status adj_ctx_create(const adj_ctx_options *options, adj_ctx **out) {
-  adj_ctx_options mine;
-  adj_ctx_options_init(&mine, sizeof mine);
+  adj_ctx_options copy;
+  adj_ctx_options_init(&copy, sizeof copy);
   if (!out) return adji_fail(ADJ_E_ARGUMENT, "out: must not be NULL");
   if (options) {
-    adj_status status = adji_take_struct(&mine, sizeof mine, options, "adj_ctx_options");
+    adj_status status = adji_take_struct(&copy, sizeof copy, options, "adj_ctx_options");
     if (status) return status;
   }
   const char *isa = NULL;
-  adj_status status = choose_isa(mine.isa, &isa);
+  adj_status status = choose_isa(copy.isa, &isa);
   if (status) return status;
-  if (mine.threads > 4096) return adji_fail(ADJ_E_ARGUMENT, "threads: %u is more than 4096", mine.threads);
+  if (copy.threads > 4096) return adji_fail(ADJ_E_ARGUMENT, "threads: %u is more than 4096", copy.threads);
 
   adj_ctx *ctx = calloc(1, sizeof *ctx);
   if (!ctx) return adji_fail(ADJ_E_MEMORY, "no memory for a context");
-  status = take_devices(ctx, &mine);
+  status = take_devices(ctx, &copy);
   if (status) {
     free(ctx);
     return status;
   }
-  take_limits(ctx, &mine);
+  take_limits(ctx, &copy);
   ctx->isa = isa;
-  ctx->log = mine.log;
-  ctx->log_user = mine.log_user;
-  ctx->trace = mine.trace;
-  ctx->trace_user = mine.trace_user;
-  adji_call outer = adji_call_begin(&ctx->cancels); /* costs are numbers in a file */
+  ctx->log = copy.log;
+  ctx->log_user = copy.log_user;
+  ctx->trace = copy.trace;
+  ctx->trace_user = copy.trace_user;
+  adji_call outer = adji_call_begin(&ctx->cancels); /* reads numbers: needs the default state */
   take_costs(ctx);
   ctx->team = adji_team_create(ctx->threads);
   adji_call_set(outer);

@@ -9,8 +9,8 @@
  *   ...
  *   end 24
  *
- * with one line for each, in any order, and their number in the last line. A file that does not look like this is not
- * used at all: half of the figures would be worse than none.
+ * with one line for each cost, in any order, and their number in the last line. A file in any other form is not used at
+ * all: half of the figures would be worse than none.
  */
 #include "core/costs.h"
 
@@ -43,7 +43,7 @@ static const struct {
 };
 enum { LINES = sizeof lines / sizeof *lines, FORMAT = 1, LONGEST = 512, LARGEST = 64 << 10 };
 
-/* How far a figure may be from the built-in one before it cannot be true of any machine. */
+/* A figure that differs from the built-in one by more than this factor cannot be true of any machine. */
 static const double MOST_OFF = 1e4;
 
 static double *cost_at(adji_costs *costs, int i) {
@@ -52,7 +52,7 @@ static double *cost_at(adji_costs *costs, int i) {
 
 /* ---- The machine ----------------------------------------------------------------------------------------- */
 
-/* The rest of the first line that begins so, up to its end. */
+/* Finds the first line that starts with `begin`; rest receives the text after its colon. */
 static bool find_line(const char *path, const char *begin, char *rest, size_t capacity) {
   char line[LONGEST];
   bool found = false;
@@ -71,7 +71,7 @@ static int is_device(const struct dirent *entry) {
   return entry->d_name[0] != '.';
 }
 
-/* The GPUs that the driver lists, without loading CUDA for it. */
+/* The GPUs that the driver lists; needs no CUDA. */
 static void find_devices(char *text, size_t capacity) {
   static const char folder[] = "/proc/driver/nvidia/gpus";
   struct dirent **entries = NULL;
@@ -97,12 +97,12 @@ void adji_machine_text(const char *isa, char *text, size_t capacity) {
 
 /* ---- Reading --------------------------------------------------------------------------------------------- */
 
-/* Root can change our files anyway. */
+/* Files of the user or of root, who can change the user's files anyway. */
 static bool is_trusted(const struct stat *at) {
   return at->st_uid == geteuid() || at->st_uid == 0;
 }
 
-/* Whether a file or folder can only be what we, or root, made of it: so can the link that leads to it. */
+/* Whether only this user and root can change a file or folder, and the link that leads to it. */
 static bool is_ours(const char *path) {
   struct stat link, at;
   if (lstat(path, &link) || stat(path, &at) || !is_trusted(&link) || !is_trusted(&at)) return false;
@@ -143,7 +143,7 @@ bool adji_costs_path(char *path, size_t capacity, bool *asked) {
   return *asked || folders_are_ours(path, base);
 }
 
-/* "name value": the value, or NULL where the line begins with something else. */
+/* In a line "name value", the value; NULL if the line begins with another name. */
 static const char *value_of(const char *line, const char *name) {
   size_t length = strlen(name);
   return !strncmp(line, name, length) && line[length] == ' ' ? line + length + 1 : NULL;
@@ -171,7 +171,7 @@ static bool next_line(FILE *file, char *line) {
   return true;
 }
 
-/* The lines behind the head, up to the last. */
+/* Reads the lines after the header, up to the last. */
 static bool take_costs(FILE *file, char *line, adji_costs *costs) {
   bool seen[LINES] = {false};
   int count = 0;
@@ -206,7 +206,7 @@ static adji_costs_read read_costs(FILE *file, const char *isa, adji_costs *out, 
   return ADJI_COSTS_READ;
 }
 
-/* A file that is ours and small. Opening waits for nobody, whatever the name stands for. */
+/* Opens a file that is the user's and small. Opening never blocks, whatever kind of file it is. */
 static FILE *open_ours(const char *path, const char **why) {
   struct stat at;
   int descriptor = adji_fd_above_standard(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
@@ -246,12 +246,12 @@ void adji_costs_make_folders(const char *path) {
   snprintf(folder, sizeof folder, "%s", path);
   for (char *slash = strchr(folder + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
     *slash = 0;
-    mkdir(folder, 0700); /* which may be there; what is wrong with it is told when the file is opened */
+    mkdir(folder, 0700); /* it may exist; other failures show when the file is opened */
     *slash = '/';
   }
 }
 
-/* Six digits, without a point, which is a comma in some locales: strtod reads that in all. */
+/* Six digits without a decimal point, which is a comma in some locales: strtod reads this in all of them. */
 static void write_number(FILE *file, const char *name, double value) {
   int exponent = (int)floor(log10(value)) - 5;
   fprintf(file, "%s %.0fe%d\n", name, value * pow(10, -exponent), exponent);
@@ -259,11 +259,11 @@ static void write_number(FILE *file, const char *name, double value) {
 
 static bool write_costs(FILE *file, const char *isa, const adji_costs *costs) {
   char machine[LONGEST];
-  adji_costs mine = *costs;
+  adji_costs copy = *costs;
   adji_machine_text(isa, machine, sizeof machine - 16);
   fprintf(file, "adjoin costs %d\nversion %s\nmachine %s\n", (int)FORMAT, adj_version_string(), machine);
   for (int i = 0; i < LINES; i++)
-    write_number(file, lines[i].name, *cost_at(&mine, i));
+    write_number(file, lines[i].name, *cost_at(&copy, i));
   fprintf(file, "end %d\n", (int)LINES);
   return !ferror(file);
 }
@@ -277,8 +277,8 @@ static bool fill_part(const adji_part *part, const char *isa, const adji_costs *
   return file && !fclose(file) && written;
 }
 
-/* Measured again in ten seconds, so the disk is not waited for. A link is replaced, unlike that of an output: nobody
- * named this file. */
+/* Does not wait for the disk, since costs are measured again in ten seconds. A link is replaced, unlike that of an
+ * output, since no user has named this file. */
 adj_status adji_costs_save(const char *path, const char *isa, const adji_costs *costs) {
   struct stat at;
   adji_place place;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the steps of a join take: the planner weighs one way against another by these. All measured figures that it goes
- * by are in this list, with a unit and what they are of; adj_calibrate (plan/calibrate.c) measures those that matter on
- * a user's machine.
+ * The costs of the steps of a join, by which the planner compares methods. All measured figures that it uses are in
+ * this list, with their unit and meaning; adj_calibrate (plan/calibrate.c) measures the important ones on a user's
+ * machine.
  *
- * Measured with AVX-512 on cores at about 3 GHz, of which there were 16, and on an H200. Times of cores are those of
- * one core while all are busy: what n of them take is an n-th of it. Where two ways are compared only ratios matter, so
- * figures of older measurements stand beside newer ones as long as they are compared with each other.
+ * Measured with AVX-512 on 16 cores at about 3 GHz, and on an H200. Times of cores are those of one core while all are
+ * busy: n cores take an n-th of it. When two methods are compared only ratios matter, so figures of older measurements
+ * remain as long as they are only compared with each other.
  */
 #ifndef ADJI_COSTS_H
 #define ADJI_COSTS_H
@@ -17,39 +17,40 @@
 
 #include "adjoin.h"
 
-/* X(name, built-in value): the name ends in the unit; without one it is a factor. */
+/* X(name, built-in value): the name ends in the unit; a name without a unit is a factor. */
 #define ADJI_COSTS(X)                                                                                                  \
-  /* The index of a range join on cores: a point takes so long, and so much for each of its dimensions. 20 million     \
-   * points took 16 cores 150 ms in two dimensions and 120 to 180 in three. */                                         \
+  /* Building the index of a range join on cores: per point, and per dimension of a point. 20 million points took 16   \
+   * cores 150 ms in two dimensions and 120 to 180 in three. */                                                        \
   X(index_point_ns, 90)                                                                                                \
   X(index_dim_ns, 15)                                                                                                  \
-  /* What a join with few neighbours takes of that, at least. */                                                       \
+  /* A lower bound for a join with few neighbours, as a multiple of that. */                                           \
   X(least_range, 3)                                                                                                    \
-  /* Choosing axes: looking up a range of cells; a vector of candidates, for each dimension, and for each dimension of \
-   * 8-bit codes. */                                                                                                   \
+  /* Choosing axes: looking up a range of cells; comparing a vector of candidates: fixed, per dimension, and per       \
+   * dimension of 8-bit codes. */                                                                                      \
   X(lookup_ns, 3)                                                                                                      \
   X(vector_ns, 1.4)                                                                                                    \
   X(vector_dim_ns, 0.45)                                                                                               \
   X(vector_code_dim_ns, 0.03)                                                                                          \
-  /* The same in three dimensions, for a query in a group: a range of cells where groups are small, and a candidate. A \
+  /* The same in three dimensions, for a query in a group: a range of cells if groups are small, and a candidate. A    \
    * million points in clusters with ten neighbours each took a core 46 ns with two axes, 222 candidates and three     \
    * ranges, and 68 with three axes, 74 candidates and nine ranges. */                                                 \
   X(group_lookup_ns, 6.5)                                                                                              \
   X(group_candidate_ns, 0.12)                                                                                          \
-  /* Evaluating: a candidate, for each of up to 12 dimensions, and for each dimension of 8-bit codes. */               \
+  /* Evaluating a candidate: fixed, per dimension up to 12, and per dimension of 8-bit codes. */                       \
   X(candidate_ns, 0.1)                                                                                                 \
   X(candidate_dim_ns, 0.07)                                                                                            \
   X(candidate_code_dim_ns, 0.006)                                                                                      \
-  /* What listing takes of counting, for each candidate: in up to six dimensions, where counts have the queries in the \
-   * lanes; in more; and filling rows in many; before these, counting for both points of a pair, in up to six. */      \
+  /* Evaluating a candidate relative to counting it: counting for both points of a pair, in up to six dimensions;      \
+   * listing in up to six, where counts have the queries in the lanes; listing in more; filling rows in many. */       \
   X(mirrored_evaluation, 1.1)                                                                                          \
   X(list_evaluation_few, 1.7)                                                                                          \
   X(list_evaluation, 1.1)                                                                                              \
   X(fill_evaluation, 1.4)                                                                                              \
-  /* Rows: writing the length of one, counting one, filling one in place, what of this its place far from others       \
-   * takes, filling one from lists; a pair that is found once and counted for both its rows, listed or not, written to \
-   * its place, staged before that, dealt out to its row, or sent to a device that does that. A million rows of ten    \
-   * ids took two cores 51 ms staged and 69 counted first, of a hundred 216 and 167. */                                \
+  /* Rows: writing the length of a row, counting one, filling one in place, the part of this that is due to its        \
+   * distance from the others, filling one from lists. Pairs: one found once and counted for both its rows, listed or  \
+   * not; writing one to its place; staging it before that; moving it to its row; sending it to a device that does     \
+   * that. A million rows of ten ids took two cores 51 ms staged and 69 counted first, of a hundred ids 216 and        \
+   * 167. */                                                                                                           \
   X(degree_ns, 5)                                                                                                      \
   X(counted_row_ns, 60)                                                                                                \
   X(filled_row_ns, 50)                                                                                                 \
@@ -61,26 +62,26 @@
   X(staged_pair_ns, 2.2)                                                                                               \
   X(moved_pair_ns, 15)                                                                                                 \
   X(sent_pair_ns, 14)                                                                                                  \
-  /* A kd-tree on cores: a point takes so long, and so much for each dimension: 2 million points took 160 ns in two    \
+  /* A kd-tree on cores: per point, and per dimension of a point. With 2 million points each took 160 ns in two        \
    * dimensions, 180 in three and 310 in six. */                                                                       \
   X(tree_point_ns, 85)                                                                                                 \
   X(tree_dim_ns, 37)                                                                                                   \
-  /* Searching it: a query for k = 8 in two dimensions; times this for each dimension more, and times the power of     \
-   * k / 8. 300 ns in two dimensions, 510 in three, 3,300 in six; with k = 32 twice to three times that. */            \
+  /* Searching it: a query for k = 8 in two dimensions; a factor for each dimension more; a power of k / 8. 300 ns in  \
+   * two dimensions, 510 in three, 3,300 in six; with k = 32 two to three times that. */                               \
   X(search_ns, 300)                                                                                                    \
   X(search_dim, 1.8)                                                                                                   \
   X(search_k_power, 0.7)                                                                                               \
-  /* Whether a tree is worth building for few queries: a point and dimension; a pair of brute force in few dimensions, \
-   * and brute force to begin. With 500,000 points a tree is quicker from 180 queries on in two dimensions, and from   \
-   * 400 on in six; with 1,000 it always is. */                                                                        \
+  /* Whether a tree is worth building for few queries: building it, per point and dimension; brute force in few        \
+   * dimensions, per pair, and its start. With 500,000 points a tree is faster from 180 queries on in two dimensions,  \
+   * and from 400 on in six; with 1,000 points it always is. */                                                        \
   X(few_tree_dim_ns, 30)                                                                                               \
   X(few_pair_ns, 0.35)                                                                                                 \
   X(few_begin_ns, 700000)                                                                                              \
-  /* Brute force on cores, by whatever prefilter: a pair, and for each dimension. 0.5 ns in 16 dimensions, 1.2 in 128. \
-   */                                                                                                                  \
+  /* Brute force on cores, with any prefilter: per pair, and per dimension. 0.5 ns in 16 dimensions, 1.2 in 128. */    \
   X(brute_pair_ns, 0.5)                                                                                                \
   X(brute_dim_ns, 0.005)                                                                                               \
-  /* The same for each of them: none, products of f32, of codes by VNNI, of codes in AMX tiles; and what passes. */    \
+  /* The same for each prefilter: none, products of f32, of codes by VNNI, of codes in AMX tiles; and for pairs that   \
+   * pass. */                                                                                                          \
   X(plain_pair_ns, 0.15)                                                                                               \
   X(plain_dim_ns, 0.045)                                                                                               \
   X(gemm_pair_ns, 0.05)                                                                                                \
@@ -91,28 +92,29 @@
   X(amx_dim_ns, 0.0006)                                                                                                \
   X(passed_ns, 60)                                                                                                     \
   X(passed_dim_ns, 0.3)                                                                                                \
-  /* What a join must take the cores before a GPU is asked: where CUDA is not started, which takes 0.17 to 0.23 s;     \
-   * where it is, and a device takes 0.04 s to open; where one is open. */                                             \
+  /* How long a join must take the cores before a GPU is used: if CUDA is not started, which takes 0.17 to 0.23 s; if  \
+   * it is, and a device takes 0.04 s to open; if a device is open. */                                                 \
   X(device_start_s, 0.25)                                                                                              \
   X(device_open_s, 0.05)                                                                                               \
   X(device_ready_s, 0.00002)                                                                                           \
-  /* Sharing a join: threads that wake, lists, passes, the last batches. 10,000 points took 2.2 to 2.5 ms more than    \
-   * the cores alone take for all of them. */                                                                          \
+  /* What sharing a join adds: waking threads, lists, passes, the last batches. 10,000 points took 2.2 to 2.5 ms more  \
+   * than the cores alone take for all of them. */                                                                     \
   X(sharing_s, 0.002)                                                                                                  \
-  /* Bytes a second that reach the host where cores put them into place; and that a link copies. */                    \
+  /* Bytes a second that reach the host if cores place them; and that a link copies. */                                \
   X(copy_rate, 30e9)                                                                                                   \
   X(link_rate, 50e9)                                                                                                   \
-  /* A device's tree: a point takes a multiprocessor so long. 10 million took an H200, which has 132, 1.1 to 1.5 ms.   \
-   * Searching takes so many times that, at most, for k = 8; times this for each dimension, and times the power of     \
-   * k / 8. 4 times in two dimensions, 90 times in six. */                                                             \
+  /* A device's tree: a multiprocessor's time for a point. 10 million points took an H200, which has 132, 1.1 to 1.5   \
+   * ms. An upper bound of the search in multiples of that: for k = 8; a factor for each dimension; a power of k / 8.  \
+   * 4 times in two dimensions, 90 times in six. */                                                                    \
   X(device_tree_ns, 20)                                                                                                \
   X(device_search, 6.3)                                                                                                \
   X(device_search_dim, 1.56)                                                                                           \
   X(device_search_k_power, 0.9)                                                                                        \
-  /* Brute force for kNN on an H200: to begin; a pair and each dimension of it in a matrix, and through tensor cores.  \
-   * 8,192 queries with 1 M points took 20 and 2.2 ms in 8 dimensions, 94 and 7 in 128; f64 twice that. What other     \
-   * metrics take of a dimension: L1 and Linf, inner products, Lp with a small whole p and with any other. 10,000      \
-   * points in 384 dimensions took 1.8 ms by L2 and L1, 1.1 by inner product, 34 with p = 3 and 179 with p = 2.5. */   \
+  /* Brute force for kNN on an H200: the start; a pair, and each of its dimensions, in a matrix (device_matrix) and    \
+   * through tensor cores. 8,192 queries with 1 M points took 20 and 2.2 ms in 8 dimensions, 94 and 7 in 128; f64      \
+   * twice that. Factors of a dimension with other metrics: L1 and Linf, inner products, Lp with a small whole p and   \
+   * with any other. 10,000 points in 384 dimensions took 1.8 ms by L2 and L1, 1.1 by inner product, 34 with p = 3 and \
+   * 179 with p = 2.5. */                                                                                              \
   X(device_brute_s, 0.0003)                                                                                            \
   X(device_matrix_ns, 0.0017)                                                                                          \
   X(device_matrix_dim_ns, 0.000077)                                                                                    \
@@ -122,35 +124,35 @@
   X(device_matrix_power, 115)                                                                                          \
   X(device_tensor_ns, 0.00022)                                                                                         \
   X(device_tensor_dim_ns, 0.000005)                                                                                    \
-  /* What a device's search by trees takes of its upper bound. */                                                      \
+  /* The usual time of a device's search by trees, as a part of its upper bound. */                                    \
   X(device_search_usual, 0.6)                                                                                          \
-  /* Comparing all pairs within a radius in tiles: to begin, and a pair, beside its dimensions as above. What cores    \
-   * take of their estimate there, and to begin. */                                                                    \
+  /* Comparing all pairs within a radius in tiles: the start, and a pair, beside its dimensions as above. For cores: a \
+   * factor on their estimate, and the start. */                                                                       \
   X(device_all_pairs_s, 0.0003)                                                                                        \
   X(device_all_pairs_ns, 0.0008)                                                                                       \
   X(cores_all_pairs, 2.5)                                                                                              \
   X(cores_all_pairs_s, 0.006)                                                                                          \
-  /* Through a grid in many dimensions a warp takes so long for a right point and dimension, however few queries there \
-   * are: up to 64 dimensions, and in more; and for 32 ranges of cells. */                                             \
+  /* Through a grid in many dimensions: a warp's time for a right point and dimension, however few queries there are,  \
+   * in up to 64 dimensions, and in more; and for 32 ranges of cells. */                                               \
   X(device_step_ns, 10)                                                                                                \
   X(device_long_step_ns, 30)                                                                                           \
   X(device_lookup_ns, 2000)                                                                                            \
-  /* What finding neighbours takes of counting them: from four dimensions on; in up to three in lists (2.2 to 2.8),    \
-   * and in batches, which are of consecutive rows and not of neighbours (4.3 to 7.4). What counting every two points  \
-   * once takes of counting them twice. */                                                                             \
+  /* Finding neighbours relative to counting them: from four dimensions on; in up to three in lists (2.2 to 2.8), and  \
+   * in batches, whose rows are consecutive but not neighbours (4.3 to 7.4). Counting every two points once relative   \
+   * to counting them twice. */                                                                                        \
   X(device_find, 1.5)                                                                                                  \
   X(device_find_lists, 2.5)                                                                                            \
   X(device_find_batches, 5)                                                                                            \
   X(device_mirrored, 0.6)                                                                                              \
-  /* What metrics other than L2, which are never compared once, take through a grid in four dimensions and more.       \
-   * 100,000 points took 19 to 34 ms by Linf in ten dimensions, 35 to 49 by L1 in six, and all pairs 15 to 19, 22      \
-   * to 30. */                                                                                                         \
+  /* Metrics other than L2, which are never compared once, relative to L2, through a grid in four dimensions and more. \
+   * 100,000 points took 19 to 34 ms by Linf in ten dimensions and 35 to 49 by L1 in six; comparing all pairs took 15  \
+   * to 19 and 22 to 30. */                                                                                            \
   X(device_other_step, 2.2)                                                                                            \
   /* Choosing axes for a device, in instructions of a warp (gpu/range/tiles_kernel.cuh): 32 ranges of cells; a step of \
-   * 32 candidates with the queries of a cell; a candidate, and each dimension of it, that 32 queries of dense cells   \
-   * or one query of a sparse cell is compared with. The same for pairs that go through tensor cores, and for those    \
-   * that pass. What waiting adds to the candidates in more than six dimensions, and instructions that an H200 issues  \
-   * a second. */                                                                                                      \
+   * 32 candidates with the queries of a cell; a candidate, and each of its dimensions, compared with 32 queries of    \
+   * dense cells or with one query of a sparse cell. The same for pairs that go through tensor cores, and for those    \
+   * that pass. A factor for waiting on the candidates in more than six dimensions, and the instructions that an H200  \
+   * issues a second. */                                                                                               \
   X(warp_lookup, 90)                                                                                                   \
   X(warp_step, 60)                                                                                                     \
   X(warp_dense, 6)                                                                                                     \
@@ -172,31 +174,31 @@ typedef struct adji_costs {
 
 extern const adji_costs adji_built_in_costs;
 
-/* The file that contexts read: $ADJOIN_COSTS, or adjoin/costs below $XDG_CACHE_HOME or ~/.cache. False: none, which is
- * what $ADJOIN_COSTS can say too. *asked: by $ADJOIN_COSTS. Otherwise the folders on the way are the user's or root's,
- * and not open to all, as far as they exist: with the HOME of another user, as under sudo, there is no file. */
+/* The file that contexts read: $ADJOIN_COSTS, or adjoin/costs below $XDG_CACHE_HOME or ~/.cache. False: there is none;
+ * $ADJOIN_COSTS can say so too. *asked: whether $ADJOIN_COSTS decided. If it did not, all existing folders of the path
+ * belong to the user or root and are not writable by all: with the HOME of another user, as under sudo, there is no
+ * file. */
 bool adji_costs_path(char *path, size_t capacity, bool *asked);
 
-/* Makes the folders that a file is in; those that exist stay as they are. What fails is told when the file is opened.
- */
+/* Makes the folders that a file is in; existing ones stay as they are. Failures show when the file is opened. */
 void adji_costs_make_folders(const char *path);
 
 typedef enum adji_costs_read {
   ADJI_COSTS_READ,
   ADJI_COSTS_MISSING,
-  ADJI_COSTS_REFUSED, /* of another user, too large, or no file at all */
-  ADJI_COSTS_OTHER,   /* of another machine, or another version of the library */
+  ADJI_COSTS_REFUSED, /* another user's, too large, or not a regular file */
+  ADJI_COSTS_OTHER,   /* for another machine or version of the library         */
   ADJI_COSTS_DAMAGED  /* not what adji_costs_save writes                       */
 } adji_costs_read;
 
-/* From a file of this machine and version into *out, which is left alone otherwise; why receives what was wrong. */
+/* Reads a file for this machine and version into *out, which otherwise stays unchanged; why receives the reason. */
 adji_costs_read adji_costs_load(const char *path, const char *isa, adji_costs *out, char *why, size_t capacity);
 
-/* Replaces the file, or leaves it as it was. Makes the folders it is in. A link in its place is replaced, not followed.
- */
+/* Replaces the file, or on failure leaves it as it was. Makes the folders it is in. A link in its place is replaced,
+ * not followed. */
 adj_status adji_costs_save(const char *path, const char *isa, const adji_costs *costs);
 
-/* What figures are of: the CPU, how many cores may be used, the instruction set, and the GPUs that the driver names. */
+/* Describes the machine that costs are for: CPU, usable cores, instruction set, and the GPUs that the driver names. */
 void adji_machine_text(const char *isa, char *text, size_t capacity);
 
 #endif

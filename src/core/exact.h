@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Refuses to be compiled with flags that change results. Every source file includes this, most of them through
- * core/status.h or core/everywhere.h (scripts/check_modules.py checks it), so that a file compiled by hand or in
- * another project is safe too. cmake/AdjoinFlags.cmake refuses what compilers do not tell: it has the whole list.
+ * Stops compilation with flags that change results. Every source file includes this, most of them through core/status.h
+ * or core/everywhere.h (scripts/check_modules.py checks it), so that a file compiled by hand or in another project is
+ * safe too. cmake/AdjoinFlags.cmake has the whole list, and refuses flags for which compilers define no macro.
  */
 #ifndef ADJI_EXACT_H
 #define ADJI_EXACT_H
@@ -14,13 +14,13 @@
 #error "adjoin: results must have the same bits everywhere: no -ffast-math, -Ofast or parts of them (docs/exactness.md)"
 #endif
 
-/* 16: only half-precision numbers are wider than their type, and we do not compute with these. */
+/* 16: only half-precision numbers are wider than their type, and adjoin does not compute with these. */
 #if FLT_EVAL_METHOD != 0 && FLT_EVAL_METHOD != 16
 #error "adjoin: float and double must be evaluated in their own type: no -mfpmath=387 (docs/exactness.md)"
 #endif
 
-/* Products and sums must not be fused. GCC does that unless it is told not to, or asked for plain C, and has no macro
- * that says so: the build defines ADJI_UNFUSED beside -ffp-contract=off. */
+/* Products and sums must not be fused. GCC fuses them unless told not to, or compiling plain C, and has no macro that
+ * says so: the build defines ADJI_UNFUSED beside -ffp-contract=off. */
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF
 #elif defined(__FP_FAST_FMA) && !defined(__STRICT_ANSI__) && !defined(ADJI_UNFUSED)

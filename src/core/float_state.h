@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The floating-point state of a thread: rounding, denormal numbers, traps, exception flags. C's fenv.h has the same,
- * but takes 600 ns on x86 to begin and end a call, where these take about 20: a small call takes 500.
+ * The floating-point state of a thread: rounding, denormal numbers, traps, exception flags. C's fenv.h can do the same,
+ * but takes 600 ns on x86 to begin and end a call, and these take about 20. A small call takes 500 ns.
  */
 #ifndef ADJI_FLOAT_STATE_H
 #define ADJI_FLOAT_STATE_H
@@ -10,7 +10,7 @@
 
 #if defined(__x86_64__)
 
-/* The older unit computes nothing of ours, but the C library reads and prints decimals as it says. */
+/* The library computes nothing with the x87 unit, but the C library reads and prints decimals by its settings. */
 typedef struct adji_float_state {
   uint32_t vectors; /* MXCSR */
   uint16_t older;   /* control word of the x87 */
@@ -22,8 +22,8 @@ static inline adji_float_state adji_float_state_get(void) {
   return state;
 }
 
-/* Loading a register takes 40 ns, so only what differs is loaded. Exception flags do no harm, so resetting leaves them:
- * most callers have some, and calls raise the same ones. */
+/* Loading a register takes 40 ns, so only registers that differ are loaded. Exception flags do no harm, so resetting
+ * leaves them set: most callers have some, and calls raise the same ones. */
 static inline void adji_float_state_set(adji_float_state state) {
   adji_float_state now = adji_float_state_get();
   if (now.vectors != state.vectors) __asm__ __volatile__("ldmxcsr %0" : : "m"(state.vectors) : "memory");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Libraries loaded at run time. The loader is trusted as long as it searches absolute folders only. If its list has
- * others we go through the list ourselves, and name the library by its whole path.
+ * Libraries loaded at run time. The loader is used if it searches absolute folders only. If its list has other folders,
+ * this file goes through the list itself, and names the library by its full path.
  */
 #define _GNU_SOURCE
 #include "core/library.h"
@@ -13,7 +13,7 @@
 
 #ifdef __GLIBC__
 
-/* The folders that the loader searches for what this library, or the program it is linked into, asks for. */
+/* The folders that the loader searches for this library, or for the program that it is linked into. */
 static Dl_serinfo *search_list(void) {
   Dl_info self;
   Dl_serinfo size, *list = NULL;
@@ -51,14 +51,14 @@ static void *open_in(const char *folder, const char *name) {
 }
 
 static void *open_with(const char *folder, const char *name, const char *needed) {
-  if (needed) open_in(folder, needed); /* it stays loaded: this name is then the one that is found */
+  if (needed) open_in(folder, needed); /* it stays loaded, so its name resolves to this file */
   return open_in(folder, name);
 }
 
 void *adji_library_open(const char *name, const char *needed) {
-  /* Where CUDA is installed, which the loader knows from its cache; that cannot be read through it alone. */
+  /* The usual folders of CUDA. The loader knows them from its cache, which cannot be queried. */
   static const char *const usual[] = {"/usr/local/cuda/lib64", "/opt/cuda/lib64"};
-  void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD); /* which somebody has loaded already */
+  void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD); /* if the process has loaded it already */
   if (library) return library;
   Dl_serinfo *list = search_list();
   if (!list || all_absolute(list)) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Memory and cores that this process may use. Where its groups are takes two files: /proc/self/cgroup names a group per
- * hierarchy, /proc/self/mountinfo says where each hierarchy is mounted, and which of its groups is at the top there. In
- * a container the path of the first may be one of the host, which the mount does not show; then the top of the mount is
- * the container's own group.
+ * Memory and cores that this process may use. Two files tell where its control groups are: /proc/self/cgroup names a
+ * group per hierarchy; /proc/self/mountinfo says where each hierarchy is mounted, and which of its groups is at the top
+ * of the mount. In a container /proc/self/cgroup may name a path of the host, which the mount does not show; then the
+ * top of the mount is the container's own group.
  *
  * Every file is read by lines of bounded length, and a bounded number of these.
  */
@@ -21,7 +21,7 @@
 
 enum { LINE = 4096, MOST_LINES = 65536, FOLDER = 1024 };
 
-/* Larger numbers are how version 1 says that there is no limit. */
+/* Numbers from this one on are how version 1 says that there is no limit. */
 static const uint64_t NO_LIMIT = (uint64_t)1 << 60;
 
 typedef struct lines {
@@ -56,7 +56,7 @@ static void close_lines(lines *l) {
   fclose(l->file);
 }
 
-/* A decimal number at *text, which moves behind it. */
+/* Reads a decimal number at *text, and advances *text past it. */
 static bool take_number(const char **text, uint64_t *value) {
   char *end;
   if (!isdigit((unsigned char)**text)) return false;
@@ -66,7 +66,7 @@ static bool take_number(const char **text, uint64_t *value) {
   return errno == 0;
 }
 
-/* The file's only line is a number. */
+/* Reads a file whose only line is a number. */
 static bool read_number(const char *root, const char *folder, const char *name, uint64_t *value) {
   lines l;
   if (!open_lines(&l, root, folder, name)) return false;
@@ -79,7 +79,7 @@ static bool read_number(const char *root, const char *folder, const char *name, 
 
 /* ---- Memory -------------------------------------------------------------------------------------------------- */
 
-/* The sum of the lines "name value" of a table. */
+/* The sum of the values of these names in a table of lines "name value". */
 static uint64_t sum_of(const char *root, const char *folder, const char *file, const char *const *names) {
   lines l;
   uint64_t sum = 0, value;
@@ -96,7 +96,7 @@ static uint64_t sum_of(const char *root, const char *folder, const char *file, c
   return sum;
 }
 
-/* The system's memory that can be had without swapping; half of all where it does not tell. */
+/* The memory that is available without swapping; half of all memory if the system does not say. */
 static uint64_t machine_memory(const char *root) {
   static const char *const names[] = {"MemAvailable:", NULL};
   uint64_t kib = sum_of(root, "/proc", "meminfo", names);
@@ -104,8 +104,8 @@ static uint64_t machine_memory(const char *root) {
   return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 2;
 }
 
-/* What a group with a limit can still have: all that it does not hold, and what it holds of files, which the system
- * takes back when it must. A group that is full still gets a sixteenth: the system may find more to take back. */
+/* The memory that a group with a limit can still get: what it does not use, and its cached files, which the system can
+ * reclaim. A full group still gets a sixteenth: the system may reclaim more. */
 static uint64_t group_available(const char *root, const char *folder, bool second, uint64_t limit) {
   static const char *const first_names[] = {"total_inactive_file", "total_active_file", NULL};
   static const char *const second_names[] = {"inactive_file", "active_file", NULL};
@@ -116,7 +116,7 @@ static uint64_t group_available(const char *root, const char *folder, bool secon
   return used < limit - least ? limit - used : least;
 }
 
-/* Takes the limit that folder/name has if it leaves less than what was found before. */
+/* Takes the limit of folder/name if it leaves less than the limits found before. */
 static void take_memory(const char *root, const char *folder, const char *name, uint64_t limit, adji_limits *out) {
   bool second = strcmp(name, "memory.max") == 0 || strcmp(name, "memory.high") == 0;
   if (!limit || limit >= NO_LIMIT) return;
@@ -127,14 +127,15 @@ static void take_memory(const char *root, const char *folder, const char *name, 
   snprintf(out->memory_file, sizeof out->memory_file, "%s/%s", folder, name);
 }
 
-/* Version 2: a limit that is enforced, and one beyond which the system slows the group down to a crawl. */
+/* Version 2: a limit that is enforced (max), and one above which the system slows the group down to a crawl (high). */
 static void take_memory_max(const char *root, const char *folder, adji_limits *out) {
   uint64_t limit;
   if (read_number(root, folder, "memory.max", &limit)) take_memory(root, folder, "memory.max", limit, out);
   if (read_number(root, folder, "memory.high", &limit)) take_memory(root, folder, "memory.high", limit, out);
 }
 
-/* Version 1: the group's own limit, and the least of all above it, which may lie outside of a container's mount. */
+/* Version 1: the group's own limit, and the lowest limit of all groups above it, which may lie outside of a container's
+ * mount. */
 static void take_memory_limit(const char *root, const char *folder, adji_limits *out) {
   static const char *const names[] = {"hierarchical_memory_limit", NULL};
   uint64_t limit;
@@ -189,7 +190,7 @@ static void take_group(const char *root, const char *folder, hierarchy which, ad
   }
 }
 
-/* The group below the mount and all above it, up to the top of the mount. */
+/* Takes the limits of the group and of all groups above it, up to the top of the mount. */
 static void climb(const char *root, const char *mount, const char *group, hierarchy which, adji_limits *out) {
   char folder[FOLDER];
   size_t top = strlen(mount);
@@ -206,7 +207,7 @@ static void climb(const char *root, const char *mount, const char *group, hierar
   }
 }
 
-/* Whether a list with commas has the word. */
+/* Whether a comma-separated list contains the word. */
 static bool lists(const char *list, const char *word) {
   size_t length = strlen(word);
   for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
@@ -231,7 +232,7 @@ static bool find_group(const char *root, hierarchy which, char *group) {
   return found;
 }
 
-/* Octal escapes, as of blanks, become characters. */
+/* Replaces octal escapes, such as those of blanks, by characters. */
 static void unescape(char *text) {
   char *to = text;
   for (const char *at = text; *at; to++) {
@@ -243,7 +244,7 @@ static void unescape(char *text) {
   *to = 0;
 }
 
-/* The fields of a line of mountinfo that we need: "36 35 0:32 TOP PLACE options ... - TYPE source OPTIONS". */
+/* The fields used from a line of mountinfo: "36 35 0:32 TOP PLACE options ... - TYPE source OPTIONS". */
 typedef struct mounted {
   char *top, *place, *type, *options;
 } mounted;

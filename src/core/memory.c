@@ -15,10 +15,10 @@ enum { PREFIX = 64, HUGE_PAGE = ADJI_HUGE_PAGE, PAGE = 4096 };
 static const uint64_t LARGE = (uint64_t)1 << 20;
 
 typedef struct prefix {
-  uint64_t bytes;  /* as charged                  */
+  uint64_t bytes;  /* bytes charged               */
   uint64_t mapped; /* length of the mapping, or 0 */
-  void *base;      /* of the mapping              */
-  uint64_t filled; /* of a block with room: bytes whose pages were looked for among spare ones */
+  void *base;      /* start of the mapping        */
+  uint64_t filled; /* of a block with room: bytes for which spare pages were already tried */
 } prefix;
 
 _Static_assert(sizeof(prefix) <= PREFIX, "the prefix must fit in front of a block");
@@ -83,7 +83,8 @@ static void shrink_spare(adji_spare *spare, uint64_t most) {
   }
 }
 
-/* Whether a block is kept. What is used and spare together stays within the limit. */
+/* Keeps a freed block as a spare one, if used and spare bytes together stay within the limit. Returns whether it
+ * did. */
 static bool keep_spare(adji_memory *memory, void *block, uint64_t mapped) {
   adji_spare *spare = &memory->spare;
   uint64_t available = adji_memory_available(memory);
@@ -95,7 +96,7 @@ static bool keep_spare(adji_memory *memory, void *block, uint64_t mapped) {
     if (spare->count == ADJI_MOST_SPARE) shrink_spare(spare, atomic_load(&spare->bytes) - 1);
     spare->blocks[spare->count++] = block;
     atomic_fetch_add(&spare->bytes, mapped);
-    shrink_spare(spare, adji_memory_available(memory)); /* less, if another thread has charged more since */
+    shrink_spare(spare, adji_memory_available(memory)); /* in case another thread has charged more since */
   }
   pthread_mutex_unlock(&spare->lock);
   return kept;
@@ -105,7 +106,7 @@ static uint64_t room_of(const void *block, const prefix *head) {
   return (uint64_t)((const char *)head->base + head->mapped - (const char *)block);
 }
 
-/* Unmaps the huge pages behind so many bytes of a block. */
+/* Unmaps the huge pages after the first `bytes` bytes of a block. */
 static void unmap_rest(char *block, uint64_t bytes, prefix *head) {
   char *end = (char *)head->base + head->mapped, *last = block + (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
   if (last >= end) return;
@@ -113,8 +114,8 @@ static void unmap_rest(char *block, uint64_t bytes, prefix *head) {
   head->mapped = (uint64_t)(last - (char *)head->base);
 }
 
-/* The smallest that has room for so many bytes, cut to these: nothing is held that is not charged; NULL: none. Blocks
- * that are much larger are left for others. */
+/* Takes the smallest spare block with room for this many bytes, and unmaps the rest, so that no uncharged memory is
+ * held; NULL: there is none. Much larger blocks are left for other requests. */
 static char *use_spare(adji_memory *memory, uint64_t bytes, prefix *head) {
   adji_spare *spare = &memory->spare;
   if (!atomic_load_explicit(&spare->bytes, memory_order_relaxed)) return NULL;
@@ -141,9 +142,9 @@ static char *use_spare(adji_memory *memory, uint64_t bytes, prefix *head) {
 /* ---- Pages of spare blocks ----------------------------------------------------------------------------------- */
 
 #ifdef MREMAP_FIXED
-/* Moves a huge page to where another one is mapped. One at a time: a block may consist of several mappings, which end
- * at huge pages, and older kernels move parts of one only. They also unmap the destination before they refuse, so after
- * a failure it is mapped again if it is gone. */
+/* Moves one huge page to where another one is mapped. Pages are moved one at a time: a block may consist of several
+ * mappings, which end at huge pages, and older kernels can only move within one mapping. They also unmap the
+ * destination before they refuse, so after a failure it is mapped again if it is gone. */
 static bool move_page(char *from, char *to, int flags) {
   if (mremap(from, HUGE_PAGE, HUGE_PAGE, MREMAP_MAYMOVE | MREMAP_FIXED | flags, to) != MAP_FAILED) return true;
 #ifdef MAP_FIXED_NOREPLACE
@@ -155,8 +156,8 @@ static bool move_page(char *from, char *to, int flags) {
 }
 #endif
 
-/* Moves up to `wanted` huge pages from the end of spare block i to `to`. Returns how many; one that cannot be moved
- * is a fresh one there. The lock is held. */
+/* Moves up to `wanted` huge pages from the end of spare block i to `to`. Returns their number; a page that cannot be
+ * moved is a fresh one there. The lock is held. */
 static uint64_t move_pages(adji_spare *spare, uint32_t i, char *to, uint64_t wanted) {
 #ifdef MREMAP_FIXED
   char *block = spare->blocks[i];
@@ -165,7 +166,7 @@ static uint64_t move_pages(adji_spare *spare, uint32_t i, char *to, uint64_t wan
   if (pages > whole) pages = whole;
   uint64_t many = pages < wanted ? pages : wanted, length = many * HUGE_PAGE;
   char *from = block + (pages - many) * HUGE_PAGE, *end = (char *)head.base + head.mapped;
-  for (uint64_t at = 0; at < length; at += HUGE_PAGE) /* what has moved is gone: others may map something there */
+  for (uint64_t at = 0; at < length; at += HUGE_PAGE) /* a moved page is gone: others may map something there */
     if (!move_page(from + at, to + at, 0)) munmap(from + at, HUGE_PAGE);
   if (from + length < end) munmap(from + length, (size_t)(end - from) - length);
   atomic_fetch_sub(&spare->bytes, (uint64_t)(end - from));
@@ -183,8 +184,8 @@ static uint64_t move_pages(adji_spare *spare, uint32_t i, char *to, uint64_t wan
 #endif
 }
 
-/* Gives bytes [from, to) of a fresh block pages of spare ones, the newest first; from is a multiple of the huge page.
- * What they hold is lost. Returns whether there was one. */
+/* Fills bytes [from, to) of a fresh block with pages of spare blocks, the newest first; from is a multiple of the huge
+ * page. The contents are lost. Returns whether there was any spare page. */
 static bool fill_block(adji_memory *memory, char *block, uint64_t from, uint64_t to) {
   adji_spare *spare = &memory->spare;
   if (!atomic_load_explicit(&spare->bytes, memory_order_relaxed)) return false;
@@ -227,14 +228,14 @@ void adji_memory_hoard_end(adji_memory *memory) {
   adji_memory_drop(memory);
 }
 
-/* Gives all of them back, when the system has no more. */
+/* Unmaps all spare blocks, when the system has no more memory. */
 static void drop_spare(adji_memory *memory) {
   pthread_mutex_lock(&memory->spare.lock);
   shrink_spare(&memory->spare, 0);
   pthread_mutex_unlock(&memory->spare.lock);
 }
 
-/* Makes room for what is used now. */
+/* Unmaps spare blocks that would exceed the limit together with the used ones. */
 static void limit_spare(adji_memory *memory) {
   adji_spare *spare = &memory->spare;
   if (atomic_load_explicit(&spare->bytes, memory_order_relaxed) <= adji_memory_available(memory)) return;
@@ -245,16 +246,16 @@ static void limit_spare(adji_memory *memory) {
 
 /* ---- Counting ----------------------------------------------------------------------------------------------- */
 
-bool adji_charge(adji_memory *memory, uint64_t bytes, const char *what) {
+bool adji_charge(adji_memory *memory, uint64_t bytes, const char *name) {
   if (atomic_load_explicit(&memory->fail_at, memory_order_relaxed) >= 0 && atomic_fetch_sub(&memory->fail_at, 1) == 0) {
-    adji_fail(ADJ_E_MEMORY, "%s: out of memory (simulated by a test)", what);
+    adji_fail(ADJ_E_MEMORY, "%s: out of memory (simulated by a test)", name);
     return false;
   }
   uint64_t before = atomic_fetch_add(&memory->used, bytes);
   if (before > memory->limit || bytes > memory->limit - before) {
     atomic_fetch_sub(&memory->used, bytes);
     char need[32], held[32], limit[32];
-    adji_fail(ADJ_E_MEMORY, "%s: needs %s more, but %s of the limit of %s are in use", what,
+    adji_fail(ADJ_E_MEMORY, "%s: needs %s more, but %s of the limit of %s are in use", name,
               adji_bytes_text((double)bytes, need), adji_bytes_text((double)before, held),
               adji_bytes_text((double)memory->limit, limit));
     return false;
@@ -273,14 +274,14 @@ void adji_discharge(adji_memory *memory, uint64_t bytes) {
 
 /* ---- Blocks --------------------------------------------------------------------------------------------------- */
 
-/* A mapping. The block begins at a multiple of the huge page; the prefix is in the page before. */
+/* Maps a large block. It begins at a multiple of the huge page; the prefix is in the page before. */
 static char *map_large(uint64_t bytes, prefix *head) {
   uint64_t length = bytes + 3 * (uint64_t)HUGE_PAGE;
   char *base = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (base == MAP_FAILED) return NULL;
   uintptr_t start = ((uintptr_t)base + PREFIX + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1);
 #ifdef MADV_HUGEPAGE
-  /* Also for the last page if half of it is used. A hint: it may fail. */
+  /* A huge page also for the last part if half of it is used. This is a hint: it may fail. */
   uint64_t pages = (bytes + HUGE_PAGE / 2) / HUGE_PAGE;
   if (pages) madvise((void *)start, pages * HUGE_PAGE, MADV_HUGEPAGE);
 #endif
@@ -290,13 +291,13 @@ static char *map_large(uint64_t bytes, prefix *head) {
 }
 
 /* zeroed: whether the block is full of zeros, as fresh mappings are. */
-static void *allocate(adji_memory *memory, uint64_t count, size_t size, const char *what, bool *zeroed) {
+static void *allocate(adji_memory *memory, uint64_t count, size_t size, const char *name, bool *zeroed) {
   uint64_t bytes = adji_mul(count, size);
   if (bytes > (uint64_t)1 << 60) {
-    adji_fail(ADJ_E_MEMORY, "%s: %llu entries of %zu bytes exceed any machine", what, (unsigned long long)count, size);
+    adji_fail(ADJ_E_MEMORY, "%s: %llu entries of %zu bytes exceed any machine", name, (unsigned long long)count, size);
     return NULL;
   }
-  if (!adji_charge(memory, bytes, what)) return NULL;
+  if (!adji_charge(memory, bytes, name)) return NULL;
   prefix head = {.bytes = bytes};
   char *block = NULL;
   *zeroed = false;
@@ -318,27 +319,27 @@ static void *allocate(adji_memory *memory, uint64_t count, size_t size, const ch
   if (!block) {
     adji_discharge(memory, bytes);
     char need[32];
-    adji_fail(ADJ_E_MEMORY, "%s: the system cannot provide %s", what, adji_bytes_text((double)bytes, need));
+    adji_fail(ADJ_E_MEMORY, "%s: the system cannot provide %s", name, adji_bytes_text((double)bytes, need));
     return NULL;
   }
   memcpy(block - PREFIX, &head, sizeof head);
   return block;
 }
 
-void *adji_alloc(adji_memory *memory, uint64_t count, size_t size, const char *what) {
+void *adji_alloc(adji_memory *memory, uint64_t count, size_t size, const char *name) {
   bool zeroed;
-  return allocate(memory, count, size, what, &zeroed);
+  return allocate(memory, count, size, name, &zeroed);
 }
 
-void *adji_alloc_zero(adji_memory *memory, uint64_t count, size_t size, const char *what) {
+void *adji_alloc_zero(adji_memory *memory, uint64_t count, size_t size, const char *name) {
   bool zeroed;
-  void *block = allocate(memory, count, size, what, &zeroed);
+  void *block = allocate(memory, count, size, name, &zeroed);
   if (block && !zeroed) memset(block, 0, count * size);
   return block;
 }
 
-bool adji_grow(adji_memory *memory, void **block, uint64_t count, size_t size, uint64_t keep, const char *what) {
-  void *larger = adji_alloc(memory, count, size, what);
+bool adji_grow(adji_memory *memory, void **block, uint64_t count, size_t size, uint64_t keep, const char *name) {
+  void *larger = adji_alloc(memory, count, size, name);
   if (!larger) return false;
   if (keep) memcpy(larger, *block, keep);
   adji_free(memory, *block);
@@ -371,19 +372,19 @@ bool adji_resize(adji_memory *memory, void *block, uint64_t bytes) {
   if (bytes < head.bytes) adji_discharge(memory, head.bytes - bytes);
   unmap_rest(start, bytes, &head);
   head.bytes = bytes;
-  head.filled = 0; /* not to be claimed any more */
+  head.filled = 0; /* the block can no longer be claimed */
   memcpy(start - PREFIX, &head, sizeof head);
   return true;
 }
 
-bool adji_claim(adji_memory *memory, void *block, uint64_t bytes, const char *what) {
+bool adji_claim(adji_memory *memory, void *block, uint64_t bytes, const char *name) {
   prefix head = prefix_of(block);
   if (bytes <= head.bytes) return true;
   if (!head.filled || bytes > room_of(block, &head)) {
-    adji_fail(ADJ_E_INTERNAL, "%s: a block without room for %llu bytes", what, (unsigned long long)bytes);
+    adji_fail(ADJ_E_INTERNAL, "%s: a block without room for %llu bytes", name, (unsigned long long)bytes);
     return false;
   }
-  if (!adji_charge(memory, bytes - head.bytes, what)) return false;
+  if (!adji_charge(memory, bytes - head.bytes, name)) return false;
   head.bytes = bytes;
   if (bytes > head.filled) {
     (void)fill_block(memory, block, head.filled, bytes);
@@ -393,7 +394,7 @@ bool adji_claim(adji_memory *memory, void *block, uint64_t bytes, const char *wh
   return true;
 }
 
-/* Makes pages of a block, which keeps its addresses, a spare block. */
+/* Makes a spare block of some pages of a block, which keeps its addresses. */
 static bool hoard_pages(adji_memory *memory, char *from, uint64_t bytes) {
 #ifdef MREMAP_DONTUNMAP
   pthread_mutex_lock(&memory->spare.lock);

@@ -20,7 +20,7 @@ typedef enum adji_algorithm {
   ADJI_ALGORITHM_BRUTE
 } adji_algorithm;
 
-/* What drops candidates before their canonical distance is computed. */
+/* Prefilters, which drop candidates before their canonical distance is computed. */
 typedef enum adji_prefilter_kind {
   ADJI_PREFILTER_AUTO = 0,
   ADJI_PREFILTER_OFF,
@@ -34,13 +34,13 @@ typedef enum adji_prefilter_kind {
 /* Sets of algorithms and of backends. */
 #define ADJI_BIT(which) (UINT32_C(1) << (which))
 
-/* The algorithms that there are for a kind of join, on any backend. */
+/* The algorithms of a kind of join, on any backend. */
 uint32_t adji_algorithms_of(adj_join_kind kind);
 
 const char *adji_algorithm_name(adji_algorithm algorithm);
 const char *adji_backend_name(adj_backend backend);
 
-/* NULL is "auto". False: there is none of that name. */
+/* NULL is "auto". False: the name is unknown. */
 bool adji_algorithm_find(const char *name, adji_algorithm *out);
 
 /* The names of a set in words: "grid, ego and brute". Returns text. */

@@ -19,7 +19,7 @@
 
 #include "core/threads.h"
 
-/* Bytes that are waited for at a time: adj_cancel is checked in between. A slow disk takes a third of a second. */
+/* Bytes to synchronise at a time: adj_cancel is checked in between. A slow disk takes a third of a second for them. */
 static const uint64_t SYNC_BYTES = (uint64_t)32 << 20;
 
 static const char MARK[] = ".part-adjoin-";
@@ -29,7 +29,7 @@ enum {
   RANDOM_DIGITS = 16,
   ENDING = (int)sizeof MARK - 1 + HOST_DIGITS + 1 + RANDOM_DIGITS,
   ATTEMPTS = 100,
-  MOST_ENTRIES = 100000, /* of a folder that are looked at for garbage */
+  MOST_ENTRIES = 100000, /* of a folder that are checked for garbage */
   FOREIGN_SECONDS = 86400,
 };
 
@@ -43,7 +43,7 @@ static adj_status exists(const adji_part *part) {
 
 /* ---- Names ------------------------------------------------------------------------------------ */
 
-/* Locks may not reach from one host to the other on network file systems, so a name says which host it is from. */
+/* On network file systems locks may not be visible to other hosts, so a name says which host it is from. */
 static uint32_t host_number(void) {
   char name[256] = "";
   uint32_t hash = 2166136261u;
@@ -56,13 +56,13 @@ static uint32_t host_number(void) {
 static uint64_t random_number(void) {
   uint64_t number = 0;
   if (getrandom(&number, sizeof number, GRND_NONBLOCK) == (ssize_t)sizeof number) return number;
-  /* Only early in the boot. The file is created exclusively, so a number that can be guessed does no harm. */
+  /* Reached only early in the boot. The file is created exclusively, so a guessable number does no harm. */
   struct timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
   return ((uint64_t)now.tv_sec << 32 ^ (uint64_t)now.tv_nsec) * 0x9e3779b97f4a7c15u ^ (uint64_t)getpid();
 }
 
-/* As much of the name as there is room for, between two characters of UTF-8. */
+/* The length of the longest prefix of the name that fits and ends between two UTF-8 characters. */
 static size_t kept_bytes(const adji_place *place) {
   long most = fpathconf(place->folder, _PC_NAME_MAX);
   size_t room = (most > ENDING ? (size_t)most : 255) - ENDING, length = strlen(place->name);
@@ -72,7 +72,7 @@ static size_t kept_bytes(const adji_place *place) {
   return room;
 }
 
-/* Whether the name is that of a part file; *host: from this host. */
+/* Whether the name is that of a part file; *host: whether it is from this host. */
 static bool is_part_name(const char *name, bool *host) {
   static const char digits[] = "0123456789abcdef";
   size_t length = strlen(name);
@@ -80,16 +80,17 @@ static bool is_part_name(const char *name, bool *host) {
   const char *mark = name + length - ENDING, *host_at = mark + sizeof MARK - 1, *random_at = host_at + HOST_DIGITS + 1;
   if (strncmp(mark, MARK, sizeof MARK - 1) != 0 || random_at[-1] != '-') return false;
   if (strspn(host_at, digits) != HOST_DIGITS || strspn(random_at, digits) != RANDOM_DIGITS) return false;
-  char mine[HOST_DIGITS + 1];
-  snprintf(mine, sizeof mine, "%08x", host_number());
-  *host = !strncmp(host_at, mine, HOST_DIGITS);
+  char own[HOST_DIGITS + 1];
+  snprintf(own, sizeof own, "%08x", host_number());
+  *host = !strncmp(host_at, own, HOST_DIGITS);
   return true;
 }
 
 /* ---- Garbage ---------------------------------------------------------------------------------- */
 
-/* Removes a part file if nobody has its lock. Who makes one and has not locked it yet notices: see lock_part(). */
-static void remove_dead(int folder, const char *name) {
+/* Removes a part file that no process has locked. A process that has created one and not yet locked it notices: see
+ * lock_part(). */
+static void remove_abandoned(int folder, const char *name) {
   struct stat before, after;
   bool host;
   if (!is_part_name(name, &host) || fstatat(folder, name, &before, AT_SYMLINK_NOFOLLOW)) return;
@@ -113,14 +114,14 @@ static void remove_garbage(const adji_place *place) {
   }
   const struct dirent *entry;
   for (int i = 0; i < MOST_ENTRIES && (entry = readdir(folder)); i++)
-    remove_dead(place->folder, entry->d_name);
+    remove_abandoned(place->folder, entry->d_name);
   closedir(folder);
 }
 
 /* ---- Creating --------------------------------------------------------------------------------- */
 
-/* Locks a file that was just created. EAGAIN: another process took it for garbage; a new one is needed. A file system
- * without locks is fine: nobody else can lock the file there, and so nobody removes it. */
+/* Locks a file that was just created. EAGAIN: another process has removed it as garbage; a new one is needed. A file
+ * system without locks is fine: nobody else can lock the file there, and so nobody removes it. */
 static int lock_part(int fd) {
   struct stat about;
   if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) return EAGAIN;
@@ -128,7 +129,8 @@ static int lock_part(int fd) {
   return about.st_nlink ? 0 : EAGAIN;
 }
 
-/* A file that replaces another is its owner's alone until it gets the other's access rights. */
+/* Creates the part file. If it replaces a file, only its owner has access until it gets the other file's access
+ * rights. */
 static int open_part(adji_part *part) {
   size_t kept = kept_bytes(&part->place), room = kept + ENDING + 1;
   part->name = malloc(room);
@@ -153,8 +155,8 @@ static int open_part(adji_part *part) {
   return error;
 }
 
-/* Opens what would be replaced, for writing, without writing: whether that is allowed depends on more than its mode.
- * Returns the descriptor, or -1 and errno. */
+/* Opens the file that would be replaced for writing, without writing to it: whether that is allowed depends on more
+ * than its mode. Returns the descriptor, or -1 and errno. */
 static int open_replaced(const adji_place *place) {
   return adji_fd_above_standard(openat(place->folder, place->name, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
 }
@@ -191,34 +193,34 @@ void adji_part_discard(adji_part *part) {
 
 /* ---- Access rights ---------------------------------------------------------------------------- */
 
-/* An access control list, if the file has one. With a list the middle bits of the mode mean something else, so a mode
- * without its list could let the group in. */
+/* Copies the access control list, if the file has one. With a list the middle bits of the mode mean something else, so
+ * a mode without its list could let the group in. */
 static bool copy_acl(int from, int to) {
   static const char acl[] = "system.posix_acl_access";
   char list[4096];
   ssize_t bytes = fgetxattr(from, acl, list, sizeof list);
   if (bytes > 0) return !fsetxattr(to, acl, list, (size_t)bytes, 0);
   bool none = errno == ENODATA || errno == ENOTSUP;
-  if (none) fremovexattr(to, acl); /* one that new files get in this folder */
+  if (none) fremovexattr(to, acl); /* a default list that new files get in this folder */
   return none;
 }
 
-/* Owner, group and mode of the file that is replaced, as far as the system lets us. Nobody gets in who was not let in
- * before: without its group, the file's group gets what everyone gets. */
+/* Copies owner, group and mode of the file that is replaced, as far as the system allows. No user gains access: if the
+ * group cannot be set, the file's group gets the rights of all others. */
 static int copy_access(int from, int to) {
   struct stat old;
   if (fstat(from, &old)) return errno;
   mode_t mode = old.st_mode & 0777;
-  struct stat mine;
-  if (fstat(to, &mine)) return errno;
-  bool same = mine.st_uid == old.st_uid && mine.st_gid == old.st_gid;
+  struct stat own;
+  if (fstat(to, &own)) return errno;
+  bool same = own.st_uid == old.st_uid && own.st_gid == old.st_gid;
   if (!same && fchown(to, old.st_uid, old.st_gid) && fchown(to, (uid_t)-1, old.st_gid))
     mode = (mode & 0707) | (mode & 07) << 3;
   if (!copy_acl(from, to)) mode = (mode & 0707) | (mode & 07) << 3;
   return fchmod(to, mode) ? errno : 0;
 }
 
-/* What is there now, not when the file was created. */
+/* Takes the access rights of the file that exists now, not of the one when the part was created. */
 static adj_status set_access(adji_part *part) {
   int old = open_replaced(&part->place);
   if (old < 0 && errno == ENOENT) return ADJ_OK;
@@ -230,12 +232,12 @@ static adj_status set_access(adji_part *part) {
 
 /* ---- Synchronising ---------------------------------------------------------------------------- */
 
-/* Not every file system can; that is no failure. */
+/* Not every file system can synchronise; that is no failure. */
 static bool cannot_sync(int error) {
   return error == EINVAL || error == ENOSYS || error == EOPNOTSUPP || error == ESPIPE;
 }
 
-/* fsync cannot be interrupted. So most of its work is done before, a chunk at a time. */
+/* fsync cannot be interrupted, so most of its work is done before it, a chunk at a time. */
 static adj_status sync_chunks(const adji_part *part, uint64_t size, adji_synced_fn synced, void *user) {
   const unsigned how = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
   for (uint64_t at = 0; at < size; at += SYNC_BYTES) {
@@ -261,7 +263,7 @@ static adj_status sync_part(const adji_part *part, adji_synced_fn synced, void *
   return status;
 }
 
-/* In a folder that others may write to, the name could be that of another file by now. */
+/* Whether the name is still this part's file: in a folder that others may write to, it could be another file by now. */
 static bool is_ours(const adji_part *part, const char *name) {
   struct stat named, held;
   return !fstatat(part->place.folder, name, &named, AT_SYMLINK_NOFOLLOW) && !fstat(part->held, &held) &&
@@ -272,7 +274,7 @@ adj_status adji_part_finish(adji_part *part, adji_synced_fn synced, void *user) 
   adj_status status = set_access(part);
   if (!status) status = sync_part(part, synced, user);
   if (status) return status;
-  /* Some file systems report an error of writing only here. The copy of the descriptor keeps the lock. */
+  /* Some file systems report a write error only on close. The copy of the descriptor keeps the lock. */
   part->held = fcntl(part->fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
   if (part->held < 0) return fail(part, "cannot be written", errno);
   int fd = part->fd;
@@ -283,7 +285,7 @@ adj_status adji_part_finish(adji_part *part, adji_synced_fn synced, void *user) 
 
 /* ---- Renaming --------------------------------------------------------------------------------- */
 
-/* Fails if the name exists. Not every file system can do that by renaming; most of the others can by linking. */
+/* Renames, but fails if the name exists. Not every file system supports that; most of the others support linking. */
 static int rename_new(const adji_part *part) {
   const adji_place *place = &part->place;
   struct stat about;
@@ -302,7 +304,7 @@ static bool exchange(const adji_part *part) {
   return !renameat2(place->folder, part->name, place->folder, place->name, RENAME_EXCHANGE);
 }
 
-/* An old file changes places with the new one, so that this can be undone. */
+/* Exchanges an old file with the new one, so that this can be undone. */
 static int replace(adji_part *part) {
   const adji_place *place = &part->place;
   struct stat old;

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_LINKS = 40 }; /* as the kernel has it */
+enum { MOST_LINKS = 40 }; /* the kernel's limit */
 
 int adji_fd_above_standard(int fd) {
   if (fd < 0 || fd > STDERR_FILENO) return fd;
@@ -40,7 +40,7 @@ static adj_status refuse(const char *path, int error) {
   return adji_fail(error == ENOMEM ? ADJ_E_MEMORY : ADJ_E_IO, "%s: cannot be written: %s", path, strerror(error));
 }
 
-/* Goes to the folder of a path that is relative to the folder `from`, and to the name there. Returns an errno. */
+/* Opens the folder of a path that is relative to the folder `from`, and stores the name in it. Returns an errno. */
 static int enter(adji_place *place, int from, const char *path) {
   const char *slash = strrchr(path, '/');
   char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
@@ -65,8 +65,8 @@ static int enter(adji_place *place, int from, const char *path) {
   return 0;
 }
 
-/* A link in a folder such as /tmp, from someone other than the caller and the folder's owner. Kernels refuse to follow
- * such links too, unless told otherwise. */
+/* Whether a link in a folder such as /tmp belongs to neither the caller nor the folder's owner. By default kernels
+ * refuse to follow such links too. */
 static bool is_planted(const adji_place *place, const struct stat *link) {
   struct stat folder;
   const mode_t shared = S_ISVTX | S_IWOTH;
@@ -74,7 +74,7 @@ static bool is_planted(const adji_place *place, const struct stat *link) {
   return (folder.st_mode & shared) == shared && link->st_uid != geteuid() && link->st_uid != folder.st_uid;
 }
 
-/* Follows links from the name in the folder until it is none. */
+/* Follows links until the name is not a link. */
 static adj_status follow(const char *path, adji_place *place) {
   for (int links = 0; links <= MOST_LINKS; links++) {
     struct stat here;
@@ -105,8 +105,8 @@ static adj_status follow(const char *path, adji_place *place) {
   return refuse(path, ELOOP);
 }
 
-/* Something that is not a regular file is opened by its path later. Only the first link to it is looked at: behind it
- * may be those of /proc, which lead to pipes without a name. */
+/* Anything but a regular file is opened by its path later. Only the first link to it is checked: the next ones may be
+ * in /proc, and lead to pipes without a name. */
 static adj_status check_special(const char *path, adji_place *place) {
   struct stat link;
   bool planted = !fstatat(place->folder, place->name, &link, AT_SYMLINK_NOFOLLOW) && S_ISLNK(link.st_mode) &&

@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#undef adji_fail /* the analyser's version is for callers */
+#undef adji_fail /* the macro for the analyser is for callers only */
 
-/* One message per thread, as errno is: calls in other threads cannot change it. */
+/* One message per thread, like errno: calls in other threads cannot change it. */
 static _Thread_local char message[1024];
 
 const char *adj_last_error(void) {

@@ -8,8 +8,8 @@
 #include "adjoin.h"
 #include "core/exact.h"
 
-/* Functions that libadjoin_mpi uses too, a library of its own, of the same version. They are no part of the interface.
- */
+/* Functions that libadjoin_mpi also uses, a separate library of the same version. They are not part of the
+ * interface. */
 #define ADJI_SHARED ADJ_API
 
 /* Stores the message for adj_last_error() of this thread and returns status. */
@@ -22,7 +22,7 @@ ADJI_SHARED adj_status adji_fail(adj_status status, const char *format, ...) __a
 ADJI_SHARED adj_status adji_fail_in(adj_status status, const char *where);
 
 /* Copies a caller's struct, perhaps of an older or newer version, to ours, which holds the defaults. Both begin with
- * struct_size. ADJ_E_STRUCT when the size is absurd, or a field that we do not know is set. */
+ * struct_size. ADJ_E_STRUCT if the size is absurd, or a field that this version does not know is set. */
 ADJI_SHARED adj_status adji_take_struct(void *ours, size_t our_size, const void *theirs, const char *name);
 
 /* Copies ours to a caller's struct, as much as fits there. */

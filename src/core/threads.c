@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The call that each thread works for, and the team. Threads of the team wait on a condition variable; a loop is a
- * shared counter that all of them draw tasks from. Loops often follow each other closely, and waking a thread takes as
- * long as a short loop. So threads spin for a moment before they sleep, unless there are more of them than cores.
+ * shared counter from which all of them draw tasks. Loops often follow each other closely, and waking a thread takes as
+ * long as a short loop, so threads spin for a moment before they sleep, unless there are more threads than cores.
  */
 #define _GNU_SOURCE
 #include "core/threads.h"
@@ -16,7 +16,7 @@
 
 /* ---- Calls --------------------------------------------------------------------------------------------- */
 
-/* Its floats are not used: the state is in the registers. */
+/* Its member floats is not used: the state is in the registers. */
 static _Thread_local adji_call current;
 
 adji_call adji_call_current(void) {
@@ -55,7 +55,7 @@ static void *thread_main(void *argument) {
   thread_start start = *(thread_start *)argument;
   free(argument);
   current = start.call;
-  adji_float_state_reset(); /* a new thread has the state of the one that made it */
+  adji_float_state_reset(); /* a new thread inherits the state of its creator */
   return start.main(start.argument);
 }
 
@@ -72,11 +72,11 @@ int adji_thread_start(pthread_t *thread, void *(*main)(void *), void *argument) 
 
 struct adji_team {
   uint32_t size;
-  uint32_t started;         /* threads that run, for destroy  */
-  _Atomic uint32_t members; /* of these that have a lane      */
+  uint32_t started;         /* threads to join on destroy     */
+  _Atomic uint32_t members; /* threads that have a lane       */
   pthread_t *threads;
   pthread_mutex_t turn; /* held by the caller of the current loop */
-  pthread_mutex_t lock; /* guards what follows                */
+  pthread_mutex_t lock; /* guards the members below           */
   pthread_cond_t work, done;
   _Atomic uint64_t generation; /* of loops; a change wakes the team   */
   _Atomic uint32_t busy;       /* lanes still in the current loop     */
@@ -86,7 +86,7 @@ struct adji_team {
   adj_status status;    /* of the lowest task that failed in   */
   uint64_t failed_task; /* the current loop                    */
   char message[1024];
-  /* The loop; written under lock before generation changes. */
+  /* The current loop; written under lock before generation changes. */
   adji_task_fn fn;
   void *user;
   uint64_t count;
@@ -95,13 +95,13 @@ struct adji_team {
   _Atomic uint64_t next;
 };
 
-/* Set while a thread runs a task. A nested loop must not wait for its own team. */
+/* Set while a thread runs a task, because a nested loop must not wait for its own team. */
 static _Thread_local const adji_team *inside_team;
 static _Thread_local uint32_t inside_lane;
 static _Thread_local bool works_alone;
 
-/* Tasks are handed out in ascending order and run to their end, so the lowest task that fails always runs. Its message
- * is kept: it is the same for any number of threads. */
+/* Tasks are handed out in ascending order and run to completion, so the lowest failing task always runs. Its message is
+ * kept, which is the same for any number of threads. */
 static void keep_failure(adji_team *team, uint64_t task, adj_status status) {
   pthread_mutex_lock(&team->lock);
   if (!team->status || task < team->failed_task) {
@@ -145,10 +145,10 @@ static void await_end(const adji_team *team) {
     adji_pause();
 }
 
-/* Moves this thread to another core than the creator's and those of other lanes; it may leave that again. Some kernels
- * keep a new thread on the core of its creator for the first milliseconds, though others are idle: counting the
- * neighbours of a million points, the first join of a process took two cores as long as one. With fewer threads than
- * cores the kernel is left to choose, since it knows which of them share a core's units. */
+/* Moves this thread to a core of its own, away from the creator and other lanes; it may leave it later. Some kernels
+ * keep a new thread on its creator's core for the first milliseconds although others are idle: when counting the
+ * neighbours of a million points, the first join of a process took as long with two cores as with one. With fewer
+ * threads than cores the choice is left to the kernel, which knows which cores share execution units. */
 static void spread(const adji_team *team, uint32_t lane) {
 #ifdef CPU_SETSIZE
   cpu_set_t allowed, one;
@@ -232,8 +232,8 @@ uint32_t adji_team_size(const adji_team *team) {
   return team->size;
 }
 
-/* A nested loop runs in the calling thread. Inside its own team it has the lane of the task. In another team (a
- * callback may use another context) it has lane 0. */
+/* A nested loop runs in the calling thread. Inside its own team it uses the lane of the task. In another team (a
+ * callback may use another context) it uses lane 0. */
 static adj_status run_alone(const adji_team *team, uint64_t count, adji_task_fn fn, void *user, bool cancellable) {
   uint32_t lane = inside_team == team ? inside_lane : 0;
   for (uint64_t task = 0; task < count; task++) {

@@ -18,10 +18,10 @@ typedef struct scan {
   double *bounds; /* per piece: dim lows, dim highs */
 } scan;
 
-/* Extends the bounds by rows [begin, end). Packed points are seen as strips, each of as many whole rows as fit, or of
- * part of a row. There is a bound for each place in the strip, so the compiler can use vectors; four strips at a time,
- * because loads and stores of the bounds would cost more than the points. x - x is 0 for finite x and NaN otherwise, so
- * the sum of these differences is 0 iff all coordinates are finite. */
+/* Extends the bounds by rows [begin, end). Packed points are processed in strips of as many whole rows as fit, or of
+ * part of a row. Each place in the strip has its own bound, so the compiler can use vectors. Four strips are processed
+ * at a time, because loads and stores of the bounds would otherwise cost more than the points. x - x is 0 for finite x
+ * and NaN otherwise, so the sum of these differences is 0 iff all coordinates are finite. */
 enum { STRIP = 192, FETCH_BYTES = 1 << 17 };
 
 static bool is_packed(const adj_dataset *set) {
@@ -119,7 +119,7 @@ static adj_status name_bad_value(const adj_dataset *set, uint64_t begin, uint64_
         return adji_fail(ADJ_E_DATA, "row %llu, column %u: %s is not a finite coordinate",
                          (unsigned long long)(set->first_row + i) + 1, j + 1, isnan(x) ? "NaN" : "infinity");
     }
-  return adji_points_changed(); /* there was one a moment ago */
+  return adji_points_changed(); /* the scan found one */
 }
 
 static adj_status scan_piece(void *user, uint64_t piece, uint32_t lane) {
@@ -146,8 +146,8 @@ static adj_status scan_piece(void *user, uint64_t piece, uint32_t lane) {
   return ADJ_OK;
 }
 
-/* Few, to add up few bounds. Data that is fetched is cut into huge pages, so that files are read nearly in order; but
- * the bounds of a piece must stay small beside its rows. */
+/* The number of pieces of the scan. Few, because the bounds of all are combined. Data that is fetched is cut at huge
+ * pages, so that files are read nearly in order; but the bounds of a piece must stay small compared with its rows. */
 static uint64_t count_pieces(const adj_dataset *set) {
   uint64_t few = 4 * (uint64_t)set->ctx->threads, pieces = set->count * set->dim / 65536 + 1;
   if (set->fetch) {
@@ -162,7 +162,7 @@ static uint64_t count_pieces(const adj_dataset *set) {
 static adj_status check_and_bound(adj_dataset *set) {
   adj_ctx *ctx = set->ctx;
   uint32_t dim = set->dim;
-  if (!set->count) return ADJ_OK; /* low and high are zeroed */
+  if (!set->count) return ADJ_OK; /* low and high are 0 */
   uint64_t pieces = count_pieces(set);
   scan job = {set, pieces, adji_alloc(&ctx->memory, pieces * 2, dim * sizeof(double), "bounds")};
   if (!job.bounds) return ADJ_E_MEMORY;
@@ -248,7 +248,7 @@ ADJI_DEFINE_INIT(adj_points, .type = ADJ_F32, .ownership = ADJ_COPY)
 typedef struct copying {
   const adji_dataset_parts *from;
   char *to;
-  adj_type type; /* of what is written, where it is converted */
+  adj_type type; /* of the output, if converted */
 } copying;
 
 static void copy_slice(void *user, uint64_t begin, uint64_t end) {
@@ -267,7 +267,7 @@ static void copy_slice(void *user, uint64_t begin, uint64_t end) {
   }
 }
 
-/* ADJ_COPY: packed rows, whatever the strides were. On failure parts->owner is what to free. */
+/* ADJ_COPY: copies the points to packed rows, whatever their strides. On failure parts->owner has the block to free. */
 static adj_status copy_points(adj_ctx *ctx, adji_dataset_parts *parts) {
   char *copy = adji_alloc(&ctx->memory, parts->count * parts->dim, adji_type_size(parts->type), "points");
   if (!copy) return ADJ_E_MEMORY;
@@ -282,24 +282,24 @@ static adj_status copy_points(adj_ctx *ctx, adji_dataset_parts *parts) {
 }
 
 adj_status adj_dataset_create(adj_ctx *ctx, const adj_points *points, adj_dataset **out) {
-  adj_points mine;
-  adj_points_init(&mine, sizeof mine);
+  adj_points given;
+  adj_points_init(&given, sizeof given);
   if (!ctx || !points || !out) return adji_fail(ADJ_E_ARGUMENT, "ctx, points and out: none may be NULL");
-  adj_status status = adji_take_struct(&mine, sizeof mine, points, "adj_points");
-  if (!status) status = adji_check_shape(mine.type, mine.dim, mine.count);
+  adj_status status = adji_take_struct(&given, sizeof given, points, "adj_points");
+  if (!status) status = adji_check_shape(given.type, given.dim, given.count);
   if (status) return status;
-  if (mine.count && !mine.data) return adji_fail(ADJ_E_ARGUMENT, "points: data is NULL");
-  size_t size = adji_type_size(mine.type);
-  adji_dataset_parts parts = {.type = mine.type, .dim = mine.dim, .count = mine.count, .data = mine.data};
-  parts.column_stride = mine.column_stride ? mine.column_stride : size;
-  parts.row_stride = mine.row_stride ? mine.row_stride : mine.dim * parts.column_stride;
+  if (given.count && !given.data) return adji_fail(ADJ_E_ARGUMENT, "points: data is NULL");
+  size_t size = adji_type_size(given.type);
+  adji_dataset_parts parts = {.type = given.type, .dim = given.dim, .count = given.count, .data = given.data};
+  parts.column_stride = given.column_stride ? given.column_stride : size;
+  parts.row_stride = given.row_stride ? given.row_stride : given.dim * parts.column_stride;
   if (parts.row_stride % size || parts.column_stride % size)
     return adji_fail(ADJ_E_ARGUMENT, "row_stride, column_stride: %llu and %llu are not multiples of %zu",
                      (unsigned long long)parts.row_stride, (unsigned long long)parts.column_stride, size);
-  if (mine.ownership != ADJ_COPY && mine.ownership != ADJ_BORROW)
-    return adji_fail(ADJ_E_ARGUMENT, "ownership: %d is neither ADJ_COPY nor ADJ_BORROW", (int)mine.ownership);
+  if (given.ownership != ADJ_COPY && given.ownership != ADJ_BORROW)
+    return adji_fail(ADJ_E_ARGUMENT, "ownership: %d is neither ADJ_COPY nor ADJ_BORROW", (int)given.ownership);
   adji_call outer = adji_call_begin(&ctx->cancels);
-  if (mine.ownership == ADJ_COPY) status = copy_points(ctx, &parts);
+  if (given.ownership == ADJ_COPY) status = copy_points(ctx, &parts);
   if (!status) status = adji_dataset_adopt(ctx, &parts, out);
   adji_call_set(outer);
   if (status) adji_free(&ctx->memory, parts.owner);
@@ -322,15 +322,15 @@ static void convert_slice(void *user, uint64_t begin, uint64_t end) {
     }
 }
 
-/* A copy of many bytes; NULL if there are none, or no memory, which is a failure then. */
-static void *copy_block(adj_ctx *ctx, const void *from, uint64_t bytes, const char *what, adj_status *status) {
+/* Copies a block; NULL if there is none, or if there is no memory, which sets *status. */
+static void *copy_block(adj_ctx *ctx, const void *from, uint64_t bytes, const char *block_name, adj_status *status) {
   if (!from || *status) return NULL;
-  void *copy = adji_alloc(&ctx->memory, bytes, 1, what);
+  void *copy = adji_alloc(&ctx->memory, bytes, 1, block_name);
   if (!copy) *status = ADJ_E_MEMORY;
   return copy ? memcpy(copy, from, bytes) : NULL;
 }
 
-/* On failure what parts has is to be freed. */
+/* On failure the caller frees what parts holds. */
 static adj_status convert_parts(const adj_dataset *set, adj_type type, adji_dataset_parts *parts) {
   adj_ctx *ctx = set->ctx;
   uint64_t labels = set->label_ends && set->count ? set->label_ends[set->count - 1] : 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Derived sets. A derived row depends on its own row only, and on operations whose result IEEE 754 defines. So it has
- * the same bits on every machine (docs/exactness.md).
+ * Derived sets. A derived row depends only on its original row, and only on operations whose results IEEE 754 defines.
+ * So it has the same bits on every machine (docs/exactness.md).
  */
 #include "data/derive.h"
 

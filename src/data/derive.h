@@ -8,15 +8,15 @@
 #include "data/dataset.h"
 #include "data/derive_row.h"
 
-/* For ADJ_COSINE every row divided by its length; a row of zeros is ADJ_E_DATA. For ADJ_HAVERSINE longitude and
- * latitude as points of the unit sphere; a latitude beyond a pole is ADJ_E_DATA. Time: one parallel pass. Memory: the
- * size of the derived points. */
+/* Derives a set. ADJ_COSINE: every row is divided by its length; a row of zeros is ADJ_E_DATA. ADJ_HAVERSINE: longitude
+ * and latitude become a point of the unit sphere; a latitude beyond a pole is ADJ_E_DATA. Time: one parallel pass.
+ * Memory: the size of the derived points. */
 adj_status adji_derive(adj_ctx *ctx, const adj_dataset *set, adj_metric metric, adj_angle angle, adj_dataset **out);
 
 /* The derived point of one row, written to `to`. */
 adj_status adji_derive_row(const adj_dataset *set, uint64_t row, adj_metric metric, adj_angle angle, void *to);
 
-/* The failure of a row, found here or on a device. longitude and latitude: for the last two faults. */
+/* Reports the fault of a row, found here or on a device. longitude and latitude: for the last two faults. */
 adj_status adji_derive_refuse(adji_fault fault, uint64_t row, double longitude, double latitude);
 
 #endif

@@ -21,9 +21,9 @@ typedef enum adji_fault {
 
 /* ---- Unit vectors ------------------------------------------------------------------------------------- */
 
-/* Coordinates are scaled by a power of two so that the largest is in [1/2, 1), and the squares are summed in f64. Its
- * square neither overflows nor underflows. Points of the same direction give the same row if their lengths differ by a
- * power of two. */
+/* Coordinates are scaled by a power of two so that the largest is in [1/2, 1), and their squares are summed in f64. So
+ * the square of the largest neither overflows nor underflows. Points of the same direction give the same row if their
+ * lengths differ by a power of two. */
 ADJI_EVERYWHERE int adji_unit_exponent(double largest) {
   int exponent;
   frexp(largest, &exponent);
@@ -36,7 +36,7 @@ ADJI_EVERYWHERE double adji_unit_add(double sum, double x, int exponent) {
   return fma(scaled, scaled, sum);
 }
 
-/* length: the root of the sum. */
+/* The coordinate of the unit vector. length: the root of the sum. */
 ADJI_EVERYWHERE double adji_unit_at(double x, int exponent, double length) {
   return ldexp(x, -exponent) / length;
 }
@@ -47,12 +47,12 @@ typedef struct adji_place {
   double x, y, z;
 } adji_place;
 
-/* The largest latitude. In f32 a right angle is rounded up, and is still a pole. */
+/* The largest latitude. In f32 a right angle in radians is rounded up, and still counts as a pole. */
 ADJI_EVERYWHERE double adji_pole(bool degrees, bool single) {
   return degrees ? 90 : single ? (double)(float)(ADJI_PI / 2) : ADJI_PI / 2;
 }
 
-/* single: the coordinates came as f32. *to is written unless there is a fault. */
+/* single: the coordinates are f32. *to is written unless there is a fault. */
 ADJI_EVERYWHERE adji_fault adji_place_of(double longitude, double latitude, bool degrees, bool single, adji_place *to) {
   if (fabs(latitude) > adji_pole(degrees, single)) return ADJI_FAULT_POLE;
   if (!degrees && fabs(longitude) > ADJI_MOST_RADIANS) return ADJI_FAULT_LONGITUDE;

@@ -4,7 +4,7 @@
  * options only, not on the machine, the instruction set or the threads.
  *
  * Names of published sets are kind, dimension and size in one word: "Unif2D2M", "Syn16D2M". The papers' synthetic sets
- * of 16 to 64 dimensions ("Syn") are exponential with lambda 40, as "Expo" is. Their real sets have names of their own
+ * of 16 to 64 dimensions ("Syn") are exponential with lambda 40, as "Expo" is. Their real sets have their own names
  * ("GAIA"), which stand for imitations (generate_papers.c).
  */
 #include "data/generate.h"
@@ -17,7 +17,7 @@ ADJI_DEFINE_INIT(adj_generate_options, .seed = 1)
 
 /* ---- Names and options -------------------------------------------------------------------------------- */
 
-/* The number at *at, which moves behind it; 0 when there is none or it passes limit. */
+/* Reads a number at *at, and advances *at past it; 0 if there is none or it exceeds limit. */
 static uint64_t take_number(const char **at, uint64_t limit) {
   uint64_t value = 0;
   for (; **at >= '0' && **at <= '9'; ++*at) {
@@ -57,13 +57,13 @@ bool adji_published_find(const char *name, adji_published_set *set) {
   return false;
 }
 
-/* About sqrt(count) centres. */
+/* The default number of centres is about sqrt(count). */
 static uint32_t default_clusters(uint64_t count) {
   double root = sqrt((double)count);
   return root < 1 ? 1 : (uint32_t)root;
 }
 
-/* Resolves the name. A published set gives count and dim where the caller gives none. */
+/* Resolves the name. A published set provides count and dim if the caller gives none. */
 static adj_status resolve_name(adj_generate_options *options, const adji_generator_kind **kind) {
   if (!options->name) return adji_fail(ADJ_E_ARGUMENT, "name: must not be NULL");
   adji_published_set set = {.generator = options->name};
@@ -146,24 +146,24 @@ free_weights:
 }
 
 static adj_status generate(adj_ctx *ctx, const adj_generate_options *options, adj_dataset **out) {
-  adj_generate_options mine;
-  adj_generate_options_init(&mine, sizeof mine);
-  adj_status status = adji_take_struct(&mine, sizeof mine, options, "adj_generate_options");
+  adj_generate_options copy;
+  adj_generate_options_init(&copy, sizeof copy);
+  adj_status status = adji_take_struct(&copy, sizeof copy, options, "adj_generate_options");
   if (status) return status;
   const adji_generator_kind *kind = NULL;
-  status = resolve_name(&mine, &kind);
+  status = resolve_name(&copy, &kind);
   if (status) return status;
-  if (!mine.type) mine.type = ADJ_F32;
-  if (mine.lambda == 0) mine.lambda = 40;
-  status = check_options(&mine, kind);
+  if (!copy.type) copy.type = ADJ_F32;
+  if (copy.lambda == 0) copy.lambda = 40;
+  status = check_options(&copy, kind);
   if (status) return status;
   adji_generator generator = {.kind = kind,
-                              .type = mine.type,
-                              .dim = mine.dim,
-                              .count = mine.count,
-                              .key = adji_mix(mine.seed),
-                              .lambda = mine.lambda,
-                              .clusters = mine.clusters ? mine.clusters : default_clusters(mine.count)};
+                              .type = copy.type,
+                              .dim = copy.dim,
+                              .count = copy.count,
+                              .key = adji_mix(copy.seed),
+                              .lambda = copy.lambda,
+                              .clusters = copy.clusters ? copy.clusters : default_clusters(copy.count)};
   return make_dataset(ctx, &generator, out);
 }
 

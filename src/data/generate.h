@@ -34,19 +34,19 @@ typedef struct adji_generator {
   char *data;         /* count rows of dim values of type, packed                            */
 } adji_generator;
 
-/* The kind of that name, or NULL. The second function knows only the imitations of the papers' real sets. */
+/* The kind of this name, or NULL. adji_paper_kind knows only the imitations of the papers' real sets. */
 const adji_generator_kind *adji_generator_find(const char *name);
 const adji_generator_kind *adji_paper_kind(const char *name);
 
-/* What a published name stands for: generator, dim and count. */
+/* The meaning of a published name: generator, dim and count. */
 typedef struct adji_published_set {
   const char *generator;
   uint64_t count;
   uint32_t dim;
 } adji_published_set;
 
-/* A name such as "Expo6D10M", or that of a real set such as "GAIA". False when the name is none of these. The second
- * function knows only the real sets. */
+/* A name such as "Expo6D10M", or that of a real set such as "GAIA". False if the name is none of these. adji_paper_set
+ * knows only the real sets. */
 bool adji_published_find(const char *name, adji_published_set *set);
 bool adji_paper_set(const char *name, adji_published_set *set);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the kinds of generated sets draw and write their rows with. Only additions, multiplications, divisions, square
- * roots and adji_ln: their bits are the same on every machine.
+ * Functions by which all kinds of generated sets draw and write their rows. They use only additions, multiplications,
+ * divisions, square roots and adji_ln, which give the same bits on every machine.
  */
 #ifndef ADJI_GENERATE_DRAW_H
 #define ADJI_GENERATE_DRAW_H
@@ -15,7 +15,7 @@
 #error "generated sets would differ: this target evaluates doubles in another precision"
 #endif
 
-/* One seed has several keys, by purpose. */
+/* A seed has a separate key for each purpose. */
 enum {
   ADJI_FOR_ROWS,
   ADJI_FOR_CENTRES,
@@ -60,7 +60,7 @@ static inline void adji_put(const adji_generator *g, uint64_t row, uint32_t j, d
     ((float *)g->data)[at] = (float)value;
 }
 
-/* What was written there. */
+/* The value that was written there. */
 static inline double adji_written(const adji_generator *g, uint64_t row, uint32_t j) {
   uint64_t at = row * g->dim + j;
   return g->type == ADJ_F64 ? ((double *)g->data)[at] : (double)((float *)g->data)[at];

@@ -38,7 +38,7 @@ double adji_ln(double x) {
   return e * LN2_HIGH + (2 * s + (2 * s * (series * square) + e * LN2_LOW));
 }
 
-/* A uniform coordinate. In f32 it has the 24 bits that a float holds: rounding 53 bits could give 1. */
+/* Writes a uniform coordinate. In f32 it has the 24 bits that a float holds: rounding 53 bits could give 1. */
 static void put_uniform(const adji_generator *g, uint64_t row, uint32_t j, uint64_t bits) {
   adji_put(g, row, j, g->type == ADJ_F64 ? adji_unit(bits) : (double)(bits >> 40) * 0x1p-24);
 }
@@ -51,7 +51,7 @@ static void uniform_row(const adji_generator *g, uint64_t row) {
     put_uniform(g, row, j, adji_draw(key, j, 0));
 }
 
-/* Exponential, by inversion, and drawn again when it leaves [0, 1]. */
+/* Exponential coordinates by inversion, drawn again if outside [0, 1]. */
 static void exponential_row(const adji_generator *g, uint64_t row) {
   uint64_t key = adji_key_of(g, ADJI_FOR_ROWS, row);
   for (uint32_t j = 0; j < g->dim; j++) {
@@ -64,14 +64,14 @@ static void exponential_row(const adji_generator *g, uint64_t row) {
   }
 }
 
-/* 2^-x for x in [0, 10): the whole power times a straight line, within 6 % and without exp. */
+/* 2^-x for x in [0, 10), within 6 % and without exp: a whole power times a linear function. */
 static double falling_power(double x) {
   int whole = (int)x;
   return (1 - 0.5 * (x - whole)) / (double)(1 << whole);
 }
 
-/* Widths from 0.05 to 0.05 / 1024 and weights over three decades, drawn apart from each other: a
- * heavy narrow cluster is 10^6 times as dense per dimension as a light wide one. */
+/* Widths from 0.05 to 0.05 / 1024 and weights over three decades, drawn independently: a heavy narrow cluster is 10^6
+ * times as dense per dimension as a light wide one. */
 static double cluster_width(const adji_generator *g, uint64_t centre) {
   return 0.05 * falling_power(10 * adji_unit(adji_key_of(g, ADJI_FOR_WIDTHS, centre)));
 }
@@ -80,7 +80,7 @@ static double cluster_weight(const adji_generator *g, uint64_t centre) {
   return falling_power(10 * adji_unit(adji_key_of(g, ADJI_FOR_WEIGHTS, centre)));
 }
 
-/* The first centre whose cumulative weight passes the share u of the total. */
+/* The first centre whose cumulative weight exceeds the share u of the total. */
 static uint32_t choose_cluster(const adji_generator *g, double u) {
   double wanted = u * g->cumulative[g->clusters - 1];
   uint32_t low = 0, high = g->clusters - 1;
@@ -94,7 +94,7 @@ static uint32_t choose_cluster(const adji_generator *g, double u) {
   return low;
 }
 
-/* Gaussian clusters cut off at the unit box, and one point in fifty of uniform noise. */
+/* Gaussian clusters, cut off at the unit box. One point in fifty is uniform noise. */
 static void cluster_row(const adji_generator *g, uint64_t row) {
   uint64_t key = adji_key_of(g, ADJI_FOR_ROWS, row);
   if (adji_unit(adji_draw(key, g->dim, 0)) < 0.02) {
@@ -116,7 +116,7 @@ static void cluster_row(const adji_generator *g, uint64_t row) {
   }
 }
 
-/* Independent and standard normal in every dimension. Returns the square of the vector's length. */
+/* Writes a row with independent standard normal coordinates. Returns the squared length of the vector. */
 static double put_normal(const adji_generator *g, uint64_t row) {
   uint64_t key = adji_key_of(g, ADJI_FOR_ROWS, row);
   double square = 0;
@@ -141,7 +141,7 @@ static void sphere_row(const adji_generator *g, uint64_t row) {
   }
 }
 
-/* Row number i in base side: its digits are the coordinates, the last one running fastest. */
+/* The digits of the row number in base `side` are the coordinates; the last one changes fastest. */
 static void lattice_row(const adji_generator *g, uint64_t row) {
   uint64_t rest = row;
   for (uint32_t j = g->dim; j-- > 0;) {
@@ -205,9 +205,9 @@ static void flat_row(const adji_generator *g, uint64_t row) {
   }
 }
 
-/* ---- What they need beforehand ---------------------------------------------------------------------- */
+/* ---- Preparations ----------------------------------------------------------------------------------- */
 
-/* side^dim, or UINT64_MAX when that is more than 64 bits hold. */
+/* side^dim, or UINT64_MAX if that exceeds 64 bits. */
 static uint64_t power(uint64_t side, uint32_t dim) {
   uint64_t product = 1;
   for (uint32_t j = 0; j < dim && side > 1 && product != UINT64_MAX; j++)

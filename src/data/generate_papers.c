@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Imitations of the real data sets of the papers: not the data, but sets of their size, dimension and range whose
- * points lie as densely and as unevenly. Constants were chosen so that the published radii find about as many
+ * Imitations of the real data sets of the papers: not the data, but sets of the same size, dimension and range, whose
+ * points are about as dense and as uneven. Constants were chosen so that the published radii find about as many
  * neighbours as the papers report (bench/data.md).
  *
  * A row is a random point of a fixed world: star clusters, cities and roads, receivers and survey stripes are functions
- * of the seed and their number. So the rows of a small set are a sample of those of a large one. A row draws numbers
- * one after the other, from a key of its own.
+ * of the seed and of their number. So the rows of a small set are a sample of those of a large one. Each row draws its
+ * numbers one after the other, from its own key.
  */
 #include <strings.h>
 
@@ -39,7 +39,7 @@ static double exponential(draws *d) {
   return -adji_ln(1 - uniform(d));
 }
 
-/* Exponential on both sides of 0. */
+/* A two-sided exponential (Laplace) number. */
 static double two_sided(draws *d) {
   double x = exponential(d);
   return uniform(d) < 0.5 ? -x : x;
@@ -52,12 +52,12 @@ static double dome(draws *d) {
   return c < low ? low : c > high ? high : c;
 }
 
-/* One of many things of very different size, for a uniform u: thing r is drawn in proportion to r^(-2/3), nearly. */
+/* One of `many` objects of very different size, for a uniform u: object r is drawn about in proportion to r^(-2/3). */
 static uint64_t ranked(double u, uint64_t many) {
   return (uint64_t)((double)many * (u * u * u));
 }
 
-/* A smooth field over the plane with values in [0, 1): hashed at whole numbers, blended between. */
+/* A smooth field over the plane with values in [0, 1): hashed at whole coordinates, interpolated between them. */
 static double field(const adji_generator *g, uint64_t layer, double x, double y) {
   double left = floor(x), below = floor(y), u = x - left, v = y - below;
   uint64_t key = adji_key_of(g, ADJI_FOR_FIELD, layer);
@@ -96,7 +96,8 @@ static void gaia_row(const adji_generator *g, uint64_t row) {
   adji_put(g, row, 1, y);
 }
 
-/* A walk from (0, 0) to (x, y) at the time t: the middle of each piece is moved aside, ten times. */
+/* The position at time t on a winding road from (0, 0) to (x, y): ten times over, the middle of each piece is moved
+ * sideways. */
 static void walk(uint64_t road, double t, double *x, double *y) {
   double fromx = 0, fromy = 0, tox = *x, toy = *y, aside = 0.35 * (fabs(*x) + fabs(*y));
   uint64_t piece = 1;
@@ -121,8 +122,9 @@ static void walk(uint64_t road, double t, double *x, double *y) {
   *y = fromy + t * (toy - fromy);
 }
 
-/* Positions of receivers of GPS, in degrees: 4,096 cities of very different size in 9 regions, each with 64 roads, of
- * which every eighth leads far out of the city; some stand still where a road ends; and the error of the receiver. */
+/* Positions of GPS receivers, in degrees: 4,096 cities of very different size in 9 regions, each with 64 roads, of
+ * which every eighth leads far out of the city. Some receivers stand still at the end of a road. Receiver errors are
+ * added. */
 static void osm_row(const adji_generator *g, uint64_t row) {
   draws d = draws_of(g, ADJI_FOR_ROWS, row);
   uint64_t city = ranked(uniform(&d), 4096), number = ranked(uniform(&d), 64);
@@ -139,14 +141,14 @@ static void osm_row(const adji_generator *g, uint64_t row) {
   adji_put(g, row, 1, y + toy + 5e-5 * normal(&d));
 }
 
-/* Total electron content: most at the equator, smooth over the globe, and noise that is exponential. */
+/* Total electron content: largest at the equator, smooth over the globe, with exponential noise. */
 static double electrons(const adji_generator *g, draws *d, double x, double y) {
   double high = 1 - (y / 70) * (y / 70);
   return 4 + 14 * (high > 0 ? high : 0) + 9 * field(g, 0, x / 25, y / 15) + 1.7 * exponential(d);
 }
 
-/* Where the signals that receivers get from satellites cross the ionosphere, in degrees: 2,500 receivers in 40 regions,
- * and around each 16 arcs. */
+/* Points, in degrees, where signals from satellites to receivers cross the ionosphere: 2,500 receivers in 40 regions,
+ * with 16 arcs around each. */
 static void sw_row(const adji_generator *g, uint64_t row) {
   draws d = draws_of(g, ADJI_FOR_ROWS, row);
   uint64_t receiver = ranked(uniform(&d), 2500), number = (uint64_t)(16 * uniform(&d));
@@ -163,8 +165,8 @@ static void sw_row(const adji_generator *g, uint64_t row) {
   if (g->dim == 3) adji_put(g, row, 2, electrons(g, &d, x, y));
 }
 
-/* Whether the survey saw this place: stripes of 2.5 degrees of declination, in the north side by side and of different
- * length, in the south with gaps. */
+/* Whether the survey saw this place: stripes of 2.5 degrees of declination, adjacent and of different length in the
+ * north, with gaps in the south. */
 static bool in_survey(const adji_generator *g, double x, double y) {
   uint64_t stripe = (uint64_t)((y + 0.2) / 0.0436);
   draws s = draws_of(g, ADJI_FOR_REGIONS, stripe);
@@ -195,16 +197,16 @@ static void sdss_row(const adji_generator *g, uint64_t row) {
 
 /* ---- Features ---------------------------------------------------------------------------------------------- */
 
-/* Folded at 0 and 1 until it is between them. */
+/* x reflected at 0 and 1 into [0, 1]. */
 static double fold(double x) {
   x = fabs(x);
   x -= 2 * floor(0.5 * x);
   return x > 1 ? 2 - x : x;
 }
 
-/* Correlated coordinates: FACTORS normal numbers of falling weight, which move all dimensions, and noise in each; all
- * of it scaled by the row, so that most rows are near the middle and a few are far away. axes has for each dimension
- * its share of the factors, its middle and its noise. */
+/* Correlated coordinates: FACTORS normal numbers of falling weight, which move all dimensions, and noise in each. All
+ * of it is scaled by the row, so that most rows are near the middle and a few are far away. For each dimension, axes
+ * has its weights of the factors, its middle and its noise. */
 enum { FACTORS = 10, AXES = FACTORS + 2 };
 
 static void put_factors(const adji_generator *g, uint64_t row, double scale, draws *d) {
@@ -231,8 +233,8 @@ static void song_row(const adji_generator *g, uint64_t row) {
   put_factors(g, row, 0.005 + 0.0025 * e * e, &d);
 }
 
-/* The dimensions of a texture have about equal widths. Songs have 12 means of low variance, 12 variances of large, and
- * covariances, most of which are small. */
+/* The dimensions of a texture have about equal widths. Songs have 12 means of low variance, 12 variances of high
+ * variance, and covariances, most of which are small. */
 static double width_of(const adji_generator *g, uint32_t j, draws *d) {
   double u = uniform(d);
   if (g->kind->row == texture_row) return 0.2 + 0.8 * u;
@@ -253,8 +255,8 @@ static adj_status prepare_factors(adj_ctx *ctx, adji_generator *g) {
   return ADJ_OK;
 }
 
-/* A histogram of the columns begin .. end - 1, which adds up to 1. The leading bin has a share of 1 before the
- * division; bins are filled with the given probability, with the square of a normal number times busy; others are 0. */
+/* A histogram of the columns begin .. end - 1, which adds up to 1. Before normalisation the leading bin has the value 1
+ * and the others 0; then each bin is filled with the given probability, by the square of a normal number times busy. */
 typedef struct histogram {
   uint32_t begin, end;
   uint64_t leading;
@@ -299,8 +301,8 @@ static void layout_row(const adji_generator *g, uint64_t row) {
 }
 
 /* Supersymmetry, 18 columns: momentum, pseudorapidity and angle of two leptons, missing momentum and its angle; then
- * ten masses and ratios computed from these. Momenta have long tails, and angles go together. All in one scale, of
- * which the largest momenta take 1. */
+ * ten masses and ratios computed from these. Momenta have long tails, and angles are correlated. All columns share one
+ * scale, in which the largest momenta are 1. */
 static void susy_row(const adji_generator *g, uint64_t row) {
   draws d = draws_of(g, ADJI_FOR_ROWS, row);
   double momenta[3];

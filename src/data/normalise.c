@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Points scaled so that every column reaches from 0 to 1: see normalise.h.
+ * Scales points so that every column reaches from 0 to 1: see normalise.h.
  *
  * Every step rounds monotonically, so the bounds of a column become those of the scaled one.
  */
@@ -14,7 +14,7 @@ typedef struct scaling {
   void *to;
 } scaling;
 
-/* Where high - low is not finite, halves of all three are taken. */
+/* If high - low is not finite, all three values are halved first. */
 static double scaled(double x, double low, double high) {
   double width = high - low;
   if (!adji_is_finite(width)) return (x / 2 - low / 2) / (high / 2 - low / 2);
@@ -39,7 +39,7 @@ static void scale_slice(void *user, uint64_t begin, uint64_t end) {
     }
 }
 
-/* A value far outside of a narrow scale may become infinite. */
+/* Refuses values that become infinite: they are far outside of a narrow scale. */
 static adj_status check_bounds(const adj_dataset *set, const scaling *s) {
   for (uint32_t j = 0; j < set->dim && set->count; j++) {
     double low = as_type(set->type, scaled(set->low[j], s->low[j], s->high[j]));
@@ -51,7 +51,7 @@ static adj_status check_bounds(const adj_dataset *set, const scaling *s) {
   return ADJ_OK;
 }
 
-/* The scaled points take the place of those before. */
+/* Replaces the points by the scaled ones. */
 static void replace(adj_dataset *set, const scaling *s, double *scale) {
   memcpy(scale, s->low, set->dim * sizeof *scale);
   memcpy(scale + set->dim, s->high, set->dim * sizeof *scale);

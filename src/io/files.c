@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What programs need around a join: adj_paths_check before it, adj_text_save for what they report after it.
+ * For programs, before and after a join: adj_paths_check checks the files, adj_text_save writes a report.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -12,8 +12,8 @@
 
 enum { MOST_PATHS = 16 };
 
-/* Sockets and devices such as a terminal or /dev/null may be many things at once. */
-static bool is_one_thing(const adji_place *place) {
+/* Whether two paths may not share this file. Sockets and devices, such as a terminal or /dev/null, may be shared. */
+static bool is_exclusive(const adji_place *place) {
   mode_t mode = place->about.st_mode;
   return !place->exists || S_ISREG(mode) || S_ISBLK(mode) || S_ISFIFO(mode);
 }
@@ -39,7 +39,7 @@ static adj_status find_output(const char *path, uint32_t flags, adji_place *plac
   return status;
 }
 
-/* The input that the output is, or NULL. */
+/* The input that is the same file as the output, or NULL. */
 static const char *find_input(const char *const *inputs, const adji_place *output) {
   for (; inputs && *inputs; inputs++) {
     adji_place place = {.folder = -1};
@@ -47,22 +47,22 @@ static const char *find_input(const char *const *inputs, const adji_place *outpu
       find_standard(STDIN_FILENO, &place);
     else
       place.exists = !stat(*inputs, &place.about);
-    if (place.exists && is_one_thing(&place) && adji_place_same(&place, output)) return *inputs;
+    if (place.exists && is_exclusive(&place) && adji_place_same(&place, output)) return *inputs;
   }
   return NULL;
 }
 
-/* Whether output number last can be among the inputs and the outputs before it. */
+/* Refuses output number `last` if it is the same file as an input or an earlier output. */
 static adj_status check_output(const char *const *inputs, const char *const *outputs, const adji_place *places,
                                uint32_t last) {
-  const adji_place *mine = &places[last];
-  if (!is_one_thing(mine)) return ADJ_OK;
-  const char *input = find_input(inputs, mine);
+  const adji_place *checked = &places[last];
+  if (!is_exclusive(checked)) return ADJ_OK;
+  const char *input = find_input(inputs, checked);
   if (input)
     return adji_fail(ADJ_E_ARGUMENT, "%s: is the same file as the input %s; an output needs a file of its own",
                      outputs[last], input);
   for (uint32_t i = 0; i < last; i++)
-    if (is_one_thing(&places[i]) && adji_place_same(&places[i], mine))
+    if (is_exclusive(&places[i]) && adji_place_same(&places[i], checked))
       return adji_fail(ADJ_E_ARGUMENT, "%s: is the same file as the output %s; each needs a file of its own",
                        outputs[last], outputs[i]);
   return ADJ_OK;

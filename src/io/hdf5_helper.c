@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A helper process, as seen by the process that wants the points.
+ * The helper process, seen from the process that wants the points.
  */
 #define _GNU_SOURCE
 #include "io/hdf5_helper.h"
@@ -25,7 +25,8 @@ enum { POLL_MS = 100, DYING_MS = 2000 };
 
 /* ---- The end of a helper ---------------------------------------------------------------------------------- */
 
-/* Waits for the process and returns its wait status; -1: unknown, as if the host program waits for all children. */
+/* Waits for the process and returns its wait status; -1: unknown, for example if the host program waits for all
+ * children. */
 static int reap(pid_t process) {
   int ended;
   pid_t got;
@@ -57,7 +58,7 @@ static const char *signal_name(int number) {
   return "signal";
 }
 
-/* The helper has closed its side without a word. It is dead or dying; one that is neither is killed. */
+/* Called when the helper has closed its side without a message. It is dead or dying; if it is neither, it is killed. */
 static adj_status report_crash(adji_helper *helper) {
   int ended = 0;
   pid_t got = 0;
@@ -79,7 +80,8 @@ static adj_status report_crash(adji_helper *helper) {
 
 /* ---- Messages ------------------------------------------------------------------------------------------- */
 
-/* Only failures that a reader can have, and text without control characters: both go to the user. */
+/* Passes on a failure of the helper. Status and text reach the user, so only failures that a reader can have are
+ * accepted, and control characters are replaced. */
 static adj_status pass_failure(adji_helper_message *message) {
   static const adj_status known[] = {ADJ_E_ARGUMENT, ADJ_E_FORMAT, ADJ_E_IO, ADJ_E_MEMORY, ADJ_E_UNSUPPORTED};
   adj_status status = ADJ_E_FORMAT;
@@ -92,7 +94,7 @@ static adj_status pass_failure(adji_helper_message *message) {
 }
 
 /* Waits for a message, in short steps between which adj_cancel is checked. */
-static adj_status hear(adji_helper *helper, adji_helper_kind wanted, adji_helper_message *message) {
+static adj_status receive_message(adji_helper *helper, adji_helper_kind wanted, adji_helper_message *message) {
   for (;;) {
     adj_status status = adji_check_cancel(helper->ctx);
     if (status) return status;
@@ -111,8 +113,8 @@ static adj_status hear(adji_helper *helper, adji_helper_kind wanted, adji_helper
 }
 
 /* descriptor: to pass along, or -1. */
-static adj_status say(adji_helper *helper, const adji_helper_message *what, int descriptor) {
-  adji_helper_message message = *what;
+static adj_status send_message(adji_helper *helper, const adji_helper_message *content, int descriptor) {
+  adji_helper_message message = *content;
   message.magic = adji_helper_magic();
   struct iovec bytes = {&message, sizeof message};
   union {
@@ -138,7 +140,7 @@ static adj_status say(adji_helper *helper, const adji_helper_message *what, int 
 
 /* ---- Starting ---------------------------------------------------------------------------------------------- */
 
-/* Above the numbers that the helper has its own in, so that the one does not overwrite the other. */
+/* Moves a descriptor above the numbers of the helper's own descriptors, so that these do not overwrite it. */
 static int move_up(int descriptor) {
   if (descriptor < 0 || descriptor > ADJI_HELPER_INPUT) return descriptor;
   int moved = fcntl(descriptor, F_DUPFD_CLOEXEC, ADJI_HELPER_INPUT + 1);
@@ -159,7 +161,7 @@ static int make_memory(const char *name, uint64_t bytes) {
 static adj_status pass_input(adji_source *source, adji_helper *helper, int *descriptor) {
   *descriptor = -1;
   if (source->plain_file) return ADJ_OK;
-  uint64_t copies = adji_mul(3, source->size); /* the library makes two more */
+  uint64_t copies = adji_mul(3, source->size); /* the HDF5 library makes two more */
   if (!adji_charge(&source->ctx->memory, copies, "the helper's copies of the input")) return ADJ_E_MEMORY;
   helper->charged += copies;
   int memory = make_memory("adjoin input", source->size);
@@ -176,8 +178,8 @@ static adj_status pass_input(adji_source *source, adji_helper *helper, int *desc
   return ADJ_OK;
 }
 
-/* The environment without what changes which code HDF5 runs and which files it opens. Locking is the user's choice:
- * some file systems have none. */
+/* The environment without variables that change which code HDF5 runs and which files it opens. The setting for file
+ * locks is kept: some file systems have no locks. */
 static char **clean_environment(void) {
   size_t count = 0, kept = 0;
   while (environ && environ[count])
@@ -191,7 +193,7 @@ static char **clean_environment(void) {
   return clean;
 }
 
-/* Standard output and error lead nowhere: what went wrong is said over the channel. */
+/* Standard output and error are discarded: failures are reported over the channel. */
 static int spawn(const char *program, char **arguments, char **environment, int channel, int input, pid_t *process) {
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
@@ -253,7 +255,7 @@ adj_status adji_helper_start(adji_source *source, const adj_open_options *option
   adj_status status = pass_input(source, helper, &input);
   if (!status) status = run_program(source, options, helper, input);
   if (input >= 0) close(input);
-  if (!status) status = hear(helper, ADJI_HELPER_SAYS_SHAPE, &message);
+  if (!status) status = receive_message(helper, ADJI_HELPER_SAYS_SHAPE, &message);
   if (!status) status = check_shape(&message.shape);
   if (!status) *shape = message.shape;
   if (status) adji_helper_stop(helper);
@@ -270,7 +272,7 @@ adj_status adji_helper_begin(adji_helper *helper, const adji_hdf5_shape *shape, 
   helper->charged += bytes;
   if (!adji_charge(&helper->ctx->memory, shape->work_bytes, "chunks of an HDF5 file")) return ADJ_E_MEMORY;
   helper->charged += shape->work_bytes;
-  /* Sealed, so that the helper cannot shorten what is mapped here. */
+  /* Sealed, so that the helper cannot shorten the memory that is mapped here. */
   uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
   helper->slot_bytes = (bytes / ADJI_HELPER_SLOTS + page - 1) / page * page;
   int memory = make_memory("adjoin rows", ADJI_HELPER_SLOTS * helper->slot_bytes);
@@ -283,14 +285,14 @@ adj_status adji_helper_begin(adji_helper *helper, const adji_hdf5_shape *shape, 
   else
     helper->slots = slots;
   adji_helper_message message = {.kind = ADJI_HELPER_GETS_SLOTS, .number = helper->slot_bytes, .rows = rows};
-  if (!status) status = say(helper, &message, memory);
+  if (!status) status = send_message(helper, &message, memory);
   if (memory >= 0) close(memory);
   return status;
 }
 
 adj_status adji_helper_block(adji_helper *helper, uint64_t block, const void **bytes) {
   adji_helper_message message;
-  adj_status status = hear(helper, ADJI_HELPER_SAYS_BLOCK, &message);
+  adj_status status = receive_message(helper, ADJI_HELPER_SAYS_BLOCK, &message);
   if (status) return status;
   if (message.number != block) return adji_fail(ADJ_E_IO, "hdf5: the helper program sends blocks out of order");
   *bytes = helper->slots + block % ADJI_HELPER_SLOTS * helper->slot_bytes;
@@ -299,5 +301,5 @@ adj_status adji_helper_block(adji_helper *helper, uint64_t block, const void **b
 
 adj_status adji_helper_done(adji_helper *helper, uint64_t block) {
   adji_helper_message message = {.kind = ADJI_HELPER_GETS_TAKEN, .number = block};
-  return say(helper, &message, -1);
+  return send_message(helper, &message, -1);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * HDF5 files read by a process of its own, so that a file on which the HDF5 library crashes, hangs or grows costs that
- * process and not the one that wants the points. Used if adj_open_options names a helper program.
+ * Reads HDF5 files in a separate process, so that a file on which the HDF5 library crashes, hangs or takes too much
+ * memory ends that process and not the one that wants the points. Used if adj_open_options names a helper program.
  *
  * The helper finds the dataset and reports its shape. Then it reads block after block of rows into slots of shared
- * memory, each of which this process takes out while the helper fills the next. Nothing that the helper says is
- * trusted: sizes are checked, and the bytes in a slot are only values, each copied or converted, whatever it is.
+ * memory. This process copies a block out of its slot while the helper fills the next one. Messages of the helper are
+ * not trusted: sizes are checked, and the bytes of a slot are used only as values to copy or convert.
  */
 #ifndef ADJI_HDF5_HELPER_H
 #define ADJI_HDF5_HELPER_H
@@ -29,11 +29,11 @@ adj_status adji_helper_start(adji_source *source, const adj_open_options *option
 /* Makes the slots for blocks of rows and lets the helper begin with these rows. */
 adj_status adji_helper_begin(adji_helper *helper, const adji_hdf5_shape *shape, adji_row_range rows);
 
-/* Waits for a block, the blocks in order; and says that its bytes are no longer needed. */
+/* adji_helper_block waits for a block; blocks come in order. adji_helper_done releases its slot. */
 adj_status adji_helper_block(adji_helper *helper, uint64_t block, const void **bytes);
 adj_status adji_helper_done(adji_helper *helper, uint64_t block);
 
-/* Ends the process. Also after a failure of the two above. */
+/* Ends the process; also called after a failure of the functions above. */
 void adji_helper_stop(adji_helper *helper);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The helper process itself: limits what it may do, opens the dataset, and reads its rows into the slots it was given.
+ * The helper process itself: restricts its own rights, opens the dataset, and reads its rows into the given slots.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -23,22 +23,22 @@ enum { STEP_SECONDS = 300, TABLES_BYTES = 256 << 20 };
 
 /* ---- Limits --------------------------------------------------------------------------------------------- */
 
-static void limit(int what, uint64_t most) {
+static void limit(int limited, uint64_t most) {
   struct rlimit now;
-  if (getrlimit(what, &now)) return;
+  if (getrlimit(limited, &now)) return;
   if (now.rlim_max != RLIM_INFINITY && now.rlim_max < most) most = now.rlim_max;
   now.rlim_cur = most;
-  setrlimit(what, &now);
+  setrlimit(limited, &now);
 }
 
-/* This many seconds from now. A signal ends the process then. */
+/* Limits CPU time to STEP_SECONDS from now. After that a signal ends the process. */
 static void limit_time(void) {
   struct rusage used;
   if (!getrusage(RUSAGE_SELF, &used))
     limit(RLIMIT_CPU, (uint64_t)used.ru_utime.tv_sec + (uint64_t)used.ru_stime.tv_sec + STEP_SECONDS);
 }
 
-/* This many bytes more than now: what is mapped already may be large, as with sanitizers. */
+/* Limits memory to `more` bytes more than now: memory that is mapped already may be large, as with sanitizers. */
 static void limit_memory(uint64_t more) {
   FILE *file = fopen("/proc/self/statm", "r"); /* it begins with the number of pages */
   char line[128] = "";
@@ -59,8 +59,8 @@ static void close_others(int first) {
   closedir(folder);
 }
 
-/* The process dies with the one that started it, which ends it when it is interrupted. It gains no rights by running
- * another program, writes no file and no core dump, and starts no process. */
+/* The process ends with its parent, and ignores signals to interrupt, as the parent then ends it. It gains no rights by
+ * running another program, writes no files or core dumps, and starts no processes. */
 static void restrict_process(int first_descriptor) {
   static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE};
   for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)
@@ -75,7 +75,7 @@ static void restrict_process(int first_descriptor) {
 
 /* ---- Messages ------------------------------------------------------------------------------------------- */
 
-static bool say(adji_helper_message *message) {
+static bool send_message(adji_helper_message *message) {
   message->magic = adji_helper_magic();
   ssize_t sent;
   do
@@ -84,14 +84,15 @@ static bool say(adji_helper_message *message) {
   return sent == (ssize_t)sizeof *message;
 }
 
-static bool say_failed(adj_status status) {
+static bool send_failure(adj_status status) {
   adji_helper_message message = {.kind = ADJI_HELPER_SAYS_FAILED, .status = (int32_t)status};
   snprintf(message.text, sizeof message.text, "%s", adj_last_error());
-  return say(&message);
+  return send_message(&message);
 }
 
-/* *descriptor: what came along, or -1; NULL: nothing may. False: the other side is gone. */
-static bool hear(adji_helper_kind wanted, adji_helper_message *message, int *descriptor) {
+/* *descriptor: the descriptor that came with the message, or -1; NULL: none is allowed. False: the other side is
+ * gone. */
+static bool receive_message(adji_helper_kind wanted, adji_helper_message *message, int *descriptor) {
   union {
     struct cmsghdr head;
     char room[CMSG_SPACE(sizeof(int))];
@@ -117,11 +118,11 @@ static bool hear(adji_helper_kind wanted, adji_helper_message *message, int *des
 
 /* ---- The work --------------------------------------------------------------------------------------------- */
 
-/* The shared memory: NULL when the other side is gone or has none. */
+/* Maps the shared memory. NULL: the other side is gone or sent none. */
 static char *get_slots(uint64_t *slot_bytes, adji_row_range *rows) {
   adji_helper_message message;
   int memory;
-  if (!hear(ADJI_HELPER_GETS_SLOTS, &message, &memory) || memory < 0) return NULL;
+  if (!receive_message(ADJI_HELPER_GETS_SLOTS, &message, &memory) || memory < 0) return NULL;
   *slot_bytes = message.number;
   *rows = message.rows;
   void *slots = mmap(NULL, ADJI_HELPER_SLOTS * *slot_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
@@ -129,25 +130,26 @@ static char *get_slots(uint64_t *slot_bytes, adji_row_range *rows) {
   return slots == MAP_FAILED ? NULL : slots;
 }
 
-/* Reads block after block. A slot is free again when the block SLOTS before was taken. False after a failure. */
+/* Reads block after block. A slot is free again when the block that is SLOTS earlier was taken. False after a
+ * failure. */
 static bool send_blocks(const adji_hdf5_table *table, adji_row_range rows, char *slots, uint64_t slot_bytes) {
   uint64_t taken = 0, end = rows.first + rows.count;
   adji_helper_message message;
   for (uint64_t block = 0, first = rows.first, many; first < end; block++, first += many) {
     for (; block >= taken + ADJI_HELPER_SLOTS; taken++)
-      if (!hear(ADJI_HELPER_GETS_TAKEN, &message, NULL)) return false;
+      if (!receive_message(ADJI_HELPER_GETS_TAKEN, &message, NULL)) return false;
     limit_time();
     many = adji_hdf5_block(&table->shape, rows, first);
     adj_status status = adji_hdf5_rows(table, first, many, slots + block % ADJI_HELPER_SLOTS * slot_bytes);
     if (status) {
-      say_failed(status);
+      send_failure(status);
       return false;
     }
     message = (adji_helper_message){.kind = ADJI_HELPER_SAYS_BLOCK, .number = block};
-    if (!say(&message)) return false;
+    if (!send_message(&message)) return false;
   }
-  /* Once all are taken, this process is killed or the channel is closed. */
-  while (hear(ADJI_HELPER_GETS_TAKEN, &message, NULL)) {
+  /* Once all blocks are taken, this process is killed or the channel is closed. */
+  while (receive_message(ADJI_HELPER_GETS_TAKEN, &message, NULL)) {
   }
   return true;
 }
@@ -156,13 +158,13 @@ static bool send_table(const adji_hdf5_input *input) {
   adji_hdf5_table table;
   adj_status status = adji_hdf5_open(input, &table);
   if (status) {
-    say_failed(status);
+    send_failure(status);
     return false;
   }
   adji_helper_message message = {.kind = ADJI_HELPER_SAYS_SHAPE, .shape = table.shape};
   uint64_t slot_bytes = 0;
   adji_row_range rows = {0, 0};
-  char *slots = say(&message) ? get_slots(&slot_bytes, &rows) : NULL;
+  char *slots = send_message(&message) ? get_slots(&slot_bytes, &rows) : NULL;
   if (slots) limit_memory(table.shape.work_bytes);
   bool done = slots && send_blocks(&table, rows, slots, slot_bytes);
   adji_hdf5_close(&table);
@@ -174,22 +176,22 @@ static bool load_library(void) {
   const adji_hdf5 *h5;
   adj_status status = adji_hdf5_enter(&h5);
   if (status) {
-    say_failed(status);
+    send_failure(status);
     return false;
   }
   adji_hdf5_leave();
   return true;
 }
 
-/* The bytes of input that is no file. The library could not open them by the name of the descriptor: it follows links.
- */
+/* Maps the bytes of input that is not a plain file. The library could not open them by the name of the descriptor,
+ * since it follows links. */
 static bool map_input(adji_hdf5_input *input) {
   struct stat about;
   void *bytes = MAP_FAILED;
   if (!fstat(ADJI_HELPER_INPUT, &about) && about.st_size > 0)
     bytes = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_SHARED, ADJI_HELPER_INPUT, 0);
   if (bytes == MAP_FAILED) {
-    say_failed(adji_fail(ADJ_E_MEMORY, "no memory for the helper's copies of the input: %s", strerror(errno)));
+    send_failure(adji_fail(ADJ_E_MEMORY, "no memory for the helper's copies of the input: %s", strerror(errno)));
     return false;
   }
   input->bytes = bytes;

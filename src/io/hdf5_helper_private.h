@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the two sides of a helper say to each other, over a socket that keeps messages apart.
+ * The messages between the two sides of a helper, over a socket that preserves message boundaries.
  *
  *   helper                          the process that wants the points
  *   SHAPE, or FAILED and exits
@@ -14,7 +14,7 @@
 
 #include "io/hdf5_helper.h"
 
-/* The helper's descriptors: the socket, and for input that is no file of its own the bytes. */
+/* The helper's descriptors: the socket; and the bytes of input that is not a plain file. */
 enum { ADJI_HELPER_CHANNEL = 0, ADJI_HELPER_INPUT = 3 };
 enum { ADJI_HELPER_SLOTS = 3 };
 
@@ -22,7 +22,7 @@ enum { ADJI_HELPER_SLOTS = 3 };
 enum { ADJI_HELPER_EXTERNAL = 1, ADJI_HELPER_DESCRIPTOR = 2 /* read ADJI_HELPER_INPUT, not the path */ };
 enum { ADJI_HELPER_ARGUMENTS = 5 };
 
-/* Begins every message: other versions of the library have other messages. */
+/* The start of every message: other versions of the library have other messages. */
 static inline uint64_t adji_helper_magic(void) {
   return UINT64_C(0x48354c5000000000) + adj_version_number();
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Finds the HDF5 library of the system, checks its version, looks up its functions, and keeps its global settings as
- * the process has them.
+ * Finds the HDF5 library of the system, checks its version, looks up its functions, and saves and restores its global
+ * settings.
  */
 #define _GNU_SOURCE
 #include "io/hdf5_library.h"
@@ -14,18 +14,18 @@
 
 #include "core/library.h"
 
-/* Newest first: 1.14, 1.12, 1.10. Debian has the library without MPI under a name of its own. Without a slash in the
- * name, the system's folders are searched and not the current one. */
+/* Newest first: 1.14, 1.12, 1.10. Debian has a separate name for the library without MPI. Names without a slash are
+ * searched in the system's folders, not in the current one. */
 static const char *const NAMES[] = {"libhdf5_serial.so.310", "libhdf5.so.310",        "libhdf5_serial.so.200",
                                     "libhdf5.so.200",        "libhdf5_serial.so.103", "libhdf5.so.103"};
 enum { NAME_COUNT = sizeof NAMES / sizeof *NAMES };
 
-/* One for the process, as the library is. The turn guards all of it. */
+/* One for the process, like the library. The turn guards all of it. */
 static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
 static struct {
   bool usable;
   adji_hdf5 functions;
-  /* What the process had before adji_hdf5_enter. */
+  /* The process's settings before adji_hdf5_enter. */
   adji_h5_print print;
   void *print_user;
   unsigned plugins;
@@ -51,7 +51,7 @@ static adj_status find_functions(void *handle, adji_hdf5 *h5) {
   return status;
 }
 
-/* After H5open: before, the variables hold no ids. */
+/* Called after H5open: before it, the variables hold no ids. */
 static adj_status find_ids(void *handle, adji_hdf5 *h5) {
   adj_status status = ADJ_OK;
   adji_hid *id = NULL;
@@ -73,10 +73,10 @@ static adj_status check_version(const adji_hdf5 *h5) {
                    major, minor, release);
 }
 
-/* The library stays loaded, used or not: it has handlers that run at exit. */
-static adj_status try_library(const char *name, bool *there) {
+/* The library stays loaded even if it is not used: it has handlers that run at exit. */
+static adj_status try_library(const char *name, bool *loaded) {
   void *handle = strchr(name, '/') ? dlopen(name, RTLD_NOW | RTLD_LOCAL) : adji_library_open(name, NULL);
-  *there = handle != NULL;
+  *loaded = handle != NULL;
   const char *why = handle ? NULL : dlerror();
   if (!handle) return adji_fail(ADJ_E_UNSUPPORTED, "cannot be loaded: %s", why ? why : "it is in no system folder");
   adji_hdf5 *h5 = &library.functions;
@@ -88,7 +88,7 @@ static adj_status try_library(const char *name, bool *there) {
   return status;
 }
 
-/* H5open loads these before anything can forbid it. */
+/* Refuses variables that make H5open load code before that can be forbidden. */
 static adj_status check_environment(void) {
   static const char *const variables[] = {"HDF5_VOL_CONNECTOR", "HDF5_DRIVER"};
   for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
@@ -101,13 +101,13 @@ static adj_status check_environment(void) {
 }
 
 static adj_status load_named(const char *path) {
-  bool there;
+  bool loaded;
   if (!strcmp(path, "none"))
     return adji_fail(ADJ_E_UNSUPPORTED,
                      "is an HDF5 file, and ADJOIN_HDF5=none says not to read these; save the points as .npy");
   if (path[0] != '/')
     return adji_fail(ADJ_E_UNSUPPORTED, "hdf5: ADJOIN_HDF5 is \"%.200s\", and must be a path from / on", path);
-  if (!try_library(path, &there)) return ADJ_OK;
+  if (!try_library(path, &loaded)) return ADJ_OK;
   char reason[512];
   snprintf(reason, sizeof reason, "%s", adj_last_error());
   return adji_fail(ADJ_E_UNSUPPORTED, "hdf5: ADJOIN_HDF5: %.300s %s", path, reason);
@@ -120,9 +120,9 @@ static adj_status load_library(void) {
   if (chosen && *chosen) return load_named(chosen);
   char unusable[512] = "";
   for (int i = 0; i < NAME_COUNT; i++) {
-    bool there;
-    if (!try_library(NAMES[i], &there)) return ADJ_OK;
-    if (there && !*unusable) snprintf(unusable, sizeof unusable, "; %s %s", NAMES[i], adj_last_error());
+    bool loaded;
+    if (!try_library(NAMES[i], &loaded)) return ADJ_OK;
+    if (loaded && !*unusable) snprintf(unusable, sizeof unusable, "; %s %s", NAMES[i], adj_last_error());
   }
   return adji_fail(
       ADJ_E_UNSUPPORTED,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * The HDF5 library, loaded when the first HDF5 file is read: a program that reads none has nothing of it in memory, and
- * a build needs neither its headers nor the library.
+ * The HDF5 library, loaded when the first HDF5 file is read: a program that reads none does not load it, and a build
+ * needs neither its headers nor the library.
  *
- * The declarations below are those of HDF5 1.10.3 to 1.14: what they name has not changed since, and the version is
- * checked after loading. tests/readers/test_hdf5_headers.c compares them with the headers where there are any.
+ * The declarations below are those of HDF5 1.10.3 to 1.14: these functions have not changed in between, and the version
+ * is checked after loading. tests/readers/test_hdf5_headers.c compares them with the headers if these are installed.
  */
 #ifndef ADJI_HDF5_LIBRARY_H
 #define ADJI_HDF5_LIBRARY_H
@@ -87,7 +87,8 @@ enum {
   X(size_t, Tget_size, (adji_hid))                                                                         \
   X(int, Zfilter_avail, (int))
 
-/* H5Ovisit of 1.12 and later, and of 1.10.3 and later, which differ in what info points to. We do not look at it. */
+/* H5Ovisit of 1.12 and later, and of 1.10.3 and later, which differ in the type that info points to. It is not used
+ * here. */
 typedef adji_herr (*adji_h5_visit_objects)(adji_hid, int, int, adji_h5_visit, void *, unsigned);
 
 /* X(name): the variable H5name_g, whose value is an id once the library is open. */
@@ -117,12 +118,12 @@ typedef struct adji_hdf5 {
 #undef ADJI_DECLARE
 } adji_hdf5;
 
-/* Loads the library if that has not been done, and takes the turn: the library has global state and may be built
- * without thread safety, so only one thread of ours uses it at a time. Until adji_hdf5_leave it prints nothing and
- * loads no plug-ins. A failure takes no turn. */
+/* Loads the library if it is not loaded, and takes the turn: the library has global state and may be built without
+ * thread safety, so only one thread of adjoin uses it at a time. Until adji_hdf5_leave it prints nothing and loads no
+ * plug-ins. After a failure the turn is not taken. */
 adj_status adji_hdf5_enter(const adji_hdf5 **out);
 
-/* Restores how it prints and what it loads, and gives the turn back. */
+/* Restores the process's settings for printing and plug-ins, and releases the turn. */
 void adji_hdf5_leave(void);
 
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * A dataset of an HDF5 file: found, checked and read.
+ * Finds, checks and reads a dataset of an HDF5 file.
  *
- * A file can name other files: through external links, external storage and virtual datasets. A file from elsewhere
- * could so show what only its reader may see, and none of these is followed unless the caller allows it. Nothing is
- * asked of a virtual dataset before that is known: its extent alone may depend on other files.
+ * A file can name other files: through external links, external storage and virtual datasets. A malicious file could in
+ * this way reveal files that only its reader may see, so none of these is followed unless the caller allows it. Before
+ * that is known, a virtual dataset is not queried: even its extent may depend on other files.
  *
- * A compressed chunk is unpacked as a whole. Blocks of rows therefore hold whole chunks. Chunks that are too tall for
- * that stay in the library's cache while the blocks of their rows are read.
+ * A compressed chunk is unpacked as a whole. Therefore a block of rows holds whole chunks. Chunks with too many rows
+ * for that stay in the library's cache while the blocks of their rows are read.
  */
 #include "io/hdf5_table.h"
 
@@ -20,20 +20,20 @@ enum { NAMES_ROOM = 600, MOST_BLOCK_BYTES = 4 << 20, LEAST_BLOCK_BYTES = 64 << 1
 /* The library keeps some kilobytes for each chunk of a block. */
 enum { MOST_BLOCK_CHUNKS = 4096 };
 
-/* What unpacking a chunk takes, in chunks: the result, which grows by doubling, and the input of a filter. */
+/* The memory to unpack a chunk, in chunks: the result, which grows by doubling, and the input of a filter. */
 enum { CHUNKS_TO_UNPACK = 3 };
 
-/* A dataset's values: where they are, and in which pieces. */
+/* How a dataset's values are stored. */
 typedef struct storage {
   bool virtual, external;
   bool contiguous, filtered;
   uint64_t chunk_rows, chunk_columns; /* 0: no chunks */
 } storage;
 
-/* ---- What is refused --------------------------------------------------------------------------------- */
+/* ---- Refusals ---------------------------------------------------------------------------------------- */
 
 typedef struct link_guard {
-  bool met;
+  bool found_link;
   char file[256];
 } link_guard;
 
@@ -42,7 +42,7 @@ static adji_herr refuse_link(const char *from_file, const char *from_group, cons
                              unsigned *access, adji_hid file_access, void *user) {
   (void)from_file, (void)from_group, (void)to_object, (void)access, (void)file_access;
   link_guard *guard = user;
-  guard->met = true;
+  guard->found_link = true;
   snprintf(guard->file, sizeof guard->file, "%s", to_file);
   return -1;
 }
@@ -53,7 +53,7 @@ static adj_status refuse_external(const char *name, const storage *s) {
                               : "has external storage: its values are in other files");
 }
 
-/* Without asking for anything that would open another file. */
+/* Finds out how the values are stored, without a call that would open another file. */
 static adj_status find_storage(const adji_hdf5 *h5, adji_hid dataset, storage *s) {
   *s = (storage){0};
   adji_hid properties = h5->Dget_create_plist(dataset);
@@ -103,7 +103,7 @@ typedef struct inventory {
   uint32_t tables;        /* datasets of numbers in two dimensions */
   char *only;             /* the first of them */
   char names[NAMES_ROOM]; /* all of them, as far as they fit */
-  uint32_t refused;       /* datasets that may be such, but lie in other files */
+  uint32_t refused;       /* datasets that may be tables, but lie in other files */
   char *refused_name;     /* the first of them */
   storage refused_storage;
   bool no_memory;
@@ -165,10 +165,10 @@ static adj_status only_table(const inventory *found, char **name) {
   return *name ? ADJ_OK : adji_fail(ADJ_E_MEMORY, "no memory for the name of a dataset");
 }
 
-/* Visits every object but follows no soft or external link. missing: the dataset that was asked for and is not there,
- * or NULL, and then *name is the one to read. */
-static adj_status look_around(const adji_hdf5_table *table, const adji_hdf5_input *input, const char *missing,
-                              char **name) {
+/* Visits every object, but follows no soft or external links. missing: the requested dataset, which does not exist; or
+ * NULL, and then *name receives the one to read. */
+static adj_status search_tables(const adji_hdf5_table *table, const adji_hdf5_input *input, const char *missing,
+                                char **name) {
   inventory found = {.h5 = table->h5, .allow_external = input->allow_external};
   adj_status status = ADJ_OK;
   if (table->h5->Ovisit(table->file, ADJI_H5_BY_NAME, ADJI_H5_ASCENDING, note_object, &found, ADJI_H5_INFO_BASIC) < 0)
@@ -200,23 +200,24 @@ static adj_status open_file(const adji_hdf5_input *input, adji_hdf5_table *table
   return table->file >= 0 ? ADJ_OK : adji_fail(ADJ_E_FORMAT, "hdf5: cannot be opened as an HDF5 file");
 }
 
-/* cache_bytes: of unpacked chunks that the library keeps; 0: its default, one megabyte. */
+/* cache_bytes: the size of the library's cache of unpacked chunks; 0: its default, one megabyte. */
 static adj_status open_dataset(const adji_hdf5_input *input, const char *name, uint64_t cache_bytes,
                                uint64_t cache_chunks, adji_hdf5_table *table) {
   const adji_hdf5 *h5 = table->h5;
   link_guard guard = {0};
   adji_hid access = h5->Pcreate(h5->P_CLS_DATASET_ACCESS_ID);
   bool ready = access >= 0 && (input->allow_external || h5->Pset_elink_cb(access, refuse_link, &guard) >= 0);
-  /* Several slots for each chunk, so that two rarely want the same one. Chunks that were read to their end go first. */
+  /* Several slots for each chunk, so that two chunks rarely share one. Chunks that have been read completely are
+   * dropped first. */
   uint64_t slots = cache_chunks < (1 << 18) ? 4 * cache_chunks + 521 : 1 << 20;
   if (cache_bytes) ready = ready && h5->Pset_chunk_cache(access, slots, cache_bytes, 1.0) >= 0;
   table->dataset = ready ? h5->Dopen2(table->file, name, access) : -1;
   if (access >= 0) h5->Pclose(access);
   if (table->dataset >= 0) return ADJ_OK;
-  if (guard.met)
+  if (guard.found_link)
     return adji_fail(ADJ_E_UNSUPPORTED, "allow_external: is needed for dataset \"%.200s\", a link into file \"%.200s\"",
                      name, guard.file);
-  if (input->dataset) return look_around(table, input, name, NULL);
+  if (input->dataset) return search_tables(table, input, name, NULL);
   return adji_fail(ADJ_E_FORMAT, "hdf5: \"%.200s\" cannot be opened", name);
 }
 
@@ -273,8 +274,8 @@ static adj_status find_shape(adji_hdf5_table *table) {
   return find_type(table);
 }
 
-/* Little-endian floats in one piece can be read past the library, by all threads at once. With external files the
- * dataset may be in another one. */
+/* Contiguous little-endian floats can be read directly from the file, by all threads at once. Not if external files are
+ * allowed, as the dataset may be in another file. */
 static void find_offset(const adji_hdf5_input *input, adji_hdf5_table *table, const storage *s) {
   const adji_hdf5 *h5 = table->h5;
   table->shape.offset = ADJI_HDF5_NO_OFFSET;
@@ -292,8 +293,8 @@ static uint64_t least(uint64_t a, uint64_t b) {
   return a < b ? a : b;
 }
 
-/* How many rows are read at once: about as many as the block has room for, of not too many chunks, and whole chunks if
- * they need not be very tall for that. */
+/* The number of rows read at once: about as many as a block has room for, in not too many chunks, and whole chunks
+ * unless these have very many rows. */
 static uint64_t choose_rows(const storage *s, uint64_t row_bytes, uint64_t across, uint64_t target) {
   uint64_t rows = target / row_bytes + !(target / row_bytes);
   if (!s->chunk_rows) return rows;
@@ -319,7 +320,7 @@ static void choose_blocks(const adji_hdf5_input *input, const storage *s, adji_h
   shape->work_bytes = least(adji_mul(chunk_bytes, CHUNKS_TO_UNPACK + *cache_chunks), UINT64_MAX / 4);
 }
 
-/* Opens the dataset a second time if its chunks need a larger cache: only opening sets that. */
+/* Opens the dataset a second time if its chunks need a larger cache, which can be set only then. */
 static adj_status prepare_blocks(const adji_hdf5_input *input, const char *name, const storage *s,
                                  adji_hdf5_table *table) {
   uint64_t cache_chunks;
@@ -338,7 +339,7 @@ static adj_status open_table(const adji_hdf5_input *input, adji_hdf5_table *tabl
   char *found = NULL;
   storage s;
   adj_status status = open_file(input, table);
-  if (!status && !input->dataset) status = look_around(table, input, NULL, &found);
+  if (!status && !input->dataset) status = search_tables(table, input, NULL, &found);
   const char *name = input->dataset ? input->dataset : found;
   if (!status) status = open_dataset(input, name, 0, 0, table);
   if (!status) status = find_storage(table->h5, table->dataset, &s);

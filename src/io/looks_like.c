@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a file that is not a table of text looks like. Without this, a page of HTML or an array of JSON could pass for a
- * header without rows, or for a number that is misspelt.
+ * Recognises files that are not tables of text. Otherwise a page of HTML or an array of JSON could be taken for a
+ * header without rows, or for a misspelt number.
  */
 #include "io/looks_like.h"
 
@@ -58,7 +58,7 @@ static const kind kinds[] = {
          "a program"),
 };
 
-/* Documents in angle brackets, by a word near their beginning. */
+/* Documents in markup languages, by a word near their beginning. */
 static const kind marked_up[] = {KIND("<!doctype html", "HTML"),
                                  KIND("<html", "HTML"),
                                  KIND("<votable", "a VOTable"),
@@ -76,7 +76,7 @@ static const char *mark_up_of(const char *p, const char *end) {
   return "XML or HTML";
 }
 
-/* A name in brackets may begin a header, so what follows must be a value of JSON. */
+/* Whether a JSON array begins here. A header may also begin with a bracket, so a JSON value must follow it. */
 static bool begins_array(const char *p, const char *end) {
   for (p++; p < end && strchr(" \t\r\n", *p) && *p; p++)
     ;

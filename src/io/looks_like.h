@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a file that is not a table of text looks like, for messages.
+ * Recognises files that are not tables of text, for messages.
  */
 #ifndef ADJI_LOOKS_LIKE_H
 #define ADJI_LOOKS_LIKE_H

@@ -4,7 +4,7 @@
  */
 #include "io/meter.h"
 
-/* Bytes a second, until writing has gone on for long enough to know better. */
+/* Assumed bytes a second, used until writing has taken long enough for a measured rate. */
 static const double WRITE_RATE = 2e8, SYNC_RATE = 1e9, ENOUGH_SECONDS = 0.02;
 
 static const double NS = 1e-9;
@@ -27,7 +27,7 @@ void adji_meter_expect(adji_meter *meter, uint64_t bytes, uint64_t to_sync) {
   atomic_store(&meter->to_sync, to_sync);
 }
 
-/* Seconds that the rest of the bytes take, at the rate so far. */
+/* Seconds for the remaining bytes, at the rate so far. */
 static double rest(uint64_t bytes, uint64_t done, double seconds, double usual_rate) {
   if (done >= bytes) return 0;
   double rate = done && seconds > ENOUGH_SECONDS ? (double)done / seconds : usual_rate;
@@ -51,8 +51,8 @@ static double share(adji_meter *meter, uint64_t now) {
   return passed > 0 ? passed / (passed + follows) : 0;
 }
 
-/* With the lock held. */
-static int tell(adji_meter *meter, const char *phase, uint64_t now) {
+/* The lock is held. */
+static int call_progress(adji_meter *meter, const char *phase, uint64_t now) {
   meter->last_ns = now;
   adj_progress where = {.phase = phase, .fraction = share(meter, now), .pairs = meter->pairs};
   return meter->caller.progress(meter->caller.user, &where);
@@ -63,7 +63,7 @@ static int join_progress(void *user, const adj_progress *where) {
   pthread_mutex_lock(&meter->lock);
   meter->join = where->fraction < 1 ? where->fraction : 1;
   meter->pairs = where->pairs;
-  int stop = tell(meter, where->phase, adji_now_ns());
+  int stop = call_progress(meter, where->phase, adji_now_ns());
   pthread_mutex_unlock(&meter->lock);
   return stop;
 }
@@ -99,12 +99,12 @@ void adji_meter_sync_begin(adji_meter *meter) {
   atomic_store(&meter->sync_since, adji_now_ns());
 }
 
-/* At most every interval_ms, and never while another thread is telling. */
+/* Reports progress at most every interval_ms, and not while another thread does. */
 static adj_status report(adji_meter *meter, const char *phase) {
   if (!meter->caller.progress || pthread_mutex_trylock(&meter->lock)) return ADJ_OK;
   uint64_t now = adji_now_ns();
   int stop = 0;
-  if (now - meter->last_ns >= meter->caller.interval_ms * UINT64_C(1000000)) stop = tell(meter, phase, now);
+  if (now - meter->last_ns >= meter->caller.interval_ms * UINT64_C(1000000)) stop = call_progress(meter, phase, now);
   pthread_mutex_unlock(&meter->lock);
   return stop ? adji_fail(ADJ_CANCELLED, "stopped by the progress function") : ADJ_OK;
 }

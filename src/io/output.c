@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Opening, appending, formatting in parallel, closing. core/part.c has what makes a file appear complete.
+ * Opens, appends, formats in parallel, closes. core/part.c makes files appear only when they are complete.
  */
 #include "io/output.h"
 
@@ -17,7 +17,7 @@
 
 #include "core/part.h"
 
-/* Most bytes of one system call: adj_cancel is checked between two of them. */
+/* Most bytes of one system call: adj_cancel is checked between calls. */
 static const uint64_t WRITE_BYTES = (uint64_t)8 << 20, PIPE_BYTES = (uint64_t)64 << 10;
 
 enum { POLL_MS = 100, READER_MS = 20 };
@@ -26,13 +26,13 @@ struct adji_output {
   adj_ctx *ctx;
   char *name; /* for messages */
   bool replaces;
-  bool joined;    /* a part file that another process made */
-  bool sync;      /* joined: wait for the disk */
-  bool measures;  /* nothing is written */
-  adji_part part; /* if it replaces the file; else it is written in place */
+  bool joined;    /* a part file made by another process */
+  bool sync;      /* if joined: wait for the disk */
+  bool measures;  /* only counts bytes, writes nothing */
+  adji_part part; /* if `replaces`; otherwise the file is written in place */
   int fd;
   uint64_t size;     /* appended so far */
-  adji_meter *meter; /* NULL: nobody asks */
+  adji_meter *meter; /* NULL: none */
   void *scratch;     /* the slots of adji_output_items(), reused by later calls */
 };
 
@@ -77,7 +77,7 @@ static void free_output(adji_output *output) {
   free(output);
 }
 
-/* A named pipe cannot be opened before somebody reads it. Waiting for that in the kernel could not be cancelled. */
+/* A named pipe cannot be opened before it has a reader. A wait for that inside the kernel could not be cancelled. */
 static adj_status open_special(adji_output *output, const char *path, bool pipe) {
   struct stat about;
   for (;;) {
@@ -88,7 +88,7 @@ static adj_status open_special(adji_output *output, const char *path, bool pipe)
     if (errno != EINTR && !(pipe && errno == ENXIO)) return fail_errno(output, "cannot be written", errno);
     poll(NULL, 0, READER_MS);
   }
-  /* A file that came to be there meanwhile must not be written over. */
+  /* A file that was created meanwhile must not be overwritten. */
   if (fstat(output->fd, &about)) return fail_errno(output, "cannot be written", errno);
   if (S_ISREG(about.st_mode)) return fail_errno(output, "cannot be written", ESTALE);
   int flags = fcntl(output->fd, F_GETFL);
@@ -97,8 +97,7 @@ static adj_status open_special(adji_output *output, const char *path, bool pipe)
   return ADJ_OK;
 }
 
-/* What exists at the path decides. A regular file, or the one that a link points to, is replaced. Anything else is
- * written in place. */
+/* A regular file, or the target of a link, is replaced. Anything else that exists at the path is written in place. */
 static adj_status open_path(adji_output *output, const char *path, uint32_t flags) {
   adji_place place;
   adj_status status = adji_place_find(path, &place);
@@ -186,7 +185,7 @@ char *adji_output_part(const adji_output *output) {
 
 /* ---- Room on the disk ------------------------------------------------------------------------- */
 
-/* File systems that store what is written as it is. Others may compress it, or pass it on to one that does. */
+/* File systems that store files uncompressed. Others may compress them, or pass them on to one that does. */
 static bool stores_plainly(const struct statfs *system) {
   const unsigned long plain[] = {0xef53 /* ext2 to ext4 */, 0x58465342 /* XFS */, 0x01021994 /* tmpfs */};
   for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
@@ -197,7 +196,7 @@ static bool stores_plainly(const struct statfs *system) {
 static adj_status check_room(const adji_output *output, uint64_t bytes) {
   struct statfs system;
   if (fstatfs(output->fd, &system) || !system.f_blocks) return ADJ_OK;
-  /* Some blocks are kept for the superuser. */
+  /* Some blocks are reserved for the superuser. */
   uint64_t blocks = geteuid() ? system.f_bavail : system.f_bfree, room = adji_mul(blocks, (uint64_t)system.f_bsize);
   if (bytes <= room) return ADJ_OK;
   char text[160], needed[32], has[32];
@@ -212,11 +211,11 @@ static adj_status check_room(const adji_output *output, uint64_t bytes) {
 adj_status adji_outputs_check_room(adji_output *const *outputs, const uint64_t *bytes, uint32_t count) {
   adj_status status = ADJ_OK;
   for (uint32_t i = 0; !status && i < count; i++) {
-    struct stat mine, other;
-    if (!outputs[i] || !outputs[i]->replaces || fstat(outputs[i]->fd, &mine)) continue;
+    struct stat own, other;
+    if (!outputs[i] || !outputs[i]->replaces || fstat(outputs[i]->fd, &own)) continue;
     uint64_t sum = 0;
     for (uint32_t j = 0; j <= i; j++)
-      if (outputs[j] && outputs[j]->replaces && !fstat(outputs[j]->fd, &other) && other.st_dev == mine.st_dev)
+      if (outputs[j] && outputs[j]->replaces && !fstat(outputs[j]->fd, &other) && other.st_dev == own.st_dev)
         sum += bytes[j] < UINT64_MAX - sum ? bytes[j] : 0;
     status = check_room(outputs[i], sum);
   }
@@ -235,7 +234,7 @@ static ssize_t write_pipe(adji_output *output, const char *bytes, uint64_t count
   return write(output->fd, bytes, (size_t)(count < PIPE_BYTES ? count : PIPE_BYTES));
 }
 
-/* offset NULL: at the current position. */
+/* Writes all bytes; offset NULL: at the current position. */
 static adj_status write_all(adji_output *output, const uint64_t *offset, const char *bytes, uint64_t count) {
   uint64_t done = 0;
   if (output->measures) return ADJ_OK;
@@ -354,7 +353,7 @@ static adj_status finish_joined(adji_output *output) {
   int fd = output->fd;
   output->fd = -1;
   int error = output->sync && fsync(fd) ? errno : 0;
-  if (error == EINVAL || error == ENOSYS || error == EOPNOTSUPP) error = 0; /* not every file system can */
+  if (error == EINVAL || error == ENOSYS || error == EOPNOTSUPP) error = 0; /* some file systems cannot synchronise */
   if (close(fd) && !error) error = errno;
   return error ? fail_errno(output, "cannot be written", error) : ADJ_OK;
 }

@@ -22,8 +22,8 @@ typedef struct reader {
   int variant;
   bool gzip_by_magic;   /* an uncompressed file never begins like a gzip file */
   bool may_be_empty;    /* an empty file is valid: it has no points */
-  bool text, has_parts; /* uses columns and id_column; uses dataset */
-  bool loads;           /* loads the file itself, if not at once */
+  bool text, has_parts; /* text: uses columns and id_column; has_parts: uses dataset */
+  bool loads;           /* loads the file itself, perhaps later */
 } reader;
 
 static const reader readers[] = {
@@ -69,7 +69,7 @@ static bool ends_in(const char *path, size_t length, const char *ending) {
   return length > own && path[length - own - 1] == '.' && !strncasecmp(path + length - own, ending, own);
 }
 
-/* By the ending, before .gz if that is the last one; NULL if it is not known. */
+/* The reader for the path's ending, before a final .gz; NULL if it is unknown. */
 static const reader *reader_by_ending(const char *path) {
   size_t length = strlen(path);
   if (ends_in(path, length, "gz")) length -= 3;
@@ -79,7 +79,7 @@ static const reader *reader_by_ending(const char *path) {
   return NULL;
 }
 
-/* Whether the first bytes could be text: they have no control characters but white space. */
+/* Whether the first bytes could be text: no control characters except white space. */
 static bool looks_like_text(const adji_source *source) {
   size_t count;
   const unsigned char *head = adji_source_head(source, &count);
@@ -121,7 +121,7 @@ static void note_unused(const adji_source *source, const reader *r, const adj_op
                all[i].name, r->name, all[i].level == ADJ_LOG_WARN ? ": every column is a coordinate" : "");
 }
 
-/* Coordinates may by chance begin like a gzip file. So formats without a magic number are unpacked only if the name
+/* Coordinates may by chance begin like a gzip file, so formats without a magic number are unpacked only if the name
  * ends in .gz. */
 static bool is_packed(const adji_source *source, const adj_open_options *options, const reader *r) {
   return (!r || r->gzip_by_magic) && !options->shape && adji_source_is_gzip(source);
@@ -200,9 +200,9 @@ adj_status adji_read_source(adji_source *source, const adj_open_options *options
     status = adji_dataset_adopt(source->ctx, &parts, &set);
     if (status) free_parts(source->ctx, &parts);
   }
-  if (!status || status == ADJ_E_DATA) { /* values that are not finite may come from the change */
-    adj_status settled = adji_source_settle(source);
-    if (settled) status = settled;
+  if (!status || status == ADJ_E_DATA) { /* values that are not finite may come from a change of the file */
+    adj_status changed = adji_source_check_file(source);
+    if (changed) status = changed;
   }
   if (!status && options->normalise) status = adji_dataset_normalise(set, options->normalise_like);
   if (status)
@@ -215,29 +215,29 @@ adj_status adji_read_source(adji_source *source, const adj_open_options *options
 }
 
 adj_status adj_dataset_open(adj_ctx *ctx, const char *path, const adj_open_options *options, adj_dataset **out) {
-  adj_open_options mine;
-  adj_open_options_init(&mine, sizeof mine);
+  adj_open_options given;
+  adj_open_options_init(&given, sizeof given);
   if (!ctx || !path || !out) return adji_fail(ADJ_E_ARGUMENT, "ctx, path and out: none may be NULL");
   if (options) {
-    adj_status status = adji_take_struct(&mine, sizeof mine, options, "adj_open_options");
+    adj_status status = adji_take_struct(&given, sizeof given, options, "adj_open_options");
     if (status) return status;
   }
-  if (mine.metric > ADJ_HAVERSINE) return adji_fail(ADJ_E_ARGUMENT, "metric: %d is no metric", (int)mine.metric);
-  if (mine.type != 0 && mine.type != ADJ_F32 && mine.type != ADJ_F64)
-    return adji_fail(ADJ_E_ARGUMENT, "type: %d is neither 0, ADJ_F32 nor ADJ_F64", (int)mine.type);
-  if (mine.normalise > 1) return adji_fail(ADJ_E_ARGUMENT, "normalise: %u is neither 0 nor 1", mine.normalise);
-  if (mine.normalise_like && !mine.normalise)
+  if (given.metric > ADJ_HAVERSINE) return adji_fail(ADJ_E_ARGUMENT, "metric: %d is no metric", (int)given.metric);
+  if (given.type != 0 && given.type != ADJ_F32 && given.type != ADJ_F64)
+    return adji_fail(ADJ_E_ARGUMENT, "type: %d is neither 0, ADJ_F32 nor ADJ_F64", (int)given.type);
+  if (given.normalise > 1) return adji_fail(ADJ_E_ARGUMENT, "normalise: %u is neither 0 nor 1", given.normalise);
+  if (given.normalise_like && !given.normalise)
     return adji_fail(ADJ_E_ARGUMENT, "normalise_like: is for normalise = 1 only");
-  if (mine.parts && mine.part >= mine.parts)
-    return adji_fail(ADJ_E_ARGUMENT, "part: %u is not below the %u parts", mine.part, mine.parts);
-  if (mine.parts && mine.normalise)
+  if (given.parts && given.part >= given.parts)
+    return adji_fail(ADJ_E_ARGUMENT, "part: %u is not below the %u parts", given.part, given.parts);
+  if (given.parts && given.normalise)
     return adji_fail(ADJ_E_UNSUPPORTED, "parts: normalised points can only be read as a whole");
-  if (mine.map > 1) return adji_fail(ADJ_E_ARGUMENT, "map: %u is neither 0 nor 1", mine.map);
+  if (given.map > 1) return adji_fail(ADJ_E_ARGUMENT, "map: %u is neither 0 nor 1", given.map);
   adji_source source;
   adji_call outer = adji_call_begin(&ctx->cancels);
   adj_status status = adji_source_open(ctx, path, &source);
   if (!status) {
-    status = adji_read_source(&source, &mine, out);
+    status = adji_read_source(&source, &given, out);
     adji_source_close(&source);
   }
   adji_call_set(outer);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reading points: what adj_dataset_open and the readers, one per format, share.
+ * Reads points: what adj_dataset_open and the readers, one per format, share.
  *
  * A source holds the bytes of a file. A reader turns them into the parts of a dataset. Readers never see paths or file
  * descriptors, so tests can run them on bytes in memory. Their messages name the line or row and the column;

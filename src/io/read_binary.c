@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Binary files that are little more than values, row by row:
+ * Binary files with little more than the values, row by row:
  *
- *   .fbin, .u8bin, .i8bin  count and dimension, two little-endian uint32, then the values; of the billion-scale
+ *   .fbin, .u8bin, .i8bin  count and dimension, two little-endian uint32, then the values; used by the billion-scale
  *                          benchmarks
- *   .fvecs, .bvecs         each row is its dimension, a little-endian int32, and then that many floats or bytes; of the
- *                          nearest-neighbour benchmarks
+ *   .fvecs, .bvecs         each row is its dimension, a little-endian int32, and then that many floats or bytes; used
+ *                          by the nearest-neighbour benchmarks
  *   raw                    values in this machine's byte order. Their shape comes from the caller: "f32:3" (rows of
  *                          three floats) or "f64:1000x16" (a thousand rows of sixteen doubles)
  */
@@ -34,7 +34,7 @@ adj_status adji_read_bin(adji_source *source, const adj_open_options *options, i
 enum { CHUNK_ROWS = 1 << 15 };
 
 typedef struct dimension_check {
-  const unsigned char *bytes; /* of the first row that is checked */
+  const unsigned char *bytes; /* of the first row to check */
   uint64_t first, count, chunks, stride;
   uint32_t dim;
 } dimension_check;
@@ -79,7 +79,7 @@ adj_status adji_read_vecs(adji_source *source, const adj_open_options *options, 
   adji_table table = {.stored = (adji_stored)stored, .count = rows.count, .dim = dim, .row_stride = stride};
   table.first_row = rows.first;
   table.all_rows = count;
-  table.offset = 4 + (adji_source_pending(source) ? 0 : rows.first * stride); /* of what will be loaded */
+  table.offset = 4 + (adji_source_pending(source) ? 0 : rows.first * stride); /* within the bytes that will be loaded */
   adj_status status = load_rows(source, rows, &table);
   if (status) return status;
   if (size % stride)

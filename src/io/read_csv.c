@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Comma- and tab-separated text: fields, the separator, and what is not a table. read_csv_columns.c finds out which
- * columns are coordinates, read_csv_rows.c reads the rows.
+ * Comma- and tab-separated text: fields, the separator, and files that are not tables. read_csv_columns.c finds out
+ * which columns are coordinates; read_csv_rows.c reads the rows.
  */
 #include "io/read_csv.h"
 
@@ -63,8 +63,8 @@ adji_csv_fault adji_csv_classify(const adji_csv_field *field) {
 
 /* ---- Separator and fields ------------------------------------------------------------------------------- */
 
-/* A carriage return within the first line ends a line too, as old Mac programs have it. Read as a blank, it would make
- * the whole file one row. */
+/* Refuses a carriage return within the first line, which is the line end of old Mac programs. Read as a blank, it would
+ * make the whole file one row. */
 static adj_status check_line_end(const adji_csv_first *row) {
   bool quoted = false;
   for (const char *p = row->begin; p < row->end; p++) {
@@ -102,7 +102,7 @@ static bool has_outside_quotes(const char *p, const char *end, char wanted) {
   return false;
 }
 
-/* A comma if the row has one; otherwise what does separate its fields, with a note. */
+/* A comma if the row has one; otherwise the character that separates its fields, with a note. */
 static char find_separator(const adji_source *source, const adji_csv_first *row) {
   const char *begin = adji_csv_skip_blanks(row->begin, row->end, 0), *end = row->end;
   while (end > begin && (adji_csv_blank(end[-1], 0) || end[-1] == '\n'))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Text tables: what the readers of fields, of columns and of rows share.
+ * Text tables: shared by the readers of fields, columns and rows.
  *
  * Each line is a row, unless it is blank or its first character is '#'. A field may be quoted. A quoted field ends on
  * the line on which it began, so a file can be split at any line end and read in parallel.
@@ -55,7 +55,7 @@ adj_status adji_csv_read_rows(adji_source *source, const adji_csv_layout *layout
 /* ---- Fields --------------------------------------------------------------------------------------------- */
 
 typedef struct adji_csv_field {
-  const char *begin, *end; /* the content: within quotes, or without blanks around it */
+  const char *begin, *end; /* the content: within the quotes, or without surrounding blanks */
   bool quoted;
 } adji_csv_field;
 
@@ -71,7 +71,7 @@ typedef enum adji_csv_fault {
   ADJI_CSV_TAIL        /* text between quote and separator */
 } adji_csv_fault;
 
-/* What is wrong with a field, where that needs no more than a few words. */
+/* The message for faults that a few words describe. */
 static inline const char *adji_csv_fault_text(adji_csv_fault fault) {
   return fault == ADJI_CSV_EMPTY        ? "the field is empty"
          : fault == ADJI_CSV_OPEN_QUOTE ? "the quote is not closed on its line"
@@ -104,7 +104,7 @@ static inline const char *adji_csv_next_line(const char *p, const char *end) {
 /* Reads the field at *at, and moves *at to the separator, line end or end after it. */
 adji_csv_fault adji_csv_take_field(const char **at, const char *end, char separator, adji_csv_field *field);
 
-/* Moves *at past the separator at it; false at the end of the line. */
+/* Moves *at past the separator there; false at the end of the line. */
 static inline bool adji_csv_take_separator(const char **at, const char *end, char separator) {
   const char *p = *at;
   if (p < end && *p == separator && separator != ' ') {
@@ -115,7 +115,7 @@ static inline bool adji_csv_take_separator(const char **at, const char *end, cha
   return p < end && *p != '\n'; /* blanks separate the fields */
 }
 
-/* Counts the fields of the row, up to one with a fault, which is returned. */
+/* Counts the fields of the row, up to the first fault, which is returned. */
 adji_csv_fault adji_csv_count_fields(const char *row, const char *end, char separator, uint64_t *fields);
 
 /* Whether the content of a field is a number, and if not, why. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * The columns of a text table: whether the first row is a header, and which columns are coordinates or labels. What is
- * not chosen by the caller must be plain from the file: a column that may hold row numbers is not taken as a
- * coordinate, and longitude and latitude are found by their names. In doubt the caller is asked.
+ * The columns of a text table: whether the first row is a header, and which columns are coordinates or labels. Choices
+ * that the caller leaves open must be clear from the file: a column that may hold row numbers is not taken as a
+ * coordinate, and longitude and latitude are found by their names. In case of doubt, opening fails and asks the caller
+ * to choose.
  */
 #include <ctype.h>
 #include <math.h>
@@ -44,7 +45,7 @@ static uint32_t list_names(const adji_csv_first *row, const uint32_t *role, uint
   return many;
 }
 
-/* How many columns have the name; *column: the first. */
+/* The number of columns with the name; *column: the first. */
 static uint32_t find_name(const adji_csv_first *row, const char *name, size_t length, uint32_t *column) {
   const char *p = row->begin;
   uint32_t found = 0;
@@ -68,7 +69,7 @@ static bool parse_range(const char *begin, const char *end, uint64_t *first, uin
   return at == end;
 }
 
-/* Whether an option gives columns by number only: then the first row need not be a header. */
+/* Whether an option gives columns by number only, so that the first row need not be a header. */
 static bool all_numbers(const char *list) {
   while (list && *list) {
     const char *end = strchr(list, ',') ? strchr(list, ',') : list + strlen(list);
@@ -118,7 +119,7 @@ static adj_status select_item(selection *s, const char *item, size_t length, boo
   return ADJ_OK;
 }
 
-/* Everything but the label. */
+/* Takes all columns but the label. */
 static adj_status select_all(selection *s) {
   for (uint32_t c = 0; c < s->row->fields; c++)
     if (s->role[c] == ADJI_CSV_SKIP) s->role[c] = s->dim++;
@@ -154,12 +155,12 @@ static adj_status assign_roles(selection *s, const adj_open_options *options) {
 
 /* ---- Header -------------------------------------------------------------------------------------------------- */
 
-/* What the first row looks like compared to the next. */
+/* How the first row differs from the next. */
 typedef struct evidence {
-  uint32_t words;     /* in columns of coordinates, but for those that begin like a number: misprints */
-  uint32_t numbers;   /* there */
-  uint32_t fractions; /* of these, those that a header would not have; a year may be a name */
-  uint32_t changes;   /* in other columns, words above a number */
+  uint32_t words;     /* in columns of coordinates, except those that begin like a number: misprints */
+  uint32_t numbers;   /* in columns of coordinates */
+  uint32_t fractions; /* numbers that a header would not have; a year may be a name */
+  uint32_t changes;   /* in other columns: words above a number */
   bool counts;        /* the row is 0, 1, 2, ..., and the next has fractions */
 } evidence;
 
@@ -238,11 +239,11 @@ static void note_header(const adji_source *source, const selection *s) {
 /* ---- Longitude and latitude ---------------------------------------------------------------------------------- */
 
 typedef struct places {
-  uint32_t column[3]; /* by geo: the last column of this kind, */
-  uint32_t many[3];   /* and how many there are                 */
+  uint32_t column[3]; /* by adji_geo: the last such column, */
+  uint32_t many[3];   /* and the number of them                 */
 } places;
 
-/* Among all columns but the label; with chosen only among the coordinates. */
+/* Searches all columns but the label; with `chosen`, only the coordinates. */
 static places find_places(const selection *s, bool chosen) {
   places found = {0};
   const char *p = s->row->begin;
@@ -270,8 +271,8 @@ static adj_status ask_for_places(const selection *s, const places *found) {
                    names);
 }
 
-/* Longitude becomes the first coordinate and latitude the second, in whatever order the file or the caller has them. A
- * pair of which one name is known is taken only if that one is in its place. */
+/* Longitude becomes the first coordinate and latitude the second, in any order of the file or the caller. A pair with
+ * only one known name is accepted only if that one is in its place. */
 static adj_status choose_places(selection *s, bool chosen) {
   places found = {0};
   if (s->header) found = find_places(s, chosen);
@@ -294,7 +295,7 @@ static adj_status choose_places(selection *s, bool chosen) {
   return ADJ_OK;
 }
 
-/* Degrees measured as if on a plane are a common mistake. */
+/* Warns of longitude and latitude in a join on a plane, which is a common mistake. */
 static void warn_of_places(const adji_source *source, const selection *s) {
   places found = find_places(s, true);
   if (found.many[ADJI_GEO_LONGITUDE] == 1 && found.many[ADJI_GEO_LATITUDE] == 1)
@@ -320,7 +321,7 @@ static bool next_whole(const char **at, const char *end, char separator, double 
 }
 
 /* Whether the first column of a file without a header goes up by one from row to row, as row numbers do, the second
- * does not, and there are more columns than two, or fractions. Points on a line may look the same. */
+ * column does not, and there are more than two columns, or fractions. Points on a line may look the same. */
 static bool may_be_numbered(const adji_csv_layout *layout, const adji_csv_first *row) {
   uint64_t rows = 0;
   double before[2] = {0, 0}, value[2] = {0, 0};
@@ -340,7 +341,7 @@ static bool may_be_numbered(const adji_csv_layout *layout, const adji_csv_first 
   return rows >= ROWS_NEEDED && !both && fractions;
 }
 
-/* "2-4", or "x,y,z" if these names can be given, without the column or with it. */
+/* Writes a suggestion for columns: "2-4", or "x,y,z" if these names can be used, without the column or with it. */
 static void suggest(const selection *s, uint32_t without, char *text, size_t room) {
   const char *p = s->row->begin;
   size_t used = 0;
@@ -374,15 +375,15 @@ static void suggest(const selection *s, uint32_t without, char *text, size_t roo
   }
 }
 
-/* A column that seems to number or name the rows is not taken as a coordinate, nor left out, without being asked for.
- */
+/* A column that seems to number or name the rows is neither taken as a coordinate nor left out unless the caller says
+ * so. */
 static adj_status check_ids(const selection *s, const adji_csv_layout *layout) {
   const char *p = s->row->begin;
   char without[256], with[256], shown[48];
   for (uint32_t c = 0; s->header && c < s->row->fields; c++) {
     adji_csv_field name = next_name(s->row, &p);
     if (s->role[c] == ADJI_CSV_LABEL || !adji_csv_is_id_name(name.begin, name.end)) continue;
-    if (name.begin == name.end && c) continue; /* only the first has no name where rows are numbered */
+    if (name.begin == name.end && c) continue; /* only the first column has no name if rows are numbered */
     suggest(s, c, without, sizeof without);
     suggest(s, UINT32_MAX, with, sizeof with);
     if (s->dim == 1) return ADJ_OK;
@@ -404,7 +405,7 @@ static adj_status check_ids(const selection *s, const adji_csv_layout *layout) {
 
 /* ---- Names of the coordinates ------------------------------------------------------------------------------- */
 
-/* Names of more columns are of no use to a reader. */
+/* Names are not kept if there are more columns: no reader could use them. */
 enum { MOST_NAMED = 4096, NAME_BYTES = 200 };
 
 static size_t put_name(const adji_csv_field *name, uint32_t column, bool header, char *to) {
@@ -416,7 +417,7 @@ static size_t put_name(const adji_csv_field *name, uint32_t column, bool header,
   return length + 1;
 }
 
-/* Names in the order of the coordinates, and what those of the first two say. */
+/* Stores the names in the order of the coordinates, and what the first two names say. */
 static adj_status keep_names(adj_ctx *ctx, const selection *s, adji_csv_layout *layout) {
   if (s->dim > MOST_NAMED) return ADJ_OK;
   char *names = adji_alloc(&ctx->memory, s->dim, NAME_BYTES, "names of columns");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the name of a column says about it. Names are compared in lower case, by letters and digits alone, so that
- * "RA_J2000", "ra j2000" and "RAJ2000" are one name.
+ * What the name of a column says about it. Only letters and digits are compared, in lower case, so "RA_J2000", "ra
+ * j2000" and "RAJ2000" are the same name.
  */
 #include "io/read_csv_names.h"
 
@@ -38,7 +38,7 @@ static const char *const longitudes[] = {
 static const char *const latitudes[] = {"lat",    "latitude",   "decimallatitude", "dec",      "de",
                                         "dej",    "decl",       "declination",     "glat",     "elat",
                                         "geolat", "deltaj2000", "deltawinj2000",   "deltasky", NULL};
-/* What may follow, or stand in brackets: degrees, and systems of coordinates. */
+/* Words that may follow a name or stand in brackets: degrees, and systems of coordinates. */
 static const char *const additions[] = {
     "deg",         "degs",         "degree",   "degrees",        "d",    "dd",    "j2000", "2000",
     "icrs",        "fk5",          "wgs84",    "epsg4326",       "mean", "stack", "north", "east",
@@ -87,7 +87,7 @@ bool adji_csv_is_id_name(const char *begin, const char *end) {
   char word[PLAIN_ROOM];
   size_t length = (size_t)(end - begin);
   if (!length) return true;
-  /* ".._id", "..-ID", ".. id", and "..Id" or "..ID" after a small letter; not "grid". */
+  /* ".._id", "..-ID", ".. id", and "..Id" or "..ID" after a lower-case letter; not "grid". */
   if (length > 2 && tolower((unsigned char)end[-2]) == 'i' && tolower((unsigned char)end[-1]) == 'd') {
     unsigned char before = (unsigned char)end[-3];
     if (ispunct(before) || before == ' ' || (islower(before) && end[-2] == 'I')) return true;

@@ -17,7 +17,7 @@ enum { CHUNK_BYTES = 1 << 20, COUNT_BLOCK = 240 };
 typedef struct chunk {
   const char *begin, *end;
   uint64_t lines, rows;
-  uint64_t first_line, first_row; /* of the chunk, in the file and in the dataset */
+  uint64_t first_line, first_row; /* first line in the file, first row in the dataset */
   uint64_t label_bytes, label_begin;
 } chunk;
 
@@ -35,9 +35,9 @@ typedef struct table {
 
 /* ---- First pass: lines and rows ----------------------------------------------------------------------------- */
 
-/* Counts the line ends among many bytes, and those followed by a character with which a line that is not a row may
- * begin. bytes[many] exists. The counters of a block have one byte, so that the compiler can vectorise the loop; a
- * block is short enough not to overflow them. */
+/* Counts the line ends among `many` bytes, and in *odd those followed by a character with which a line that is not a
+ * row may begin. bytes[many] exists. The counters of a block have one byte, so that the compiler can vectorise the
+ * loop; a block is short enough not to overflow them. */
 static void count_line_ends(const char *bytes, uint64_t many, uint64_t *lines, uint64_t *odd) {
   const unsigned char *b = (const unsigned char *)bytes;
   for (uint64_t begin = 0; begin < many; begin += COUNT_BLOCK) {
@@ -60,8 +60,9 @@ static uint64_t count_rows(const char *p, const char *end, char separator) {
   return rows;
 }
 
-/* A chunk is the lines that begin within its chunk_bytes. It may end after them, or be empty. The search for the first
- * line ends with them too, which keeps it linear if lines are longer than chunks. */
+/* A chunk consists of the lines that begin within its chunk_bytes. It may end after these bytes, or be empty. The
+ * search for the first line end stops at the end of these bytes, which keeps it linear if lines are longer than
+ * chunks. */
 static void find_chunk(const table *t, uint64_t number, chunk *c) {
   const adji_csv_layout *layout = t->layout;
   uint64_t offset = number * t->chunk_bytes, size = (uint64_t)(layout->end - layout->body);
@@ -84,7 +85,7 @@ static adj_status count_chunk(void *user, uint64_t task, uint32_t lane) {
   find_chunk(t, task, c);
   if (c->begin == c->end) return ADJ_OK;
   uint64_t odd = adji_csv_no_row(c->begin, c->end, separator);
-  c->lines = 1; /* the last, with or without its line end */
+  c->lines = 1; /* the last line, with or without its line end */
   count_line_ends(c->begin, (uint64_t)(c->end - c->begin) - 1, &c->lines, &odd);
   c->rows = odd ? count_rows(c->begin, c->end, separator) : c->lines;
   return ADJ_OK;
@@ -199,7 +200,7 @@ static bool is_one_of(const char *begin, const char *end, const char *const *wor
   return false;
 }
 
-/* Digits from p on. */
+/* The number of digits from p on. */
 static int digits_at(const char *p, const char *end) {
   int many = 0;
   while (p + many < end && isdigit((unsigned char)p[many]))
@@ -207,7 +208,7 @@ static int digits_at(const char *p, const char *end) {
   return many;
 }
 
-/* What is probably meant by text that is not a number; "" if there is no guess. */
+/* A guess of what text that is not a number means; "" if there is none. */
 static const char *guess(const char *begin, const char *end) {
   static const char *const missing[] = {"na", "n/a", "none", "null", "nil", "missing", "unknown", "-", "--", "?", NULL};
   bool digits = false, comma = false, semicolon = false, thousands = false, parts = false;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * HDF5 files: one dataset of numbers, either the one that the caller names or the only one in two dimensions. Read in
- * this process, or by a helper process if the caller names one. Either way in blocks of rows: adj_cancel is checked
- * between blocks, and conversion needs little memory.
+ * HDF5 files: one dataset of numbers, either the one that the caller names or the only one in two dimensions. They are
+ * read in this process, or by a helper process if the caller names one, in both cases in blocks of rows: adj_cancel is
+ * checked between blocks, and conversion needs little memory.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 
 enum { PIECE_BYTES = 4 << 20 };
 
-/* The points as they are filled. */
+/* The points while they are being read. */
 typedef struct filling {
   adji_source *source;
   const adji_hdf5_shape *shape;
@@ -46,8 +46,8 @@ static char *row_of(const filling *f, uint64_t row) {
   return f->points + (row - f->rows.first) * f->shape->dim * adji_type_size(f->type);
 }
 
-/* From staging, or from memory that a helper may still write: a value may be another one when it is looked at again,
- * and then only the values are wrong. */
+/* Converts from staging, or from memory that a helper may still write. If a helper changes a value meanwhile, only that
+ * value is wrong. */
 static adj_status convert_rows(const filling *f, const void *from, uint64_t first, uint64_t rows) {
   adji_table block = {.stored = f->shape->stored, .dim = f->shape->dim, .count = rows};
   char *to = row_of(f, first);
@@ -69,10 +69,10 @@ static void finish_points(const filling *f, adj_status status, adji_dataset_part
   parts->release = adji_release_block;
 }
 
-/* ---- Past the library --------------------------------------------------------------------------------- */
+/* ---- Without the library ------------------------------------------------------------------------------ */
 
 /* Whether the rows can be read from the file as they are. */
-static bool readable_past(const filling *f) {
+static bool can_read_directly(const filling *f) {
   return f->source->plain_file && f->direct && f->shape->offset != ADJI_HDF5_NO_OFFSET;
 }
 
@@ -102,7 +102,7 @@ static adj_status read_piece(void *user, uint64_t piece, uint32_t lane) {
   return ADJ_OK;
 }
 
-static adj_status read_past(const filling *f) {
+static adj_status read_directly(const filling *f) {
   pieces job = {f, open(f->source->path, O_RDONLY | O_CLOEXEC)};
   if (job.file < 0) return adji_fail(ADJ_E_IO, "cannot be opened: %s", strerror(errno));
   uint64_t bytes = f->rows.count * row_bytes(f);
@@ -118,14 +118,14 @@ static adj_status read_table(adji_source *source, const adji_hdf5_table *table, 
   const adji_hdf5_shape *shape = &table->shape;
   filling f;
   adj_status status = begin_points(source, shape, options, &f);
-  bool past = readable_past(&f);
+  bool direct_read = can_read_directly(&f);
   if (!status && !f.direct) {
     f.staging = adji_alloc(&source->ctx->memory, shape->block_rows, row_bytes(&f), "rows of an HDF5 file");
     if (!f.staging) status = ADJ_E_MEMORY;
   }
-  if (!status && past) status = read_past(&f);
+  if (!status && direct_read) status = read_directly(&f);
   uint64_t end = f.rows.first + f.rows.count, rows;
-  for (uint64_t first = f.rows.first; !status && !past && first < end; first += rows) {
+  for (uint64_t first = f.rows.first; !status && !direct_read && first < end; first += rows) {
     rows = adji_hdf5_block(shape, f.rows, first);
     status = adji_check_cancel(source->ctx);
     if (!status) status = adji_hdf5_rows(table, first, rows, f.direct ? row_of(&f, first) : f.staging);
@@ -188,9 +188,9 @@ static adj_status read_there(adji_source *source, const adj_open_options *option
   if (status) return status;
   filling f;
   status = begin_points(source, &shape, options, &f);
-  if (!status && readable_past(&f)) {
+  if (!status && can_read_directly(&f)) {
     adji_helper_stop(&helper);
-    status = read_past(&f);
+    status = read_directly(&f);
   } else if (!status && f.rows.count) {
     status = adji_helper_begin(&helper, &shape, f.rows);
     if (!status) status = fetch_blocks(&helper, &f);

@@ -8,7 +8,7 @@
 #include "io/read.h"
 #include "io/read_table.h"
 
-/* All that version 1 can have. Later versions are for arrays with many named fields. */
+/* The longest header of version 1. Later versions are for arrays with many named fields. */
 enum { MOST_HEADER = UINT16_MAX };
 
 typedef struct header {
@@ -16,7 +16,7 @@ typedef struct header {
   bool has_descr, has_order, has_shape;
 } header;
 
-/* The rest of the header's text. */
+/* The unread part of the header's text. */
 typedef struct cursor {
   const char *at, *end;
 } cursor;
@@ -36,7 +36,7 @@ static bool take(cursor *c, const char *wanted) {
   return true;
 }
 
-/* A string in single or double quotes. The headers we accept have no escapes. */
+/* A string in single or double quotes. Valid headers of arrays of numbers have no escapes. */
 static bool take_string(cursor *c, cursor *text) {
   skip_blanks(c);
   char quote = c->at < c->end ? *c->at : 0;

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 
 /* The powers of five from 5^-64 to 5^64, which are those of ten up to a power of two: the 128 most significant bits of
- * each, rounded down, as two halves. tests/readers compares what is made with them to the C library. */
+ * each, rounded down, as two halves. tests/readers compares results with those of the C library. */
 enum { POWER_LOW = -64, POWER_HIGH = 64 };
 
 /* clang-format off */

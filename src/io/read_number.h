@@ -26,11 +26,11 @@ typedef struct adji_decimal {
 /* Rescans a number that has more digits than a uint64_t holds. */
 void adji_decimal_cut(adji_decimal *number);
 
-/* The conversions of numbers that the fast path cannot handle. Overflow gives infinity. */
+/* The conversions of numbers that the fast path cannot handle. An overflow gives infinity. */
 float adji_decimal_slow_f32(const adji_decimal *number);
 double adji_decimal_slow_f64(const adji_decimal *number);
 
-/* The number of up to eight digits whose values (not their characters) are the bytes of x, the first in the lowest
+/* The number with up to eight digits, whose values (not characters) are the bytes of x, the first digit in the lowest
  * byte. Three steps join digits to pairs, pairs to fours, and fours to the result. */
 static inline uint64_t adji_join_digits(uint64_t x) {
   x = (x * (10 * 256 + 1) >> 8) & UINT64_C(0x00ff00ff00ff00ff);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Tables of binary values: used in place, or converted to f32 or f64, in parallel over chunks of equal size. The loops
- * convert all values and only note whether one was bad. If so, a second search finds the first bad one. This keeps the
+ * convert all values and only note whether any was bad. If so, a second search finds the first bad one. This keeps the
  * loops simple.
  */
 #include "io/read_table.h"
@@ -120,7 +120,7 @@ static inline uint64_t magnitude_of(int64_t x) {
 
 /* ---- A run of values ---------------------------------------------------------------------------------- */
 
-/* Converts many integers. bad: type TO cannot represent one of them. */
+/* Converts `many` integers. bad: type TO cannot represent one of them. */
 #define INTEGERS(NAME, STORED, MAGNITUDE, TO, BITS)                    \
   case ADJI_##NAME:                                                    \
     for (uint64_t i = 0; i < many; i++) {                              \
@@ -130,7 +130,7 @@ static inline uint64_t magnitude_of(int64_t x) {
     }                                                                  \
     return bad && exact;
 
-/* Converts many values and returns whether type TO cannot represent one of them. */
+/* Converts `many` values, and returns whether type TO cannot represent one of them. */
 #define CONVERT_RUN(TO, BITS)                                                                                 \
   static bool convert_run_##TO(const adji_table *table, bool exact, const unsigned char *from, uint64_t many, \
                                TO *to) {                                                                      \
@@ -235,22 +235,23 @@ adj_status adji_convert(adj_ctx *ctx, const adji_conversion *conversion) {
 
 /* ---- Tables ------------------------------------------------------------------------------------------------- */
 
-/* Whether the values are f32 or f64 in this byte order, of the type asked for, and aligned. */
+/* Whether the values have the requested type and this machine's byte order, and are aligned. */
 static bool usable_in_place(const adji_source *source, const adji_table *table, adj_type type) {
   size_t size = adji_stored_size(table->stored);
   bool same = table->stored == (type == ADJ_F64 ? ADJI_F64 : ADJI_F32);
   uintptr_t begin =
-      adji_source_pending(source) ? 0 : (uintptr_t)(source->bytes + table->offset); /* 0: a block of its own */
+      adji_source_pending(source) ? 0 : (uintptr_t)(source->bytes + table->offset); /* 0: in a new block */
   bool aligned = begin % size == 0 && table->row_stride % size == 0;
   return same && aligned && !table->swapped;
 }
 
-/* Row after row, values can be read to where they stay, each part when it is checked. Others need the whole file. */
+/* Values stored row by row can be read to their final place, each part when it is checked. Others need the whole
+ * file. */
 static adj_status use_in_place(adji_source *source, const adji_table *table, adji_dataset_parts *parts) {
   uint64_t row_bytes = table->row_stride ? table->row_stride : table->dim * adji_type_size(parts->type);
   parts->row_stride = table->row_stride;
   if (adji_source_pending(source) && !table->by_column)
-    return adji_source_promise(source, table->offset, adji_mul(table->count, row_bytes), parts);
+    return adji_source_defer(source, table->offset, adji_mul(table->count, row_bytes), parts);
   adj_status status = adji_source_load(source, false);
   if (status) return status;
   parts->data = (const char *)(source->bytes + table->offset);
@@ -258,7 +259,7 @@ static adj_status use_in_place(adji_source *source, const adji_table *table, adj
   return ADJ_OK;
 }
 
-/* Only the bytes of the table are loaded, unless they are in memory already. */
+/* Loads only the bytes of the table, unless they are in memory already. */
 static adj_status convert_table(adji_source *source, const adji_table *table, adji_dataset_parts *parts, bool exact) {
   adji_memory *memory = &source->ctx->memory;
   bool pending = adji_source_pending(source);
@@ -290,7 +291,7 @@ adji_row_range adji_rows_of_part(const adj_open_options *options, uint64_t count
   return (adji_row_range){begin, end - begin};
 }
 
-/* The rows of the table that the options ask for, as a table. */
+/* A table of the rows that the options select. */
 static adj_status narrow(const adj_open_options *options, const adji_table *whole, adji_table *table) {
   *table = *whole;
   if (!options->parts || whole->all_rows) return ADJ_OK;

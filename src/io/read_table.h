@@ -26,8 +26,8 @@ typedef enum adji_stored {
 const char *adji_stored_name(adji_stored stored); /* "u16" */
 size_t adji_stored_size(adji_stored stored);
 
-/* The type of the dataset: the one asked for, or else f32 if that holds every value of the stored type, or f64. Logs a
- * note if the values are converted. */
+/* The type of the dataset: the requested one, or else f32 if it holds every value of the stored type, or else f64. Logs
+ * a note if the values are converted. */
 adj_type adji_table_type(const adji_source *source, adji_stored stored, adj_type asked);
 
 typedef struct adji_table {
@@ -47,7 +47,7 @@ typedef struct adji_row_range {
   uint64_t first, count;
 } adji_row_range;
 
-/* The part of `count` rows that the options ask for: all, or one of several. */
+/* The part of `count` rows that the options select: all, or one of several parts. */
 adji_row_range adji_rows_of_part(const adj_open_options *options, uint64_t count);
 
 /* The caller has checked that the whole table lies within the source, which need not be loaded. Reads the part of its

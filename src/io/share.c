@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * adjoin_share.h: one of several processes writes its rows of a file. The formats and the part file are those of
- * adj_write; what is new is that each process starts at a place of its own, and that checksums are joined in the end.
+ * adj_write; the differences are that each process starts at its own offset, and that checksums are joined at the end.
  */
 #include "adjoin_share.h"
 
@@ -19,10 +19,10 @@ struct adj_share {
   bool counts;
   uint32_t number, shares;
   char *path[FILES];    /* NULL: not wanted */
-  char *part[FILES];    /* of the first process, from begin on */
-  adj_dataset names[2]; /* shells that have only labels: left, right */
+  char *part[FILES];    /* of the first process, after adj_share_begin */
+  adj_dataset names[2]; /* sets that have only labels: left, right */
   adji_pair_writer file[FILES];
-  adji_pair_writer measured[FILES]; /* writers to outputs that only count; format NULL: not begun */
+  adji_pair_writer measured[FILES]; /* writers whose outputs only count; format NULL: not begun */
 };
 
 ADJI_DEFINE_INIT(adj_share_options, .kind = ADJ_RANGE, .type = ADJ_F32)
@@ -39,7 +39,7 @@ static adj_status copy_path(adj_share *share, int i, const char *path) {
   return share->path[i] ? ADJ_OK : adji_fail(ADJ_E_MEMORY, "%s: no memory for its name", path);
 }
 
-/* A set for its labels; NULL: there are none. */
+/* A set that only has labels; NULL: there are none. */
 static const adj_dataset *name_set(adj_dataset *shell, adj_share_names names, uint64_t count) {
   if (!names.text) return NULL;
   shell->count = count;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The first step of reading: the bytes of a file, read in parallel or mapped, of a pipe read to its end, or of borrowed
- * memory.
+ * The first step of reading: gets the bytes of a file, read in parallel or mapped, of a pipe, read to its end, or of
+ * borrowed memory.
  */
 #define _GNU_SOURCE
 #include "io/source.h"
@@ -44,8 +44,9 @@ static void take_block(adji_source *source, void *block, uint64_t size) {
 
 /* ---- Opening ------------------------------------------------------------------------------------ */
 
-/* Opens without waiting, so a FIFO is opened before it has a writer: who reads it waits, and can be cancelled. A file
- * with a lease cannot be opened at once: its owner is asked to give it back, which this waits for. */
+/* Opens without waiting, so a FIFO is opened before it has a writer; the wait comes with reading, and can be cancelled.
+ * A file with a lease cannot be opened at once: the kernel asks the holder to release it, which this function waits
+ * for. */
 static adj_status open_file(adji_source *source, int *file) {
   for (;;) {
     *file = adji_fd_above_standard(open(source->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
@@ -95,7 +96,7 @@ static adj_status read_to_end(adji_source *source, int file) {
     adji_free(memory, block);
     return status;
   }
-  adji_resize(memory, block, held); /* gives back what a large block has too much */
+  adji_resize(memory, block, held); /* returns the unused part of a large block */
   take_block(source, block, held);
   return ADJ_OK;
 }
@@ -105,7 +106,7 @@ static adj_status file_changed(const adji_source *source, uint64_t size) {
                    (unsigned long long)source->size, (unsigned long long)size);
 }
 
-/* At the end of file before all bytes are read. */
+/* Called at the end of the file before all bytes are read. */
 static adj_status file_ends(const adji_source *source, uint64_t at) {
   struct stat now;
   bool known = !fstat(source->file.descriptor, &now) && (uint64_t)now.st_size < source->size;
@@ -158,7 +159,7 @@ adj_status adji_source_open(adj_ctx *ctx, const char *path, adji_source *source)
 /* A task reads one huge page of the block, so no two threads wait for the same page to be cleared. */
 enum { LOAD_BYTES = ADJI_HUGE_PAGE };
 
-/* Reads bytes of the file, counted from to_offset, to their place. */
+/* Reads bytes of the file into place; offset counts from to_offset. */
 static adj_status fetch(void *user, uint64_t offset, uint64_t bytes) {
   const adji_source *source = user;
   uint64_t at = source->to_offset + offset, end = at + bytes;
@@ -185,7 +186,7 @@ static adj_status load_chunk(void *user, uint64_t chunk, uint32_t lane) {
   return fetch(job->source, at, job->bytes - at < LOAD_BYTES ? job->bytes - at : LOAD_BYTES);
 }
 
-/* Bytes that were added at the end do not matter. Any other change may have been seen in part. */
+/* Bytes that were appended do not matter. Any other change may have been read in part. */
 static adj_status check_unchanged(const adji_source *source) {
   struct stat now;
   if (fstat(source->file.descriptor, &now)) return adji_fail(ADJ_E_IO, "cannot be read: %s", strerror(errno));
@@ -212,7 +213,7 @@ static adj_status read_file(adji_source *source, uint64_t offset, uint64_t bytes
   return ADJ_OK;
 }
 
-adj_status adji_source_promise(adji_source *source, uint64_t offset, uint64_t bytes, adji_dataset_parts *parts) {
+adj_status adji_source_defer(adji_source *source, uint64_t offset, uint64_t bytes, adji_dataset_parts *parts) {
   source->to = adji_alloc(&source->ctx->memory, bytes, 1, "the input");
   if (!source->to) return ADJ_E_MEMORY;
   source->to_offset = offset;
@@ -224,14 +225,14 @@ adj_status adji_source_promise(adji_source *source, uint64_t offset, uint64_t by
   return ADJ_OK;
 }
 
-adj_status adji_source_settle(adji_source *source) {
+adj_status adji_source_check_file(adji_source *source) {
   return source->to && adji_source_pending(source) ? check_unchanged(source) : ADJ_OK;
 }
 
 static adj_status map_file(adji_source *source) {
   void *mapping = mmap(NULL, source->size, PROT_READ, MAP_PRIVATE, source->file.descriptor, 0);
   if (mapping == MAP_FAILED) return adji_fail(ADJ_E_IO, "cannot be mapped: %s", strerror(errno));
-  madvise(mapping, source->size, MADV_WILLNEED); /* a hint: failing is fine */
+  madvise(mapping, source->size, MADV_WILLNEED); /* a hint: a failure does no harm */
   source->mapping = mapping;
   source->mapping_bytes = source->size;
   source->bytes = mapping;

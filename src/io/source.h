@@ -2,9 +2,9 @@
  *
  * Where bytes come from: a file that is read or mapped, a pipe, or memory; unpacked if they are a gzip file.
  *
- * A regular file is read into memory of our own, so nothing that happens to the file afterwards reaches a join. A
- * mapping is the caller's choice. Then another process can change the bytes between two looks at them, or end this one
- * with SIGBUS. So only tables of binary values are mapped: their readers take each byte once.
+ * A regular file is read into memory, so that later changes of the file do not affect a join. The caller can choose a
+ * mapping instead. Then another process can change the bytes between two reads, or end this process with SIGBUS. So
+ * only tables of binary values are mapped: their readers read each byte once.
  */
 #ifndef ADJI_SOURCE_H
 #define ADJI_SOURCE_H
@@ -13,10 +13,11 @@
 
 #include "data/dataset.h"
 
-/* Every binary format is little-endian, or says so if not, and values are read and written as they are in memory. */
+/* Every binary format is little-endian, unless its header says otherwise, and values are read and written as in
+ * memory. */
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "readers and writers need a little-endian machine");
 
-/* A regular file that is open and not loaded yet, as it was found. */
+/* A regular file that is open but not loaded yet. */
 typedef struct adji_source_file {
   int descriptor; /* -1: none */
   bool own;       /* to close */
@@ -31,27 +32,27 @@ typedef struct adji_source {
   const char *path; /* as the caller gave it */
   const char *name; /* for messages: the path, or "standard input" */
   const unsigned char *bytes;
-  uint64_t size; /* of a file that is not loaded yet, too */
+  uint64_t size; /* also of a file that is not loaded yet */
   adji_source_file file;
-  char *to; /* of adji_source_promise: where the byte at to_offset goes */
+  char *to; /* of adji_source_defer: where the byte at to_offset goes */
   uint64_t to_offset;
   bool plain_file;        /* bytes are the file at path, so HDF5 may open it itself */
-  bool may_map;           /* the file is read, and could be mapped: for a message */
+  bool may_map;           /* the file is read but could be mapped: for a message */
   uint64_t chunk_bytes;   /* of text that one task reads; 0: the default. Tests set less */
   void *mapping;          /* to unmap, or NULL */
   uint64_t mapping_bytes; /* of the mapping */
   void *block;            /* to free, or NULL */
 } adji_source;
 
-/* Path "-" is standard input. A regular file is opened only; pipes and the like are read to their end. Waiting for the
- * writer of a FIFO ends with adj_cancel. */
+/* Path "-" is standard input. A regular file is only opened; pipes and the like are read to their end. adj_cancel ends
+ * the wait for the writer of a FIFO. */
 adj_status adji_source_open(adj_ctx *ctx, const char *path, adji_source *source);
 
-/* Memory for `bytes` of a regular file that is not loaded, from offset on, as the data of parts: they are read when the
- * dataset is made, each part just before it is checked. Then adji_source_settle tells whether the file has changed
+/* Gives parts memory for `bytes` of a regular file that is not loaded, from offset on. The bytes are read when the
+ * dataset is made, each part just before it is checked. Afterwards adji_source_check_file fails if the file has changed
  * meanwhile; it does nothing for other sources. */
-adj_status adji_source_promise(adji_source *source, uint64_t offset, uint64_t bytes, adji_dataset_parts *parts);
-adj_status adji_source_settle(adji_source *source);
+adj_status adji_source_defer(adji_source *source, uint64_t offset, uint64_t bytes, adji_dataset_parts *parts);
+adj_status adji_source_check_file(adji_source *source);
 
 /* Whether there is a regular file that is not loaded. */
 static inline bool adji_source_pending(const adji_source *source) {
@@ -59,7 +60,7 @@ static inline bool adji_source_pending(const adji_source *source) {
 }
 
 /* Gets the bytes of a regular file: as many as it had when it was opened, read in parallel, or mapped. A file that
- * became shorter, or changed and did not grow, is ADJ_E_IO. Does nothing if the bytes are there. */
+ * became shorter, or changed and did not grow, is ADJ_E_IO. Does nothing if the bytes are loaded. */
 adj_status adji_source_load(adji_source *source, bool map);
 
 /* The same for `bytes` from offset on, which become the bytes of the source, if the file is not loaded yet. */
@@ -68,15 +69,17 @@ adj_status adji_source_load_part(adji_source *source, uint64_t offset, uint64_t 
 /* A source of bytes that the caller owns. They must outlive the source and a dataset made from it. */
 void adji_source_borrow(adj_ctx *ctx, const char *path, const void *bytes, uint64_t size, adji_source *source);
 
-/* The first bytes, up to 4096; the file need not be loaded. Whether they begin with magic. */
+/* adji_source_head: the first bytes, up to 4096; the file need not be loaded. adji_source_begins: whether they begin
+ * with magic. */
 const unsigned char *adji_source_head(const adji_source *source, size_t *bytes);
 bool adji_source_begins(const adji_source *source, const char *magic, size_t length);
 
-/* Whether the source begins like a gzip file; and replacing its bytes by their unpacked content. */
+/* adji_source_is_gzip: whether the source begins like a gzip file. adji_source_gunzip: replaces its bytes by the
+ * unpacked content. */
 bool adji_source_is_gzip(const adji_source *source);
 adj_status adji_source_gunzip(adji_source *source);
 
-/* Gives the ownership of the bytes to parts, whose data points into them. */
+/* Transfers the ownership of the bytes to parts, whose data points into them. */
 void adji_source_give(adji_source *source, adji_dataset_parts *parts);
 
 /* Frees what the source still owns, if anything. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Gzip files, with one member or several, are unpacked into memory before a reader sees them. The output is bounded: by
+ * Gzip files, with one member or several, are unpacked into memory before a reader sees them. The output is bounded by
  * the memory limit, which is checked whenever the block grows, and by a ratio that files of points do not reach.
  */
 #include "io/source.h"
@@ -33,7 +33,7 @@ adj_status adji_source_gunzip(adji_source *source) {
 /* Bytes unpacked between two checks of adj_cancel and of the ratio. */
 static const uint64_t STEP_BYTES = 1 << 22;
 
-/* Deflate reaches 1032 bytes for one. Coordinates stay far below this, and small results do no harm. */
+/* Deflate reaches a ratio of 1032. Coordinates stay far below this, and small results do no harm. */
 static const uint64_t MOST_RATIO = 250, HARMLESS_BYTES = (uint64_t)64 << 20;
 
 typedef struct unpacking {
@@ -126,7 +126,7 @@ adj_status adji_source_gunzip(adji_source *source) {
     adji_free(memory, job.block);
     return status;
   }
-  adji_resize(memory, job.block, job.held); /* gives back what a large block has too much */
+  adji_resize(memory, job.block, job.held); /* returns the unused part of a large block */
   adji_source_close(source);
   source->block = job.block;
   source->bytes = job.block;

@@ -42,8 +42,8 @@ void adji_put_wide_ids(const adji_rows *rows, uint64_t first, uint64_t count, vo
 }
 
 uint64_t adji_row_of_pair(const adji_rows *rows, uint64_t pair) {
-  /* Finds the last row that begins at or before the pair. It is not empty. Row low always begins there, row high never
-   * does. */
+  /* Finds the last row that begins at or before the pair, which is not empty. Row `low` always begins at or before the
+   * pair, row `high` never does. */
   uint64_t low = 0, high = rows->row_count, at = rows->offsets[0] + pair;
   while (high - low > 1) {
     uint64_t middle = low + (high - low) / 2;
@@ -63,26 +63,26 @@ typedef struct write_job {
   adj_plan *plan;
   adji_pair_writer file[FILES]; /* format NULL: not wanted                          */
   adji_meter meter;
-  uint32_t *degrees; /* graph: neighbours of each point, and their sum  */
+  uint32_t *degrees; /* graph: neighbours of each point                 */
   uint64_t pairs;
 } write_job;
 
-/* Tells the meter what will be written, as far as is known. */
+/* Tells the meter how many bytes will be written, as far as known. */
 static void expect_bytes(write_job *job, uint64_t each, bool exact) {
   uint64_t bytes = 0, to_sync = 0;
   for (adji_pair_writer *file = job->file; file < job->file + FILES; file++) {
     if (!file->format) continue;
     adji_pair_writer about = *file;
     if (!exact) about.rows = file->left_count, about.pairs = each;
-    uint64_t mine = about.format->bytes(&about, false);
-    if (mine > INT64_MAX) mine = INT64_MAX;
-    bytes += mine;
-    if (adji_output_syncs(file->output)) to_sync += mine;
+    uint64_t local = about.format->bytes(&about, false);
+    if (local > INT64_MAX) local = INT64_MAX;
+    bytes += local;
+    if (adji_output_syncs(file->output)) to_sync += local;
   }
   adji_meter_expect(&job->meter, bytes, to_sync);
 }
 
-/* The sizes are known now: what does not fit the disk fails before the join goes on. */
+/* The sizes are known now: a result that does not fit the disk fails before the join continues. */
 static adj_status check_room(const write_job *job) {
   adji_output *outputs[FILES] = {NULL};
   uint64_t bytes[FILES] = {0};
@@ -133,7 +133,7 @@ static adj_status sink_write(void *user, const adj_rows *rows) {
 /* ---- Choosing a format ---------------------------------------------------------------------------- */
 
 typedef struct family {
-  const char *what, *names;
+  const char *content, *names;
   const adji_pair_format *formats[7]; /* the last is NULL */
 } family;
 
@@ -156,9 +156,9 @@ static adj_status find_format(const family *from, const char *name, const char *
       return ADJ_OK;
     }
   if (!*name)
-    return adji_fail(ADJ_E_ARGUMENT, "%s: has no ending that names a format for %s (%s)", path, from->what,
+    return adji_fail(ADJ_E_ARGUMENT, "%s: has no ending that names a format for %s (%s)", path, from->content,
                      from->names);
-  return adji_fail(ADJ_E_ARGUMENT, "%s: \"%s\" is not a format for %s (%s)", path, name, from->what, from->names);
+  return adji_fail(ADJ_E_ARGUMENT, "%s: \"%s\" is not a format for %s (%s)", path, name, from->content, from->names);
 }
 
 adj_status adji_choose_formats(adj_join_kind kind, bool with_distance, const char *path,
@@ -180,7 +180,7 @@ adj_status adji_choose_formats(adj_join_kind kind, bool with_distance, const cha
 
 /* ---- Rows ------------------------------------------------------------------------------------------- */
 
-/* Progress of a run that is one half of the whole. */
+/* Progress of a run that is half of the whole. */
 typedef struct half {
   adj_run_control whole;
   double from;
@@ -188,32 +188,32 @@ typedef struct half {
 
 static int half_progress(void *user, const adj_progress *where) {
   const half *h = user;
-  adj_progress mine = *where;
-  mine.fraction = h->from + mine.fraction / 2;
-  return h->whole.progress(h->whole.user, &mine);
+  adj_progress local = *where;
+  local.fraction = h->from + local.fraction / 2;
+  return h->whole.progress(h->whole.user, &local);
 }
 
 /* A graph has no padding, and its arrays need their sizes at the start. So the neighbours are counted first, which
- * takes a second run if a radius limits how many there are. */
+ * takes another run if a radius limits their number. */
 static adj_status write_graph(write_job *job, const adj_sink *sink, const adj_run_control *control, adj_stats *stats) {
   adj_plan *plan = job->plan;
-  adj_run_control mine;
-  adj_run_control_init(&mine, sizeof mine);
-  adj_status status = control ? adji_take_struct(&mine, sizeof mine, control, "adj_run_control") : ADJ_OK;
+  adj_run_control local;
+  adj_run_control_init(&local, sizeof local);
+  adj_status status = control ? adji_take_struct(&local, sizeof local, control, "adj_run_control") : ADJ_OK;
   if (status) return status;
-  half part = {.whole = mine};
+  half part = {.whole = local};
   bool bounded = isfinite(plan->join.limit);
-  if (bounded && mine.progress) {
-    mine.progress = half_progress;
-    mine.user = &part;
+  if (bounded && local.progress) {
+    local.progress = half_progress;
+    local.user = &part;
   }
   job->degrees = adji_alloc(&plan->ctx->memory, plan->left->count + 1, sizeof *job->degrees, "counts");
   if (!job->degrees) return ADJ_E_MEMORY;
   adj_stats counted;
   adj_stats_init(&counted, sizeof counted);
-  status = adj_count(plan, job->degrees, &job->pairs, &mine, &counted);
+  status = adj_count(plan, job->degrees, &job->pairs, &local, &counted);
   part.from = 0.5;
-  if (!status) status = adj_stream(plan, sink, &mine, stats);
+  if (!status) status = adj_stream(plan, sink, &local, stats);
   stats->join_s += counted.join_s;
   stats->candidates += counted.candidates;
   stats->batches += counted.batches;
@@ -251,7 +251,7 @@ static adj_status write_degrees(write_job *job, const adj_run_control *control, 
   adj_status status = adj_count(plan, degrees, NULL, control, stats);
   uint64_t begin_ns = adji_now_ns(), bytes = adji_mul(plan->left->count, sizeof *degrees);
   adji_output *output = job->file[MAIN].output;
-  if (!status) status = adji_outputs_check_room(&output, &bytes, 1); /* a line of text has four characters, too */
+  if (!status) status = adji_outputs_check_room(&output, &bytes, 1); /* a line of text has at least four characters */
   adji_meter_expect(&job->meter, bytes, adji_output_syncs(output) ? bytes : 0);
   adji_meter_write_begin(&job->meter, true);
   adji_pair_writer *file = &job->file[MAIN];
@@ -295,8 +295,8 @@ static adj_status run_job(write_job *job, bool only_counts, adj_stats *stats) {
   return write_rows(job, &control, stats);
 }
 
-/* Both files are finished before one of them appears. The main file appears last: if it does, so did the other, and if
- * it cannot, the other is taken back. */
+/* Both files are finished before one of them appears. The main file appears last: if it does, the other one has
+ * appeared; if it cannot, the other one is taken back. */
 static adj_status close_files(write_job *job, adj_status status) {
   adji_output *first = job->file[DISTANCES].output, *last = job->file[MAIN].output;
   adji_meter_sync_begin(&job->meter);
@@ -313,10 +313,10 @@ static adj_status close_files(write_job *job, adj_status status) {
 adj_status adj_write(adj_plan *plan, const char *path, const adj_write_options *options, const adj_run_control *control,
                      adj_stats *stats) {
   if (!plan || !path) return adji_fail(ADJ_E_ARGUMENT, "plan and path: neither may be NULL");
-  adj_write_options mine;
-  adj_write_options_init(&mine, sizeof mine);
+  adj_write_options local;
+  adj_write_options_init(&local, sizeof local);
   adj_status status = ADJ_OK;
-  if (options) status = adji_take_struct(&mine, sizeof mine, options, "adj_write_options");
+  if (options) status = adji_take_struct(&local, sizeof local, options, "adj_write_options");
   adj_stats run;
   if (!status && stats) status = adji_take_struct(&run, sizeof run, stats, "adj_stats");
   if (status) return status;
@@ -326,11 +326,11 @@ adj_status adj_write(adj_plan *plan, const char *path, const adj_write_options *
   status = adji_meter_begin(&job.meter, control);
   if (status) return status;
   adji_call outer = adji_call_begin(&plan->ctx->cancels);
-  status = adji_choose_formats(plan->spec.kind, (plan->spec.flags & ADJ_WITH_DISTANCE) != 0, path, &mine,
+  status = adji_choose_formats(plan->spec.kind, (plan->spec.flags & ADJ_WITH_DISTANCE) != 0, path, &local,
                                &job.file[MAIN].format, &job.file[DISTANCES].format);
-  if (!status) status = open_file(&job, MAIN, path, mine.flags);
-  if (!status) status = open_file(&job, DISTANCES, mine.distances, mine.flags);
-  if (!status) status = run_job(&job, mine.counts != 0, &run);
+  if (!status) status = open_file(&job, MAIN, path, local.flags);
+  if (!status) status = open_file(&job, DISTANCES, local.distances, local.flags);
+  if (!status) status = run_job(&job, local.counts != 0, &run);
   uint64_t close_ns = adji_now_ns();
   status = close_files(&job, status);
   run.write_s += (double)(adji_now_ns() - close_ns) * 1e-9;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The formats of a join's result. Who writes calls begin once, rows for each block of rows in ascending order, and
- * finish once if all went well. write.c writes the whole result of a plan. share.c writes the rows that one of several
- * processes has, at their place in a file that all of them write.
+ * The formats of a join's result. A writer calls begin once, rows for each block of rows in ascending order, and finish
+ * once if all succeeded. write.c writes the whole result of a plan. share.c writes the rows of one of several
+ * processes, at their place in a file that all of them write.
  */
 #ifndef ADJI_WRITE_H
 #define ADJI_WRITE_H
@@ -35,20 +35,20 @@ typedef struct adji_pair_writer {
   adj_type type;                   /* of the distances                                     */
   uint32_t k;                      /* kNN: entries of every row, padding last; else 0      */
   bool with_distance;
-  /* From begin on: of the whole file, exact. In a kNN join pairs include padding, as in adj_sink, except for the
+  /* Set before begin: exact, for the whole file. In a kNN join pairs include padding, as in adj_sink, except for the
    * graph. */
   uint64_t rows, pairs;
-  /* The share of the file that this process writes: whether it is the first and the last one; what the shares before it
-   * have, and what it has itself. bytes: of text, without the header. */
+  /* The share of the file that this process writes: whether it is the first and the last one; the sizes of the shares
+   * before it, and its own. bytes: of text, without the header. */
   struct {
     bool first, last;
     uint64_t rows_before, pairs_before, bytes_before, rows, pairs;
   } share;
-  adj_share_sums sums; /* of what is written by this process, from finish on; of all shares, for complete */
-  void *state;         /* of the format: one block, made by begin, freed by who calls it                  */
+  adj_share_sums sums; /* after finish: of what this process wrote; for complete: of all shares           */
+  void *state;         /* of the format: one block, allocated by begin, freed by the caller               */
 } adji_pair_writer;
 
-/* The share is the whole file. After rows and pairs are set. */
+/* Makes the share the whole file. Called after rows and pairs are set. */
 static inline void adji_write_whole(adji_pair_writer *writer) {
   writer->share.first = writer->share.last = true;
   writer->share.rows = writer->rows;
@@ -58,7 +58,7 @@ static inline void adji_write_whole(adji_pair_writer *writer) {
 typedef struct adji_pair_format {
   const char *name;   /* also the ending of the path                                     */
   bool needs_offsets; /* cannot be written to a pipe                                      */
-  /* Of the file, about; or at least, which must never be too many. From `rows` and `pairs` alone. */
+  /* The estimated bytes of the file; with `least`, a lower bound. Uses only `rows` and `pairs`. */
   uint64_t (*bytes)(const adji_pair_writer *writer, bool least);
   adj_status (*begin)(adji_pair_writer *writer);
   adj_status (*rows)(adji_pair_writer *writer, const adji_rows *rows);
@@ -67,8 +67,8 @@ typedef struct adji_pair_format {
   adj_status (*complete)(adji_pair_writer *writer);
 } adji_pair_format;
 
-/* The format by name, or if name is NULL by the ending of the path, of those for such a result. second: NULL unless
- * options ask for the distances alone, kNN only. */
+/* Chooses the format by the name in options, or by the ending of the path, among those for such a result. second: NULL
+ * unless options ask for a separate file of distances, kNN only. */
 adj_status adji_choose_formats(adj_join_kind kind, bool with_distance, const char *path,
                                const adj_write_options *options, const adji_pair_format **main,
                                const adji_pair_format **second);
@@ -81,7 +81,7 @@ extern const adji_pair_format adji_table_npz, adji_table_npy, adji_table_ivecs;
 extern const adji_pair_format adji_distances_npy, adji_distances_fvecs;
 extern const adji_pair_format adji_table_graph;
 
-/* What adji_write_block() passes to format as user. */
+/* The user argument that adji_write_block() passes to format. */
 typedef struct adji_row_block {
   const adji_pair_writer *writer;
   const adji_rows *rows;
@@ -91,25 +91,25 @@ typedef struct adji_row_block {
 adj_status adji_write_block(adji_pair_writer *writer, const adji_rows *rows, uint64_t count, uint64_t bytes_each,
                             adji_format_fn format);
 
-/* Writes the header, or with a share that is not the first goes to its place: bytes_before after the header. */
+/* Writes the header; a share that is not the first instead seeks to its place, bytes_before after the header. */
 adj_status adji_write_header(adji_pair_writer *writer, const void *header, uint64_t bytes, uint64_t bytes_before);
 
 /* Ids of entries as int64, padding as -1. */
 void adji_put_wide_ids(const adji_rows *rows, uint64_t first, uint64_t count, void *to);
 
-/* The number of neighbours of each row, as npy, csv or tsv. counts: degrees of `many` rows, those from first_row on;
- * one of narrow and wide. */
+/* The number of neighbours of each row, as npy, csv or tsv. adji_counts: degrees of `many` rows from first_row on, in
+ * either narrow or wide. */
 typedef struct adji_counts {
   const adji_pair_writer *writer;
   uint64_t first_row, many;
   const uint32_t *narrow;
   const uint64_t *wide;
 } adji_counts;
-uint64_t adji_counts_bytes(const adji_pair_writer *writer); /* of a row, at least */
+uint64_t adji_counts_bytes(const adji_pair_writer *writer); /* lower bound for a row */
 adj_status adji_counts_begin(adji_pair_writer *writer);
 adj_status adji_counts_rows(const adji_counts *counts);
 
-/* The row of a pair. Both are counted from the first of the block. */
+/* The row of a pair, both counted from the first of the block. */
 uint64_t adji_row_of_pair(const adji_rows *rows, uint64_t pair);
 
 #endif

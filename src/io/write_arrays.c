@@ -80,7 +80,7 @@ adj_status adji_arrays_begin(adji_arrays *arrays, adj_ctx *ctx, adji_output *out
     header_bytes[i] = adji_npy_header(headers[i], each[i].descr, each[i].shape);
     arrays->member[i] = (adji_zip_member){.name = each[i].name, .bytes = header_bytes[i] + each[i].bytes};
     arrays->begin[i] = arrays->written[i] = first ? 0 : header_bytes[i] + each[i].before;
-    arrays->end[i] = header_bytes[i] + each[i].before + each[i].mine;
+    arrays->end[i] = header_bytes[i] + each[i].before + each[i].own;
   }
   adji_zip_place(arrays->member, count);
   adj_status status = ADJ_OK;

@@ -11,8 +11,8 @@
 #include "io/output.h"
 #include "io/write_zip.h"
 
-/* The header of a .npy file: descr and shape in Python's notation, "'<i8'" and "(5, 2)". Writes at
- * most ADJI_NPY_HEADER bytes, returns how many: always a multiple of 64. */
+/* The header of a .npy file: descr and shape in Python's notation, "'<i8'" and "(5, 2)". Writes at most ADJI_NPY_HEADER
+ * bytes, and returns their number, a multiple of 64. */
 enum { ADJI_NPY_HEADER = 256 };
 size_t adji_npy_header(char *to, const char *descr, const char *shape);
 
@@ -23,7 +23,7 @@ static inline const char *adji_npy_real(adj_type type) {
 
 enum {
   ADJI_ARRAYS_MOST = 5,
-  /* Bytes that a thread makes, adds to the checksum and writes at a time. They fit into a core's cache and onto its
+  /* Bytes that a thread formats, adds to the checksum and writes at a time. They fit into a core's cache and on the
    * stack. */
   ADJI_ARRAYS_CHUNK = 1 << 16
 };
@@ -32,9 +32,9 @@ typedef struct adji_array {
   const char *name;  /* "indices.npy"                            */
   const char *descr; /* Python's name of the type: "'<i8'"       */
   char shape[48];    /* "(5, 2)"                                 */
-  uint64_t bytes;    /* of all its items                         */
-  uint64_t before;   /* of those that earlier shares write       */
-  uint64_t mine;     /* of those that this process writes        */
+  uint64_t bytes;    /* of all items                             */
+  uint64_t before;   /* written by earlier shares                */
+  uint64_t own;      /* written by this process                  */
 } adji_array;
 
 typedef struct adji_arrays {
@@ -42,18 +42,18 @@ typedef struct adji_arrays {
   adji_output *output;
   uint32_t count;
   adji_zip_member member[ADJI_ARRAYS_MOST];
-  uint64_t written[ADJI_ARRAYS_MOST]; /* bytes of each so far, or where the next ones go */
-  uint64_t end[ADJI_ARRAYS_MOST];     /* after those of this process */
+  uint64_t written[ADJI_ARRAYS_MOST]; /* bytes of each so far: where the next ones go */
+  uint64_t end[ADJI_ARRAYS_MOST];     /* end of this process's bytes */
   uint64_t begin[ADJI_ARRAYS_MOST];
   adji_crc_tables crc;
 } adji_arrays;
 
-/* Gives every array its place and, in the process that writes the first share, writes its header. */
+/* Sets the place of every array, and writes its header in the process with the first share. */
 adj_status adji_arrays_begin(adji_arrays *arrays, adj_ctx *ctx, adji_output *output, const adji_array *each,
                              uint32_t count, bool first);
 
-/* Items to append to an array. from points to the items as they are written. If it is NULL, make writes items
- * first .. first + many - 1 to a buffer; first is then a multiple of the number of items in ADJI_ARRAYS_CHUNK bytes. */
+/* Items to append to an array. from: the items as they are written. If it is NULL, make writes items first .. first +
+ * many - 1 to a buffer; first is then a multiple of the number of items in ADJI_ARRAYS_CHUNK bytes. */
 typedef struct adji_array_part {
   uint32_t array;
   uint64_t count;
@@ -65,10 +65,10 @@ typedef struct adji_array_part {
 
 adj_status adji_arrays_append(adji_arrays *arrays, const adji_array_part *part);
 
-/* The checksums of what this process wrote. ADJ_E_INTERNAL if items are missing. */
+/* Returns the checksums of what this process wrote. ADJ_E_INTERNAL if items are missing. */
 adj_status adji_arrays_finish(adji_arrays *arrays, adj_share_sums *sums);
 
-/* Writes the headers of the zip file, from the checksums of all that was written. */
+/* Writes the headers of the zip file, with the checksums of all shares. */
 adj_status adji_arrays_complete(adji_arrays *arrays, const adj_share_sums *sums);
 
 #endif

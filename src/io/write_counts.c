@@ -45,7 +45,7 @@ static uint64_t format_text(const void *user, uint64_t first, uint64_t many, cha
   return (uint64_t)(to - begin);
 }
 
-/* A line of text has four characters, too. */
+/* A line of text has at least four characters. */
 uint64_t adji_counts_bytes(const adji_pair_writer *writer) {
   return writer->format == &adji_format_npy ? bytes_of_count(writer) : sizeof(uint32_t);
 }

@@ -20,7 +20,8 @@ static uint64_t digits_of(uint64_t number) {
   return (uint64_t)(adji_put_count(number, text) - text);
 }
 
-/* A line has two names and what follows them, perhaps a rank and a distance. Entries of a kNN join may be padding. */
+/* A line has two names, and perhaps a rank and a distance, each with a separator or line end. Entries of a kNN join may
+ * be padding. */
 static uint64_t text_bytes(const adji_pair_writer *writer, bool least) {
   uint64_t fields = 2 + (writer->k > 0) + writer->with_distance;
   if (least) return writer->k ? 0 : adji_mul(writer->pairs, 2 * fields);

@@ -21,8 +21,8 @@ typedef struct npz_state {
   adji_arrays arrays;
   size_t index_bytes; /* 4 or 8, of indptr and of indices */
   size_t value_bytes; /* of data                          */
-  uint64_t pairs;     /* of all rows so far, with those of earlier shares */
-  /* Graph: rows are copied here without their padding, as many at a time. 0: no row has padding. */
+  uint64_t pairs;     /* of all rows so far, including earlier shares */
+  /* Graph: this many rows at a time are copied here without their padding. 0: no row has padding. */
   uint64_t slice_rows;
   char slice[]; /* slice_rows + 1 offsets, then distances and ids */
 } npz_state;
@@ -34,7 +34,7 @@ static adj_status complete(adji_pair_writer *writer) {
 
 /* ---- The matrix: headers and indptr ----------------------------------------------------------- */
 
-/* scipy reads 32-bit indices where they suffice. */
+/* 32-bit indices if they suffice, which scipy reads as well. */
 static size_t bytes_of_index(const adji_pair_writer *writer) {
   const uint64_t limit = INT32_MAX;
   return writer->rows <= limit && writer->pairs <= limit && writer->right_count <= limit ? 4 : 8;
@@ -55,7 +55,7 @@ static adj_status begin_arrays(adji_pair_writer *writer) {
   npz_state *state = writer->state;
   uint64_t rows = writer->rows, pairs = writer->pairs;
   bool first = writer->share.first;
-  uint64_t before = writer->share.pairs_before, mine = writer->share.pairs;
+  uint64_t before = writer->share.pairs_before, own = writer->share.pairs;
   size_t each_index = bytes_of_index(writer), each_value = bytes_of_value(writer);
   state->index_bytes = each_index;
   state->value_bytes = each_value;
@@ -66,9 +66,9 @@ static adj_status begin_arrays(adji_pair_writer *writer) {
       [SHAPE] = {"shape.npy", "'<i8'", "(2,)", 16, first ? 0 : 16, first ? 16 : 0},
       [INDPTR] = {"indptr.npy", index, "", (rows + 1) * each_index, writer->share.rows_before * each_index,
                   (writer->share.rows + writer->share.last) * each_index},
-      [INDICES] = {"indices.npy", index, "", pairs * each_index, before * each_index, mine * each_index},
+      [INDICES] = {"indices.npy", index, "", pairs * each_index, before * each_index, own * each_index},
       [DATA] = {"data.npy", writer->with_distance ? value : "'|b1'", "", pairs * each_value, before * each_value,
-                mine * each_value},
+                own * each_value},
   };
   snprintf(each[INDPTR].shape, sizeof each->shape, "(%llu,)", (unsigned long long)rows + 1);
   snprintf(each[INDICES].shape, sizeof each->shape, "(%llu,)", (unsigned long long)pairs);
@@ -96,7 +96,7 @@ static adj_status begin_pairs(adji_pair_writer *writer) {
 
 /* ---- The matrix: pairs ------------------------------------------------------------------------ */
 
-/* Where rows begin among all pairs. */
+/* The starts of rows among all pairs. */
 typedef struct row_starts {
   const uint64_t *offsets;
   uint64_t before; /* pairs before the first of these rows */
@@ -121,7 +121,7 @@ static adj_status write_indptr(npz_state *state, const uint64_t *offsets, uint64
   return adji_arrays_append(&state->arrays, &part);
 }
 
-/* Entries of rows from one on. */
+/* Entries of rows, from entry `first` on. */
 typedef struct entries {
   const adji_rows *rows;
   uint64_t first;
@@ -165,7 +165,7 @@ static adj_status write_pairs(adji_pair_writer *writer, const adji_rows *rows) {
 
 static adj_status finish_matrix(adji_pair_writer *writer) {
   npz_state *state = writer->state;
-  const uint64_t end = 0; /* its offset is that of the pairs so far */
+  const uint64_t end = 0; /* added to the number of pairs so far */
   adj_status status = writer->share.last ? write_indptr(state, &end, 1) : ADJ_OK;
   return status ? status : adji_arrays_finish(&state->arrays, &writer->sums);
 }
@@ -233,11 +233,11 @@ static adj_status begin_table(adji_pair_writer *writer) {
   npz_state *state = adji_alloc(&writer->ctx->memory, 1, sizeof *state, "state of the npz writer");
   if (!state) return ADJ_E_MEMORY;
   writer->state = state;
-  uint64_t pairs = writer->pairs, before = writer->share.pairs_before, mine = writer->share.pairs;
+  uint64_t pairs = writer->pairs, before = writer->share.pairs_before, own = writer->share.pairs;
   size_t size = adji_type_size(writer->type), id = sizeof(int64_t);
   adji_array each[] = {
-      [TABLE_IDS] = {"indices.npy", "'<i8'", "", pairs * id, before * id, mine * id},
-      [TABLE_DISTANCES] = {"distances.npy", adji_npy_real(writer->type), "", pairs * size, before * size, mine * size}};
+      [TABLE_IDS] = {"indices.npy", "'<i8'", "", pairs * id, before * id, own * id},
+      [TABLE_DISTANCES] = {"distances.npy", adji_npy_real(writer->type), "", pairs * size, before * size, own * size}};
   for (int i = TABLE_IDS; i <= TABLE_DISTANCES; i++)
     snprintf(each[i].shape, sizeof each[i].shape, "(%llu, %u)", (unsigned long long)writer->rows, writer->k);
   return adji_arrays_begin(&state->arrays, writer->ctx, writer->output, each, writer->with_distance ? 2 : 1,

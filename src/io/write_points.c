@@ -118,7 +118,7 @@ static adj_status write_as(adji_output *output, const adj_dataset *set, const ch
   return write_binary(output, set, format);
 }
 
-/* Of the file. A coordinate in text has a digit and what follows it. */
+/* A lower bound of the file's size. A coordinate in text has a digit and a separator. */
 static uint64_t least_bytes(const adj_dataset *set, const char *format) {
   bool text = !strcmp(format, "csv") || !strcmp(format, "tsv");
   return adji_mul(adji_mul(set->count, set->dim), text ? 2 : adji_type_size(set->type));
@@ -141,19 +141,19 @@ static adj_status check_format(const adj_dataset *set, const char *path, const c
 adj_status adj_dataset_write(const adj_dataset *dataset, const char *path, const adj_write_options *options) {
   if (!dataset || !path) return adji_fail(ADJ_E_ARGUMENT, "dataset and path: neither may be NULL");
   char ending[16];
-  adj_write_options mine;
-  adj_write_options_init(&mine, sizeof mine);
-  adj_status status = options ? adji_take_struct(&mine, sizeof mine, options, "adj_write_options") : ADJ_OK;
+  adj_write_options given;
+  adj_write_options_init(&given, sizeof given);
+  adj_status status = options ? adji_take_struct(&given, sizeof given, options, "adj_write_options") : ADJ_OK;
   if (status) return status;
-  if (mine.counts || mine.distances)
+  if (given.counts || given.distances)
     return adji_fail(ADJ_E_ARGUMENT, "options: counts and distances are for results of joins");
-  const char *format = mine.format;
+  const char *format = given.format;
   if (!format) format = strcmp(path, "-") ? adji_path_ending(path, ending) : "csv";
   status = check_format(dataset, path, format);
   if (status) return status;
   adji_output *output = NULL;
   adji_call outer = adji_call_begin(&dataset->ctx->cancels);
-  status = adji_output_open(dataset->ctx, path, mine.flags, &output);
+  status = adji_output_open(dataset->ctx, path, given.flags, &output);
   uint64_t least = least_bytes(dataset, format);
   if (!status) status = adji_outputs_check_room(&output, &least, 1);
   if (!status) status = write_as(output, dataset, format);

@@ -89,7 +89,7 @@ typedef struct decimal {
   int exponent;
 } decimal;
 
-/* floor(log10(2^q)), of 3/4 * 2^q where closer: fixed-point logarithms, exact for |q| < 1500. */
+/* floor(log10(2^q)), or of 3/4 * 2^q if `closer`: fixed-point logarithms, exact for |q| < 1500. */
 static int floor_log10_pow2(int q, bool closer) {
   return (q * 1262611 - (closer ? 524031 : 0)) >> 22;
 }
@@ -138,12 +138,12 @@ static const uint64_t TENS[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  
 
 /* The number of bits times log10(2) is exact or one too small. */
 static int digit_count(uint64_t value) {
-  value |= 1; /* of 0 and 1 alike: one digit */
+  value |= 1; /* 0 has one digit, like 1 */
   int guess = (64 - __builtin_clzll(value)) * 1233 >> 12;
   return guess + (guess < 20 && value >= TENS[guess]);
 }
 
-/* Exactly digits digits, ending before end. */
+/* Writes exactly `digits` digits, ending before `end`. */
 static void put_digits(uint64_t value, int digits, char *end) {
   for (; digits >= 2; digits -= 2, value /= 100)
     memcpy(end -= 2, PAIRS + 2 * (value % 100), 2);

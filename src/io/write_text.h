@@ -24,7 +24,7 @@ typedef struct adji_decimals {
 
 void adji_decimals_init(adji_decimals *decimals);
 
-/* Each writes no terminating 0 and returns the end of what it wrote. set NULL: rows have no labels. */
+/* These write no terminating 0, and return the end of what they wrote. set NULL: rows have no labels. */
 char *adji_put_double(const adji_decimals *decimals, double value, char *to);
 char *adji_put_float(const adji_decimals *decimals, float value, char *to);
 char *adji_put_count(uint64_t value, char *to);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
  * adj_calibrate: measures the costs of core/costs.h that decide most on this machine, by joins of generated points, and
- * keeps them in a file. Each trial is a join whose time is nearly all of one kind. Two of them, in few and in many
- * dimensions, give a fixed part and one for each dimension.
+ * keeps them in a file. Each trial is a join that spends nearly all of its time in one kind of step. Two trials of one
+ * kind, in few and in many dimensions, give a fixed part and a part for each dimension.
  *
- * All cores are busy in every trial, as in the joins that are planned for: so the figures include what memory and
- * caches cost them then.
+ * All cores are busy in every trial, as in the joins that are planned, so the figures include contention for memory and
+ * caches.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -16,25 +16,26 @@
 
 enum { REPEATS = 3, FEW_DIMS = 2, SOME_DIMS = 6, DENSE_DIMS = 8, BRUTE_DIMS = 16, MANY_BRUTE_DIMS = 128 };
 
-/* A figure is kept within this factor of the built-in one: beyond it something else was measured. */
+/* A figure is limited to within this factor of the built-in one: farther off, something else was measured. */
 static const double MOST_OFF = 20;
 
 /* ---- The trials -------------------------------------------------------------------------------------------- */
 
-/* Points: so many for each thread, within bounds; fewer for joins with many neighbours; the rest is fixed. */
+/* Numbers of points. MANY grows with the threads, within bounds. DENSE and DENSE_PART, for joins with many neighbours,
+ * do as well, but stay smaller. The others are fixed. */
 typedef enum amount { NONE, MANY, DENSE, DENSE_PART, QUERIES, RIGHT_POINTS, DEVICE_POINTS, TINY } amount;
 
 typedef struct trial {
   adj_backend backend;
   const char *algorithm, *tuning;
-  amount left, right; /* right NONE: with themselves     */
+  amount left, right; /* right NONE: a self-join         */
   uint32_t dim, k;    /* k 0: a range join              */
-  double neighbours;  /* of a range join, in the mean    */
+  double neighbours;  /* of a range join: mean number    */
   bool counts;        /* the total only                  */
 } trial;
 
-/* Dense joins are of two sets, so that no pair is found from its other point, without boxes and codes, which would
- * spare comparisons. */
+/* Dense joins are of two sets, so that no pair is found from its other point. They do without boxes and codes, which
+ * would save comparisons. */
 #define PLAIN "prefilter=off,test.boxes=off"
 enum { INDEX_FEW, INDEX_SOME, COUNT_FEW, COUNT_MANY, FILL_TWICE, FILL_SINGLE, RANGE_TRIALS };
 enum { TREE_FEW = RANGE_TRIALS, TREE_SOME, BRUTE_SOME, BRUTE_MANY, BRUTE_FEW, TRIALS };
@@ -52,7 +53,7 @@ static const trial ON_CORES[] = {
     [BRUTE_FEW] = {ADJ_BACKEND_CPU, "brute", NULL, QUERIES, RIGHT_POINTS, FEW_DIMS, 8, 0, false},
 };
 
-/* Of the quickest of the repeats. */
+/* The measurements of the fastest repeat. */
 typedef struct outcome {
   double points, index_s, join_s, kernel_s, copy_s;
   double pairs, candidates, bytes_down;
@@ -77,7 +78,7 @@ static adj_status make_points(adj_ctx *ctx, uint64_t count, uint32_t dim, uint64
   return adj_dataset_generate(ctx, &options, out);
 }
 
-/* The radius at which points spread evenly over a cube have so many neighbours. */
+/* The radius at which points spread evenly over a cube have this many neighbours. */
 static double radius_for(double neighbours, uint64_t count, double dim) {
   double log_ball = dim / 2 * log(acos(-1.0)) - lgamma(dim / 2 + 1);
   return exp((log(neighbours / (double)count) - log_ball) / dim);
@@ -140,14 +141,14 @@ static void set(double *cost, double measured) {
   if (!isnan(measured)) *cost = fmin(fmax(measured, least), most);
 }
 
-/* Costs that are not measured change as one that is. */
+/* Scales costs that are not measured by the factor of one that is. */
 static void scale(double *const *costs, size_t count, double factor) {
   for (size_t i = 0; i < count; i++)
     set(costs[i], *costs[i] * factor);
 }
 
-/* fixed + dim * per_dim = cost, at two numbers of dimensions. Where one of the two comes out as nothing, both keep
- * their ratio. */
+/* fixed + dim * per_dim = cost, at two numbers of dimensions. If one of the two comes out as zero or less, both are
+ * scaled and keep their ratio. */
 static void set_line(double *fixed, double *per_dim, const double dims[2], const double costs[2]) {
   double was = *fixed + dims[0] * *per_dim, slope = (costs[1] - costs[0]) / (dims[1] - dims[0]);
   double rest = costs[0] - dims[0] * slope;
@@ -174,7 +175,7 @@ static void set_range_costs(const adj_ctx *ctx, const outcome *found, adji_costs
                               &costs->vector_dim_ns, &costs->vector_code_dim_ns};
   scale(compares, sizeof compares / sizeof *compares,
         (costs->candidate_ns + FEW_DIMS * costs->candidate_dim_ns) / before);
-  /* What remains of the time of a whole join without that of the comparisons. */
+  /* The time of a whole join minus that of the comparisons. */
   const outcome *twice = &found[FILL_TWICE], *single = &found[FILL_SINGLE];
   double count_s = found[COUNT_FEW].join_s, list_s = costs->list_evaluation_few * count_s, moved = costs->moved_pair_ns;
   double row_s = twice->points * 1e-9 / ctx->threads, filled_s = row_s * (costs->filled_row_ns - costs->counted_row_ns);
@@ -209,7 +210,7 @@ static void set_knn_costs(const adj_ctx *ctx, const outcome *found, adji_costs *
 
 /* ---- A device ---------------------------------------------------------------------------------------------- */
 
-/* A context like this one, with no device open yet. */
+/* Creates a context like this one, but with no open device. */
 static adj_status another_context(const adj_ctx *ctx, adj_ctx **out) {
   adj_ctx_options options;
   adj_ctx_options_init(&options, sizeof options);
@@ -222,7 +223,7 @@ static adj_status another_context(const adj_ctx *ctx, adj_ctx **out) {
   return adj_ctx_create(&options, out);
 }
 
-/* The time of the first join of a context, of so few points that opening the device is nearly all of it. */
+/* The time of the first join of a context, with so few points that opening the device takes nearly all of it. */
 static adj_status measure_opening(const adj_ctx *ctx, double *seconds) {
   static const trial t = {ADJ_BACKEND_GPU, "kdtree", NULL, TINY, NONE, FEW_DIMS, 1, 0, false};
   adj_dataset *points = NULL;
@@ -238,16 +239,16 @@ static adj_status measure_opening(const adj_ctx *ctx, double *seconds) {
   return status;
 }
 
-/* A GPU is worth asking when a join takes the cores a quarter longer than the GPU takes to begin. */
+/* A GPU is worth using when the cores take a quarter longer for a join than the GPU takes to start. */
 static adj_status measure_start(adj_ctx *ctx, adji_costs *costs) {
   static const double LONGER = 1.25;
   bool started = adji_gpu_is_up(ctx);
-  double cold, warm;
-  adj_status status = measure_opening(ctx, &cold);
-  if (!status) status = measure_opening(ctx, &warm);
+  double first_s, second_s;
+  adj_status status = measure_opening(ctx, &first_s);
+  if (!status) status = measure_opening(ctx, &second_s);
   if (status) return status;
-  if (!started) set(&costs->device_start_s, LONGER * cold);
-  set(&costs->device_open_s, LONGER * warm);
+  if (!started) set(&costs->device_start_s, LONGER * first_s);
+  set(&costs->device_open_s, LONGER * second_s);
   return ADJ_OK;
 }
 
@@ -289,7 +290,8 @@ static adj_status measure(adj_ctx *ctx, adji_costs *costs) {
   return ADJ_OK;
 }
 
-/* The file that contexts read. Its folders are made first, and then looked at again: somebody may have been quicker. */
+/* The file that contexts read. Creates its folders first, then checks them again: another user may have created them
+ * meanwhile. */
 static adj_status find_usual(char *path, size_t capacity) {
   bool asked = false, found = adji_costs_path(path, capacity, &asked);
   if (found) adji_costs_make_folders(path);

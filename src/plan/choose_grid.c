@@ -22,9 +22,9 @@ enum { MAX_TRIES = 16 };
 
 /* ---- Decisions ---------------------------------------------------------------------------------------- */
 
-/* Axes for the prefilter of tensor cores, and its cost with them. It looks up no cells, but has tiles of the order with
- * bounding boxes: more axes make these smaller, until a cell has fewer points than a tile. An order that excludes
- * hardly anything is worth less than the order of the points. */
+/* Axes for the prefilter of tensor cores, and its cost with them. It looks up no cells, but scans tiles of consecutive
+ * points with bounding boxes. More axes make the boxes smaller, until a cell has fewer points than a tile. An order
+ * that excludes hardly anything is worth less than the input order. */
 static uint32_t choose_tensor_axes(const adji_chooser *c, uint32_t most, const double *candidates, double *cost) {
   double least = candidates[0];
   uint32_t axes = 0;
@@ -54,16 +54,16 @@ static adj_status check_indexed(const adji_chooser *c) {
                    most_axes(c));
 }
 
-/* The axes have equal parts of the bits of a cell number. With images a row number must fit in as well. One bit is for
- * the unused numbers at the end of each axis. */
+/* The axes have equal parts of the bits of a cell number. With images a row number must also fit into the 64 bits. One
+ * bit is for the unused numbers at the end of each axis. */
 static uint64_t slabs_allowed(const adji_chooser *c, uint32_t axes) {
   uint32_t row_bits = 64 - (uint32_t)__builtin_clzll(c->population);
   uint32_t bits = (c->ask->measure->box ? 63 - row_bits : 60) / axes;
   return UINT64_C(1) << (bits < 20 ? bits : 20);
 }
 
-/* Axes that need more slabs of equal width than that, among the first ones. Their slabs are cut by a sorted sample,
- * which takes the host half a millisecond each, and a device waits for it. */
+/* Time for those of the first `axes` axes that need more slabs of equal width than that. Their slabs are cut by a
+ * sorted sample. Sorting takes the host half a millisecond for each axis while a device waits. */
 static double cut_seconds(const adji_chooser *c, uint32_t axes) {
   static const double SORT_S = 0.0005;
   double seconds = 0;
@@ -72,16 +72,16 @@ static double cut_seconds(const adji_chooser *c, uint32_t axes) {
   return seconds;
 }
 
-/* What a candidate of a group takes in each dimension, of what it takes with 16 lanes. */
+/* The time per dimension of a candidate of a group, relative to that with 16 lanes. */
 static double lanes_factor(const adji_chooser *c) {
   const char *isa = c->ctx->isa;
   double lanes = !strcmp(isa, "avx512") ? 16 : !strcmp(isa, "avx2") ? 8 : !strcmp(isa, "neon") ? 4 : 1;
   return 16 / lanes * (c->set->type == ADJ_F64 ? 2 : 1);
 }
 
-/* Two axes or three in three dimensions. Groups of queries look up nine ranges of cells or three; the more points are
- * in a cell, the fewer groups there are. In sparse sets, in clusters and on surfaces a third axis excludes few
- * candidates. Powers cost more than any look-up. */
+/* Two or three axes in three dimensions. Groups of queries look up three or nine ranges of cells; the more points a
+ * cell holds, the fewer groups there are. In sparse sets, in clusters and on surfaces a third axis excludes few
+ * candidates. With Lp, powers cost more than any look-up. */
 static uint32_t choose_two_or_three(const adji_chooser *c) {
   static const double FULL = 16;
   const adji_costs *costs = &c->ctx->costs;
@@ -93,7 +93,7 @@ static uint32_t choose_two_or_three(const adji_chooser *c) {
   return more_ns < lookups ? 2 : 3;
 }
 
-/* Candidates compared at once. In few dimensions f64 is counted as f32; lists, which are not, are no slower for it. */
+/* Candidates compared at once. In few dimensions f64 is counted as f32; lists are not, but are not slower for it. */
 static double cell_lanes(const adji_chooser *c) {
   bool narrow = !c->gpu && adji_count_narrow_for(c->ctx->isa, c->ask->measure, c->set->dim);
   return c->set->type == ADJ_F64 && !narrow ? 8 : 16;
@@ -128,7 +128,7 @@ static uint32_t choose_axis_count(const adji_chooser *c) {
     }
     if (k) ranges *= 3;
   }
-  if (!c->gpu || !c->out->tensor.use) return axes; /* beside cores that are planned for, a device may have it */
+  if (!c->gpu || !c->out->tensor.use) return axes; /* a device beside cores may have the prefilter */
   double cost;
   uint32_t product_axes = choose_tensor_axes(c, most, candidates, &cost);
   if (cost < best || c->ask->tuning->prefilter == ADJI_PREFILTER_TENSOR) return product_axes;
@@ -136,7 +136,7 @@ static uint32_t choose_axis_count(const adji_chooser *c) {
   return axes;
 }
 
-/* Where cells of one radius would hold hardly a point, wider ones save look-ups. On a GPU look-ups cost less than the
+/* If cells as wide as the radius hold hardly a point, wider cells save look-ups. On a GPU look-ups cost less than the
  * additional candidates. */
 static double choose_width(const adji_chooser *c, uint32_t axes, double *population) {
   double factor = c->ask->tuning->cell > 1 ? c->ask->tuning->cell : 1, widest = 0;
@@ -161,7 +161,7 @@ static uint32_t choose_fine(const adji_chooser *c, double cell_population) {
   return fine;
 }
 
-/* The sample's values of a dimension in order, for slabs that cannot be of equal width. The sample is larger than the
+/* Sorted sample values of a dimension, for slabs that cannot have equal width. This sample is larger than the
  * planner's: it bounds how many points fall into one slab. */
 static adj_status sorted_values(adji_chooser *c, uint32_t dim, double **out, uint64_t *count) {
   *count = c->set->count < 1u << 17 ? c->set->count : 1u << 17;
@@ -189,7 +189,7 @@ static adj_status make_periodic_axis(adji_chooser *c, adji_axis *axis, uint32_t 
   return adji_axis_init(c->ctx, axis, &wanted, &(adji_axis_extent){period + cell, cell, allowed, NULL, 0});
 }
 
-/* The most selective last: it is the fine one. */
+/* The most selective dimension is last: the last axis is the fine one. */
 static uint32_t axis_dim(const adji_chooser *c, uint32_t a, uint32_t axes) {
   return c->views[axes - 1 - a].dim;
 }
@@ -211,8 +211,8 @@ static adj_status make_axis(adji_chooser *c, uint32_t a, uint32_t axes, double f
   return status;
 }
 
-/* Narrower cells fit the ball better if they still hold many points. Only the default kernels of a GPU for few
- * dimensions look further than the next cell. */
+/* Narrower cells fit the ball better, if they still hold many points. Only a GPU's default kernels for few dimensions
+ * look farther than the next cell. */
 static uint32_t choose_narrow(const adji_chooser *c, uint32_t axes, double cell_population) {
   const adji_tuning *tuning = c->ask->tuning;
   if (!c->gpu || c->set->dim > 3 || axes < 2 || c->ask->measure->step != ADJI_STEP_L2 || c->out->tensor.use ||
@@ -222,8 +222,8 @@ static uint32_t choose_narrow(const adji_chooser *c, uint32_t axes, double cell_
   return cell_population >= 100 ? 2 : 1;
 }
 
-/* The extent of the points, or less if only the default kernels of a GPU for few dimensions read the cells. In a join
- * of two sets all left points may be beyond. */
+/* The extent of the points, or less if only a GPU's default kernels for few dimensions read the cells. Not in a join of
+ * two sets, where all left points may lie beyond. */
 static void find_ends(const adji_chooser *c, uint32_t axes, double factor, const uint32_t *reach, adji_ends *ends) {
   for (uint32_t a = 0; a < axes; a++) {
     uint32_t dim = axis_dim(c, a, axes);
@@ -241,7 +241,7 @@ static adj_status make_grid(adji_chooser *c) {
   if (!axes) return ADJ_OK;
   double cell_population, factor = choose_width(c, axes, &cell_population);
   c->out->cell_population = cell_population;
-  if (c->set->dim <= 3) c->out->candidates = cell_population * pow(3, axes); /* others were counted */
+  if (c->set->dim <= 3) c->out->candidates = cell_population * pow(3, axes); /* in more dimensions they are counted */
   adj_status status = ADJ_OK;
   uint32_t narrow = factor > 1 ? 1 : choose_narrow(c, axes, cell_population);
   uint32_t fine = factor > 1 ? 1 : choose_fine(c, cell_population / pow(narrow, axes - 1));
@@ -264,7 +264,7 @@ static adj_status make_grid(adji_chooser *c) {
   return status;
 }
 
-/* Axes and prefilter from a sample; brute force has no axes, but perhaps a prefilter. */
+/* Chooses axes and prefilter from a sample. Brute force has no axes, but perhaps a prefilter. */
 static adj_status choose(adji_chooser *c, bool brute) {
   adj_status status = adji_sample_draw(c);
   if (!status && c->gpu) status = adji_choose_tensor(c->ask, c->values, c->sample, &c->out->tensor);

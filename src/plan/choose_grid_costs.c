@@ -13,9 +13,9 @@ double adji_grid_vector_ns(const adji_chooser *c) {
   return costs->vector_ns + costs->vector_dim_ns * dims;
 }
 
-/* In many dimensions a warp waits for every coordinate, so that candidates take ten times as long as their
- * instructions: 100,000 points in 8 and 10 dimensions took an H200 0.009 to 0.023 ns a candidate. It also waits for the
- * look-ups of its cells, one after the other: a lower bound of the time, however few queries there are. */
+/* A lower bound of the time, however few queries there are. In many dimensions a warp waits for every coordinate, so
+ * candidates take ten times as long as their instructions: 100,000 points in 8 and 10 dimensions took an H200 0.009 to
+ * 0.023 ns a candidate. A warp also waits for the look-ups of its cells, one after the other. */
 static double least_cost(const adji_chooser *c, double cell_population, double rounds, double candidates) {
   const adji_costs *w = &c->ctx->costs;
   double ns = c->set->dim > 64 ? w->device_long_step_ns : w->device_step_ns;
@@ -23,10 +23,10 @@ static double least_cost(const adji_chooser *c, double cell_population, double r
   return adji_warp_instructions(w, (rounds * cells * w->device_lookup_ns + candidates * c->set->dim * ns) * 1e-9);
 }
 
-/* On a GPU, in instructions of a warp (gpu/range/tiles_kernel.cuh). Queries of dense cells are compared 32 at a time
- * with one candidate; other queries cell by cell, with 32 candidates at a time, and about half of the candidates are in
- * rows of cells that are skipped. cell_population is that of a typical point, not the mean: where points lie unevenly,
- * most cells hold fewer than the mean. */
+/* The cost on a GPU, in instructions of a warp (gpu/range/tiles_kernel.cuh). Queries of dense cells are compared 32 at
+ * a time with one candidate; other queries cell by cell, with 32 candidates at a time, and about half of the candidates
+ * are in rows of cells that are skipped. cell_population is that of a typical point, not the mean: where points lie
+ * unevenly, most cells hold fewer than the mean. */
 double adji_grid_device_cost(const adji_chooser *c, double cell_population, double ranges, double candidates) {
   const adji_costs *w = &c->ctx->costs;
   double n = (double)c->population, rounds = ceil(ranges / 32), dims = c->set->dim < 24 ? c->set->dim : 24;
@@ -45,17 +45,17 @@ double adji_grid_step_factor(const adji_chooser *c) {
   return adji_plain_step(c->ask->measure->step) == ADJI_STEP_L2 ? 1 : c->ctx->costs.device_other_step;
 }
 
-/* Comparing all pairs in tiles; INFINITY: there are no kernels for it, or they are not wanted. */
+/* The cost of comparing all pairs in tiles; INFINITY: there are no kernels for it, or they are not wanted. */
 double adji_grid_all_pairs_cost(const adji_chooser *c) {
   adji_grid_choice none = {0};
   if (!adji_choose_device_all_pairs(c->ask, &none)) return INFINITY;
   return adji_warp_instructions(&c->ctx->costs, adji_all_pairs_seconds(c->ask, (double)c->population));
 }
 
-/* What the prefilter of tensor cores takes, with so many candidates a query. In the order of a grid, pairs that pass
- * are those of few warps, for which the others wait, unless all queries have as many. In clusters the queries of a warp
- * pass with the same points, which takes half as long: 100,000 points in 32 dimensions with 1,000 neighbours each took
- * an H200 13 ms. */
+/* The cost of the prefilter of tensor cores with this number of candidates a query. In grid order, the pairs that pass
+ * belong to few warps, for which the others wait, unless all queries have equally many. In clusters the queries of a
+ * warp pass with the same points, which takes half as long: 100,000 points in 32 dimensions with 1,000 neighbours each
+ * took an H200 13 ms. */
 double adji_grid_tensor_cost(const adji_chooser *c, double candidates) {
   static const double MOST_UNEVEN = 3, SHARED = 0.5;
   const adji_costs *costs = &c->ctx->costs;

@@ -14,7 +14,7 @@
 enum { LEAST_VARIANCE_SAMPLE = 256 };
 static const double VARIANCE_PART = 0.01;
 
-/* Evenly spaced points. */
+/* Variance over evenly spaced points. */
 double adji_sample_variance(const adji_chooser *c, uint32_t dim) {
   uint64_t all = c->set->count, count = (uint64_t)(VARIANCE_PART * (double)c->population);
   if (count < LEAST_VARIANCE_SAMPLE) count = LEAST_VARIANCE_SAMPLE;
@@ -43,10 +43,10 @@ adj_status adji_list_reordered(adji_chooser *c) {
   for (uint32_t a = 0; a < c->view_count; a++)
     dims[count++] = c->views[a].dim;
   for (uint32_t j = 0; j < dim && count < dim; j++) {
-    bool there = false;
+    bool listed = false;
     for (uint32_t a = 0; a < c->view_count; a++)
-      there = there || c->views[a].dim == j;
-    if (!there) dims[count++] = j;
+      listed = listed || c->views[a].dim == j;
+    if (!listed) dims[count++] = j;
   }
   c->out->dims = dims;
   return ADJ_OK;
@@ -54,16 +54,16 @@ adj_status adji_list_reordered(adji_chooser *c) {
 
 /* ---- Memory operations ---------------------------------------------------------------------------------- */
 
-/* Cells that are not empty, about: not fewer than the sample meets. */
+/* About the number of non-empty cells: at least those that hold a row of the sample. */
 static double count_cells(const adji_chooser *c) {
-  double population = adji_cells_population(c, adji_cells_collide(c)), met = 0;
+  double population = adji_cells_population(c, adji_cells_collide(c)), occupied = 0;
   for (uint64_t i = 0; i < c->room; i++)
-    met += c->table[i].count > 0;
-  return fmax(met, (double)c->population / (1 + population));
+    occupied += c->table[i].count > 0;
+  return fmax(occupied, (double)c->population / (1 + population));
 }
 
 /* For every number of axes: a query looks for 3^k cells, each by a binary search among all that are not empty, and is
- * compared with its candidates. Beside that what the join costs by our own estimate. */
+ * compared with its candidates. Next to it the cost of the join by our own estimate. */
 void adji_list_memory_operations(adji_chooser *c, uint32_t most) {
   double candidates[ADJI_MAX_AXES + 1], n = (double)c->population, ranges = 1, uneven = 0;
   if (!c->gpu || !adji_access_by_point((adji_access)c->ask->tuning->access)) return;

@@ -21,8 +21,8 @@ enum {
 
 /* ---- The sample ------------------------------------------------------------------------------------ */
 
-/* One row from each of `sample` equal slices, picked by a hash: a regular pattern of rows does not mislead it, and it
- * is the same on every machine. */
+/* One row from each of `sample` equal slices, picked by a hash, so that a regular pattern of rows does not mislead the
+ * sample, and the sample is the same on every machine. */
 static uint64_t sample_row(const adji_chooser *c, uint64_t i) {
   uint64_t begin, end;
   adji_slice(c->set->count, c->sample, i, &begin, &end);
@@ -31,8 +31,8 @@ static uint64_t sample_row(const adji_chooser *c, uint64_t i) {
   return begin + hash % (end - begin);
 }
 
-/* Rows of the sample that may be outliers, at either end of a dimension. The points they stand for may all be in one
- * cell, and are compared with each other. */
+/* How many rows of the sample may be outliers at either end of a dimension. The points that they stand for may all be
+ * in one cell, where they are compared with each other. */
 static uint32_t most_outliers(const adji_chooser *c) {
   enum { MOST = 4, MOST_POINTS = 8192 };
   uint64_t most = c->sample / 64, by_points = MOST_POINTS * c->sample / c->population;
@@ -88,7 +88,7 @@ void adji_sample_free(adji_chooser *c) {
 
 /* ---- Axes worth having ------------------------------------------------------------------------------ */
 
-/* The slabs of the sample along a dimension, for the narrowest cells. */
+/* Numbers the slabs of the sample along a dimension, for the narrowest cells. */
 static void number_slabs(const adji_chooser *c, uint32_t dim) {
   const double *values = c->values + dim * c->sample;
   double *slabs = c->slabs + dim * c->sample;
@@ -96,7 +96,7 @@ static void number_slabs(const adji_chooser *c, uint32_t dim) {
     slabs[i] = floor((values[i] - c->low[dim]) / c->widths[dim]);
 }
 
-/* Of the sample, every so many-th row is compared with the others. */
+/* One row of the sample in so many is compared with the others. */
 static uint64_t pair_step(const adji_chooser *c) {
   return c->sample / (c->gpu ? GPU_PAIR_QUERIES : PAIR_QUERIES) + 1;
 }
@@ -127,9 +127,9 @@ static bool can_wrap(double period, double width) {
 }
 
 /* Dimensions in which the points' box is at least three slabs wide, the most selective first. In up to three dimensions
- * all of them are taken anyway, so the widest stands for the most selective. Where their number or another order is
- * asked for, all dimensions, whatever they are worth: by variance, which is GPU-Join's REORDER (Gowanlock and Karsin,
- * section 4.2), or as they come. */
+ * all of them are taken anyway, so the widest counts as the most selective. If settings ask for a number of dimensions
+ * or another order, all dimensions are listed: by variance, which is GPU-Join's REORDER (Gowanlock and Karsin, section
+ * 4.2), or in their own order. */
 void adji_sample_view_axes(adji_chooser *c) {
   uint64_t reorder = c->ask->tuning->reorder;
   bool all = reorder || c->ask->tuning->indexed;
@@ -157,7 +157,7 @@ static uint64_t slab_bits(double slab) {
   return (uint64_t)(int64_t)fmin(fmax(slab, -0x1p62), 0x1p62);
 }
 
-/* The cells of the sample by a hash: first on no axis at all, then on one more each time. */
+/* The cells of the sample as hashes: first without any axis, then with one more axis each time. */
 void adji_cells_begin(const adji_chooser *c) {
   memset(c->cells, 0, c->sample * sizeof *c->cells);
 }
@@ -172,8 +172,8 @@ static void clear_table(const adji_chooser *c) {
   memset(c->table, 0, c->room * sizeof *c->table);
 }
 
-/* The entry of a hash, which may be new. */
-static adji_met_cell *meet(const adji_chooser *c, uint64_t hash) {
+/* The entry of a hash; a new one has count 0. */
+static adji_sampled_cell *find_entry(const adji_chooser *c, uint64_t hash) {
   uint64_t last = c->room - 1, at = hash & last;
   while (c->table[at].count && c->table[at].hash != hash)
     at = (at + 1) & last;
@@ -186,11 +186,11 @@ double adji_cells_collide(const adji_chooser *c) {
   double collisions = 0;
   clear_table(c);
   for (uint64_t i = 0; i < c->sample; i++)
-    collisions += meet(c, c->cells[i])->count++;
+    collisions += find_entry(c, c->cells[i])->count++;
   return collisions;
 }
 
-/* Others in the cell of a point, from that. */
+/* Other points in the cell of a point, from the collisions. */
 double adji_cells_population(const adji_chooser *c, double collisions) {
   double m = (double)c->sample;
   return m > 1 ? (double)c->population * collisions / (m * (m - 1) / 2) : 0;
@@ -204,9 +204,9 @@ double adji_sample_unevenness(const adji_chooser *c, uint32_t axis) {
   double sum = 0, logarithms = 0;
   clear_table(c);
   for (uint64_t i = 0; i < c->sample; i += step)
-    meet(c, mix(slab_bits(slabs[i])))->count++;
+    find_entry(c, mix(slab_bits(slabs[i])))->count++;
   for (uint64_t i = 0; i < c->sample; i += step, rows++) {
-    double points = meet(c, mix(slab_bits(slabs[i])))->count;
+    double points = find_entry(c, mix(slab_bits(slabs[i])))->count;
     sum += points;
     logarithms += log(points);
   }
@@ -221,9 +221,10 @@ static double collisions_with(const adji_chooser *c, uint32_t axes, double facto
   return adji_cells_collide(c);
 }
 
-/* Others in the cell of a point, with such cells. Of a large set the sample has hardly two points in one cell: with a
- * hundred million points and five in a cell there is less than one such pair. Then wider cells are counted, until there
- * are enough pairs. How these become fewer from twice that width on is taken to go on down to the cells asked for. */
+/* Other points in the cell of a point, with such cells. The sample of a large set has hardly two points in one cell:
+ * with a hundred million points and five in a cell there is less than one such pair. Then wider cells are counted,
+ * until there are enough pairs. The power law between that width and twice that width is extrapolated down to the width
+ * asked for. */
 double adji_sample_population(const adji_chooser *c, uint32_t axes, double factor) {
   enum { ENOUGH = 16, MOST_DOUBLED = 24 };
   double found = collisions_with(c, axes, factor), wide = factor, narrow = found;
@@ -238,18 +239,18 @@ double adji_sample_population(const adji_chooser *c, uint32_t axes, double facto
 void adji_sample_candidates(const adji_chooser *c, uint32_t most, double *candidates) {
   uint64_t step = pair_step(c), pairs = 0, reached[ADJI_MAX_AXES + 1] = {0};
   for (uint64_t q = 0; q < c->sample; q += step, pairs += c->sample) {
-    uint64_t left = c->sample; /* rows that are near on all axes so far */
-    reached[0] += left;
+    uint64_t remaining = c->sample; /* rows that are near on all axes so far */
+    reached[0] += remaining;
     for (uint32_t a = 0; a < most; a++) {
       const double *slabs = c->slabs + c->views[a].dim * c->sample;
       uint64_t near = 0;
-      for (uint64_t i = 0; i < left; i++) { /* without a branch, which would often be mispredicted */
+      for (uint64_t i = 0; i < remaining; i++) { /* without a branch, which would often be mispredicted */
         uint32_t row = a ? c->near[i] : (uint32_t)i;
         c->near[near] = row;
         near += fabs(slabs[row] - slabs[q]) <= 1;
       }
-      left = near;
-      reached[a + 1] += left;
+      remaining = near;
+      reached[a + 1] += remaining;
     }
   }
   for (uint32_t k = 0; k <= most; k++)

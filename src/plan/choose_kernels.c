@@ -10,16 +10,16 @@
 
 /* ---- The prefilter of tensor cores --------------------------------------------------------------------------
  *
- * Half precision has 11 bits down to 2^-14, so any scale serves at which the farthest point is below 65504. Where a
- * stray point is so far away that the radius would be among the smallest numbers, the scale makes the radius 1/16, and
- * points beyond the range are strays: they pass the prefilter.
+ * Half precision has 11 bits down to 2^-14, so any scale works that keeps the farthest point below 65504. If a stray
+ * point is so far away that the radius would be among the smallest numbers, the scale makes the radius 1/16, and points
+ * beyond the range count as strays: they pass the prefilter.
  */
 
 enum { LEAST_DIM = 7, LEAST_POINTS = 4096, SAMPLED_ROWS = 256, SAMPLED_QUERIES = 32, SAMPLED_POINTS = 128 };
 
 bool adji_may_choose_tensor(const adji_range_question *q) {
   const adj_dataset *right = q->join->right;
-  if (adji_access_by_point((adji_access)q->tuning->access)) return false; /* which compares in its own way */
+  if (adji_access_by_point((adji_access)q->tuning->access)) return false; /* these kernels compare in their own way */
   return q->tuning->prefilter != ADJI_PREFILTER_OFF && right->type == ADJ_F32 && q->measure->step == ADJI_STEP_L2 &&
          right->dim <= ADJI_HALVES_MOST_DIM && q->join->limit > 0 && isfinite(q->join->limit);
 }
@@ -33,7 +33,7 @@ adj_status adji_check_tensor(const adji_range_question *q) {
       (int)ADJI_HALVES_MOST_DIM);
 }
 
-/* How far points are from the centre in any dimension. */
+/* The largest distance of the points from the centre in any dimension. */
 static double farthest(const adj_dataset *set, const float *centre) {
   double most = 0;
   for (uint32_t j = 0; j < set->dim && set->count; j++)
@@ -53,8 +53,8 @@ static void find_scale(const adji_join *join, const float *centre, adji_halves_s
   out->stray = 0.125 * out->reach;
 }
 
-/* The squared radius of the prefilter, as a multiple of that of the join, for nearly all of the sample; INFINITY: there
- * are too many strays. */
+/* The squared radius of the prefilter, as a multiple of that of the join, such that it holds for nearly all of the
+ * sample; INFINITY: there are too many strays. */
 static double find_slack(const adji_halves_plan *tensor, const double *values, uint64_t sample) {
   const adji_halves_scale *scale = &tensor->scale;
   uint64_t step = sample / SAMPLED_ROWS + 1, rows = 0, strays = 0;
@@ -77,7 +77,7 @@ static double find_slack(const adji_halves_plan *tensor, const double *values, u
   return strays <= rows / 64 ? (p * p + slack) / (scale->reach * scale->reach) : INFINITY;
 }
 
-/* Beyond this the prefilter is not used. */
+/* With a larger slack the prefilter is not used. */
 static const double MOST_SLACK = 1.3;
 
 static double sampled_sq(const double *values, uint64_t sample, uint32_t dim, uint64_t i, uint64_t k) {
@@ -89,7 +89,7 @@ static double sampled_sq(const double *values, uint64_t sample, uint32_t dim, ui
   return s;
 }
 
-/* Which of the sampled points pass with query i; returns how many. */
+/* Finds which of the sampled points pass with query i; returns their number. */
 static uint32_t passing_with(const adji_range_question *q, const double *values, uint64_t sample, double limit,
                              uint64_t i, uint32_t *passed) {
   uint64_t half = sample / 2, points = half < SAMPLED_POINTS ? half : SAMPLED_POINTS;
@@ -102,11 +102,11 @@ static uint32_t passing_with(const adji_range_question *q, const double *values,
   return many;
 }
 
-/* Each query of the first half with points of the second. If c of them pass, c (c - 1) is on the average the square of
- * what is expected of the query. */
+/* Compares queries from the first half with points of the second. If c of the points pass, c (c - 1) is on average the
+ * square of the query's expected number. */
 adji_tensor_passing adji_tensor_passing_of(const adji_range_question *q, const adji_halves_plan *tensor,
                                            const double *values, uint64_t sample) {
-  double limit = q->join->limit * fmin(find_slack(tensor, values, sample), 2), near = 0, twice = 0, twos = 0,
+  double limit = q->join->limit * fmin(find_slack(tensor, values, sample), 2), near = 0, twice = 0, neighbouring = 0,
          closed = 0;
   uint64_t half = sample / 2, queries = half < SAMPLED_QUERIES ? half : SAMPLED_QUERIES;
   uint64_t points = half < SAMPLED_POINTS ? half : SAMPLED_POINTS;
@@ -116,19 +116,20 @@ adji_tensor_passing adji_tensor_passing_of(const adji_range_question *q, const a
     uint32_t many = passing_with(q, values, sample, limit, i * (half / queries), passed);
     near += many;
     twice += (double)many * (many - (many > 0));
-    twos += many > 1 ? many - 1 : 0;
+    neighbouring += many > 1 ? many - 1 : 0;
     for (uint32_t k = 1; k < many; k++)
       closed += sampled_sq(values, sample, q->join->right->dim, passed[k - 1], passed[k]) <= limit;
   }
   double uneven = near > 0 ? twice * (double)queries / (near * near) : 1;
-  return (adji_tensor_passing){near / (double)(queries * points), fmax(uneven, 1), twos > 0 ? closed / twos : 0};
+  return (adji_tensor_passing){near / (double)(queries * points), fmax(uneven, 1),
+                               neighbouring > 0 ? closed / neighbouring : 0};
 }
 
 adj_status adji_choose_tensor(const adji_range_question *q, const double *values, uint64_t sample,
                               adji_halves_plan *out) {
   uint32_t dim = q->join->right->dim;
   bool wanted = q->tuning->prefilter == ADJI_PREFILTER_TENSOR;
-  if (q->tuning->mirrored == ADJI_ON) return ADJ_OK; /* which compares without a prefilter */
+  if (q->tuning->mirrored == ADJI_ON) return ADJ_OK; /* mirrored kernels compare without a prefilter */
   if (!adji_may_choose_tensor(q) || (!wanted && (dim < LEAST_DIM || adji_question_points(q) < LEAST_POINTS)))
     return ADJ_OK;
   out->centre = adji_alloc(&q->join->ctx->memory, dim, sizeof *out->centre, "centre of the points");
@@ -173,7 +174,7 @@ double adji_all_pairs_seconds(const adji_range_question *q, double queries) {
 
 /* ---- The papers' kernels, which only settings ask for --------------------------------------------------------- */
 
-/* A pair of cells that is visited once must be of one index, in which both points have their row. */
+/* A pair of cells that is visited once must belong to one index, in which both points have their rows. */
 static adj_status check_mirrors(const adji_range_question *q, const adji_grid *grid) {
   const char *name = q->tuning->access == ADJI_ACCESS_UNICOMP ? "unicomp" : "lid-unicomp";
   if (!q->join->self_join)
@@ -210,21 +211,21 @@ adj_status adji_choose_access(const adji_range_question *q, const adji_grid_choi
 
 /* ---- What a count keeps ------------------------------------------------------------------------------------ */
 
-/* Rows are long enough from LEAST_POPULATION points in a cell on. LEAST_STAGES: candidates of a query with room when
- * asked for. */
+/* From LEAST_POPULATION points in a cell on, rows are long enough. LEAST_STAGES: the number of candidates a query has
+ * room for at least if settings ask for it. */
 static const double LEAST_POPULATION = 20, LEAST_STAGES = 1024, MOST_QUERY_HIT_POPULATION = 6;
 
-/* A GPU that keeps what it finds moves every pair once more. From four dimensions on this always takes less than
+/* A GPU that keeps the pairs it finds moves each pair once more. From four dimensions on this always takes less than
  * comparing the candidates again. In three it does if most rows fit the 32 entries of a chunk, that is with up to six
  * points in a cell (1.58 ms instead of 1.78 for 2 M points with 10 neighbours on an H200; in two 1.04 instead of 0.97).
  */
 bool adji_choose_device_single(const adji_range_question *q, const adji_grid_choice *grid) {
   if (q->tuning->single != ADJI_AUTO) return q->tuning->single == ADJI_ON;
-  if (q->tuning->tile_hits == ADJI_ON) return false; /* which is kept instead */
+  if (q->tuning->tile_hits == ADJI_ON) return false; /* tile hits are kept instead */
   return q->join->left->dim > 3 || (q->join->left->dim == 3 && grid->grid.axis_count && grid->cell_population < 5);
 }
 
-/* Points of up to six dimensions are side by side in the index, and have kernels of their own. */
+/* Points of up to six dimensions are stored row by row in the index, and have kernels of their own. */
 bool adji_choose_device_all_pairs(const adji_range_question *q, const adji_grid_choice *grid) {
   return q->tuning->all_pairs != ADJI_OFF && !ADJI_GPU_WIDTH(q->join->left->dim) && !grid->grid.axis_count &&
          !grid->tensor.use && !adji_access_by_point((adji_access)q->tuning->access);
@@ -234,15 +235,15 @@ bool adji_choose_device_all_pairs(const adji_range_question *q, const adji_grid_
  * time, and writes pairs to both rows one by one. In dense cells that is slower. */
 bool adji_choose_device_mirrored(const adji_range_question *q, const adji_grid_choice *grid) {
   if (!q->join->self_join || q->tuning->mirrored == ADJI_OFF) return false;
-  if (adji_choose_device_all_pairs(q, grid)) return true; /* in tiles nothing speaks against it */
+  if (adji_choose_device_all_pairs(q, grid)) return true; /* in tiles it has no drawback */
   if (!adji_gpu_can_mirror(q->measure, q->join->left->dim)) return false;
   return q->tuning->mirrored == ADJI_ON || (grid->grid.axis_count && grid->cell_population < 64);
 }
 
-/* For long rows that are all filled at once, since what was compared together must be filled together. In two
+/* For long rows that are all filled at once, since queries that were compared together must be filled together. In two
  * dimensions comparing again is hidden by writing the rows (on an H200 with 2 M points and 1,000 neighbours 5.1 ms
  * either way; in three 7.0 instead of 8.5, and with 100 1.9 instead of 2.3). The estimate covers all cells that are
- * visited, and grows with the uncertainty of the sample: with fewer collisions. */
+ * visited. It is the larger the fewer collisions the sample has, that is, the less certain it is. */
 double adji_choose_device_tile_hits(const adji_range_question *q, const adji_grid_choice *grid, bool whole,
                                     uint64_t sample) {
   bool on = q->tuning->tile_hits == ADJI_ON;
@@ -264,7 +265,7 @@ bool adji_choose_device_query_hits(const adji_range_question *q, const adji_grid
          grid->cell_population < MOST_QUERY_HIT_POPULATION;
 }
 
-/* ---- Kernels that are asked for ---------------------------------------------------------------------------- */
+/* ---- Kernels that settings ask for ------------------------------------------------------------------------- */
 
 static adj_status refuse_kernel(const char *setting, const char *wanted) {
   return adji_fail(ADJ_E_UNSUPPORTED, "tuning: test.%s=on is for %s", setting, wanted);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * In few dimensions a query has a few dozen candidates in a tree, whatever the data. In many a tree excludes nothing,
- * and its memory and time grow with the dimension, unless the points are in clusters. In between it depends on the
- * points (plan_knn.c).
+ * In few dimensions a query has a few dozen candidates in a tree, whatever the data. In many dimensions a tree excludes
+ * nothing, and its memory and time grow with the dimension, unless the points are in clusters. In between it depends on
+ * the points (plan_knn.c).
  */
 #include <math.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@ bool adji_surely_brute(const adji_join *join) {
   return !adji_tree_is_useful(join->style.measure, join->left->dim);
 }
 
-/* For few queries a tree takes longer to build than brute force takes. */
+/* For few queries, building a tree takes longer than brute force. */
 static bool are_few(const adji_join *join) {
   const adji_costs *costs = &join->ctx->costs;
   double left = (double)join->left->count, right = (double)join->right->count;
@@ -27,7 +27,7 @@ static bool are_few(const adji_join *join) {
   return costs->few_begin_ns + left * right * pair_ns < costs->few_tree_dim_ns * join->left->dim * right;
 }
 
-/* The sums of every fourth dimension, side by side, since each addition waits for the one before. */
+/* Four interleaved sums, one for every fourth dimension, since each addition waits for the one before. */
 static double packed_distance_sq(const float *x, const float *y, uint32_t dim) {
   enum { SIDES = 4 };
   double sums[SIDES] = {0};
@@ -54,7 +54,7 @@ static double distance_sq(const adj_dataset *a, uint64_t i, const adj_dataset *b
   return sum;
 }
 
-/* How many of some queries have points in a sample whose squared distance is less than that part of the mean. */
+/* How many of `queries` queries have a point in a sample whose squared distance is less than `part` of the mean. */
 static uint64_t count_near(const adji_join *join, uint64_t queries, uint64_t points, double part) {
   enum { LEAST_POINTS = 4096 };
   uint64_t left = join->left->count, right = join->right->count, near = 0;
@@ -73,15 +73,16 @@ static uint64_t count_near(const adji_join *join, uint64_t queries, uint64_t poi
   return near;
 }
 
-/* In clusters, or along few directions. In many dimensions all points are about as far from each other otherwise, and a
- * tree excludes none. */
+/* Whether the points are in clusters or along few directions. Otherwise, in many dimensions, all points are about
+ * equally far from each other, and a tree excludes none. */
 static bool are_clustered(const adji_join *join) {
   enum { QUERIES = 16 };
   return count_near(join, QUERIES, 256, 0.25) > QUERIES / 2;
 }
 
-/* Halves tell distances apart that are a 7,000th of the usual one, and with their products a 100th. 10,000 x 128 points
- * in clusters took an H200 4.7 ms through tensor cores, and 2.1 without. A third of the queries is enough to decide. */
+/* Half precision resolves distances down to a 7,000th of the usual one; with the rounding of products, a 100th. 10,000
+ * x 128 points in clusters took an H200 4.7 ms through tensor cores, and 2.1 without. A third of the queries being so
+ * close is enough to decide. */
 bool adji_too_near_for_halves(const adji_join *join) {
   enum { QUERIES = 9 };
   static const double PART = 1. / 16;
@@ -136,8 +137,8 @@ double adji_search_seconds(const adji_join *join) {
   return seconds_of(join, (double)join->left->count, ns);
 }
 
-/* In more dimensions it depends on the points: a quarter of what a tree takes for unfavourable ones. Brute force makes
- * a copy of the points and a trial first. */
+/* In more dimensions it depends on the points: a quarter of what a tree takes for unfavourable ones. Brute force first
+ * makes a copy of the points, and a trial. */
 double adji_knn_seconds(const adji_join *join, bool few) {
   const adji_costs *costs = &join->ctx->costs;
   double trees = adji_tree_seconds(join) + adji_search_seconds(join);

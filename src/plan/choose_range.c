@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which algorithm cores use for a range join if no axis is worth having. The recursion over boxes (ego) excludes blocks
- * of points, and accepts blocks as a whole, where points are in clusters or the radius covers nearly all of them. Its
- * order and boxes take time to make, and rows in another order than that of the points must be sorted.
+ * Which algorithm cores use for a range join if no axis pays. The recursion over boxes (ego) excludes or accepts whole
+ * blocks of points if points are in clusters or the radius covers nearly all of them. But its order and boxes take time
+ * to make, and rows in another order than that of the points must be sorted.
  */
 #include <math.h>
 
@@ -10,7 +10,7 @@
 
 enum { PAIRS = 256, FEW_POINTS = 1024, LEAST_DIM = 10 };
 
-/* The shares of pairs between which many belong, but seldom a whole block. */
+/* Between these shares of pairs many belong, but seldom a whole block. */
 static const double MANY_NEAR = 0.15, NEARLY_ALL = 0.9;
 
 static bool belongs(const adji_join *join, const adji_measure *measure, uint64_t l, uint64_t r) {

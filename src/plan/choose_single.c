@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * Counting first evaluates every candidate twice and moves a pair once. Staged rows are evaluated once and moved twice,
- * all entries of a row together. Single evaluation, in a self-join a quarter of the evaluations, moves a pair three
- * times, at random places. So the first suits few dimensions with many neighbours, the second few dimensions with few
- * neighbours, the last many dimensions.
+ * Three ways to collect. Counting first evaluates every candidate twice and moves a pair once. Staging evaluates once
+ * and moves rows twice, all entries of a row together. Single evaluation takes a quarter of the evaluations of counting
+ * first in a self-join, but moves a pair three times, to random places. So the first suits few dimensions with many
+ * neighbours, the second few dimensions with few neighbours, the last many dimensions.
  */
 #include <math.h>
 
 #include "plan/choose.h"
 
-/* Comparing all candidates, of both points of each pair. */
+/* Time to compare all candidates, from both points of each pair. */
 static double evaluation_ns(const adji_range_question *q, double candidates) {
   const adji_costs *costs = &q->join->ctx->costs;
   double dims = q->join->left->dim;
@@ -23,7 +23,7 @@ static double seconds_of(const adji_range_question *q, double ns) {
   return ns * 1e-9 / q->join->ctx->threads;
 }
 
-/* What was measured has the search for candidates in it, and what belongs to a query whatever its candidates are. */
+/* A measured count includes the search for candidates and the fixed cost of a query. */
 static double count_seconds(const adji_range_question *q, double candidates) {
   const adji_costs *costs = &q->join->ctx->costs;
   double row_ns = q->count_ns > 0 ? costs->degree_ns : costs->counted_row_ns;
@@ -35,14 +35,14 @@ static double list_factor(const adji_range_question *q) {
   return q->join->left->dim <= ADJI_FEW_DIMS ? costs->list_evaluation_few : costs->list_evaluation;
 }
 
-/* The share of rows that are not empty, if not from a sample then as if points were spread evenly. */
+/* The share of rows that are not empty, from a sample, or else as if the pairs were spread evenly. */
 static double filled_share(const adji_range_question *q, double pairs) {
   double rows = (double)q->join->left->count;
   return q->filled > 0 ? q->filled : rows > 0 ? 1 - exp(-pairs / rows) : 0;
 }
 
 /* Empty rows are skipped. In many dimensions four queries at a time pass over all candidates, which then come from
- * farther away than those of a count. */
+ * farther away in the cache hierarchy than in a count. */
 static double fill_seconds(const adji_range_question *q, double pairs, double candidates) {
   enum { MANY_DIMS = 16 };
   const adji_costs *costs = &q->join->ctx->costs;
@@ -56,7 +56,8 @@ double adji_counted_seconds(const adji_range_question *q, double pairs, double c
   return count_seconds(q, candidates) + fill_seconds(q, pairs, candidates);
 }
 
-/* No row is known to be empty before it was searched. None is written to a place of its own far from the others. */
+/* No row is known to be empty before it is searched. Rows are written one after the other, not each to a distant
+ * place. */
 double adji_staged_seconds(const adji_range_question *q, double pairs, double candidates) {
   const adji_costs *costs = &q->join->ctx->costs;
   double rows = (double)q->join->left->count, filled = filled_share(q, pairs);
@@ -118,7 +119,7 @@ adj_status adji_choose_single(const adji_range_question *q, bool symmetric, doub
   return ADJ_OK;
 }
 
-/* The part that a ball fills of the cube of 3^d cells around it. */
+/* The part of the 3^d cells around a ball that the ball fills. */
 static double ball_in_cells(uint32_t dim) {
   return pow(M_PI, dim / 2.0) / tgamma(dim / 2.0 + 1) / pow(3, dim);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A plan is created and destroyed here: the request is checked, and the planner for its kind and backend called.
+ * Plans and indexes are created and destroyed here. adj_plan_create checks the request, and calls the planner for its
+ * kind of join and backend.
  */
 #include <math.h>
 #include <stdio.h>
@@ -21,7 +22,7 @@ static adj_status prepare_reference(adj_plan *plan, adji_algorithm algorithm) {
   return adji_reference_create(&plan->join, &plan->engine);
 }
 
-/* Who makes a plan, by the kind of join and the backend. */
+/* The planners, by kind of join and backend. */
 typedef adj_status planner(adj_plan *plan, adji_algorithm algorithm);
 static planner *const planners[][ADJ_BACKEND_REFERENCE + 1] = {
     [ADJ_RANGE] = {[ADJ_BACKEND_AUTO] = adji_plan_range_anywhere,
@@ -43,8 +44,8 @@ typedef struct request {
   adji_tuning_scope scope;
 } request;
 
-/* Where it is answered. A kept index has its structures in host memory, and a GPU none for queries with a radius
- * each. */
+/* The backend of a question. A kept index has its structures in host memory, and a GPU has none for queries with a
+ * radius each. */
 static adj_backend backend_of(const adj_index *index, const adj_join_spec *spec) {
   if (spec->radii && spec->backend == ADJ_BACKEND_HYBRID)
     adji_log(index->ctx, ADJ_LOG_WARN, "the cores do this join alone: a radius for each query is not for GPUs");
@@ -53,7 +54,7 @@ static adj_backend backend_of(const adj_index *index, const adj_join_spec *spec)
   return index->kept && spec->backend == ADJ_BACKEND_AUTO ? ADJ_BACKEND_CPU : spec->backend;
 }
 
-/* A plan is an index and a question. */
+/* Makes a plan from an index and a question. */
 static adj_status ask(adj_index *index, const request *r, const adj_dataset *left, adj_plan **out) {
   adj_ctx *ctx = index->ctx;
   adj_plan *plan = calloc(1, sizeof *plan);
@@ -74,7 +75,7 @@ static adj_status ask(adj_index *index, const request *r, const adj_dataset *lef
   bool before = adji_work_alone(plan->choice.alone);
   adj_status status = adji_describe_join(plan);
   if (!status) adji_warn_radius(plan);
-  plan->spec.algorithm = plan->spec.tuning = plan->spec.system = NULL; /* the caller's, who need not keep them */
+  plan->spec.algorithm = plan->spec.tuning = plan->spec.system = NULL; /* the caller need not keep these */
   plan->spec.box = plan->spec.radii = NULL;
   if (!status) status = planners[r->spec.kind][backend](plan, r->scope.algorithm);
   if (!status) status = adji_engine_prepare(&plan->engine);
@@ -191,10 +192,11 @@ adj_status adj_plan_worker(const adj_plan *plan, uint32_t i, adj_worker *out) {
 adj_status adj_plan_estimate(const adj_plan *plan, adj_estimate *out) {
   if (!plan || !out) return adji_fail(ADJ_E_ARGUMENT, "plan and out: neither may be NULL");
   adji_call outer = adji_call_begin(&plan->ctx->cancels);
-  adj_estimate mine = {.pairs = plan->estimated_pairs, .candidates = plan->estimated_candidates};
-  mine.result_bytes = plan->estimated_pairs * (double)adji_plan_entry_bytes(plan) + 8 * ((double)plan->left->count + 1);
-  mine.seconds = plan->estimated_seconds;
-  mine.count_seconds = plan->estimated_count_seconds;
+  adj_estimate expected = {.pairs = plan->estimated_pairs, .candidates = plan->estimated_candidates};
+  expected.result_bytes =
+      plan->estimated_pairs * (double)adji_plan_entry_bytes(plan) + 8 * ((double)plan->left->count + 1);
+  expected.seconds = plan->estimated_seconds;
+  expected.count_seconds = plan->estimated_count_seconds;
   adji_call_set(outer);
-  return adji_give_struct(out, &mine, sizeof mine, "adj_estimate");
+  return adji_give_struct(out, &expected, sizeof expected, "adj_estimate");
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * adjoin_cuda.h: indexes of points on a device, and questions with queries there. A question is answered as a join is
- * (cuda_join.c), with what the index keeps on the device.
+ * adjoin_cuda.h: indexes of points on a device, and questions with queries there. A question runs as a join does
+ * (cuda_join.c), with the structures that the index keeps on the device.
  */
 #include <stdlib.h>
 
@@ -9,7 +9,7 @@
 
 /* ---- Making one ------------------------------------------------------------------------------------------ */
 
-/* What a survey found becomes the index's. */
+/* Moves what a survey found into a new origin. */
 static adj_status make_origin(adji_cuda_side *side, const adj_dataset *given, adji_index_origin **out) {
   adji_index_origin *origin = calloc(1, sizeof *origin);
   if (!origin) return adji_fail(ADJ_E_MEMORY, "no memory for an index");
@@ -21,7 +21,7 @@ static adj_status make_origin(adji_cuda_side *side, const adj_dataset *given, ad
   origin->bounds = side->bounds;
   origin->rows = side->sample;
   origin->derived = side->derived;
-  if (!origin->derived.gpu) { /* the points are those given */
+  if (!origin->derived.gpu) { /* the points are the given ones */
     origin->set.low = origin->points.low;
     origin->set.high = origin->points.high;
   }
@@ -32,14 +32,14 @@ static adj_status make_origin(adji_cuda_side *side, const adj_dataset *given, ad
   return ADJ_OK;
 }
 
-/* With the device. */
+/* Called with the device locked. */
 static adj_status survey(adji_gpu *gpu, const adj_join_spec *spec, adji_cuda_side *side, adj_cuda_stream stream) {
   adj_status status = adji_gpu_after(gpu, stream);
   if (!status) status = adji_cuda_derive_side(gpu, spec, side, "points");
   return status ? status : adji_cuda_survey_side(adji_gpu_ctx(gpu), gpu, side, ADJI_CUDA_SAMPLE, "points");
 }
 
-/* The tree, where there are trees; otherwise the first question decides what is made. */
+/* Builds the tree if the metric and dimension have one; otherwise the first question decides what is built. */
 static adj_status build_first(adj_index *index) {
   adji_lent tree = {0};
   bool built;
@@ -62,7 +62,7 @@ static adj_status create(adj_ctx *ctx, const adj_join_spec *spec, adji_cuda_side
   if (!status) status = make_origin(side, &given, &origin);
   adji_cuda_forget_side(ctx, side);
   adji_gpu_unlock(gpu);
-  if (!status) status = adji_index_make_there(ctx, spec, origin, &side->rows, &index);
+  if (!status) status = adji_index_make_on_device(ctx, spec, origin, &side->rows, &index);
   if (!status) status = build_first(index);
   if (status)
     adji_index_release(index);

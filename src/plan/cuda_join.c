@@ -14,14 +14,14 @@ ADJI_DEFINE_INIT(adj_cuda_times, 0)
 
 typedef struct cuda_join {
   adji_gpu *gpu;
-  adj_plan plan; /* as far as choosing a grid goes   */
+  adj_plan plan; /* only what choosing a grid needs  */
   adji_algorithm algorithm;
   adji_cuda_side sides[2];      /* a self-join has the first only */
   adji_cuda_side *left, *right; /* of these                       */
-  /* Of an index that is asked. Its points are the right ones, and of the sides there is only the left one. */
+  /* A question to an index: the points of the index are the right ones, and there is only a left side. */
   adj_index *index;
-  bool tree;      /* which is searched in a tree that the index has */
-  bool checks;    /* the queries are checked on the way             */
+  bool tree;      /* the search uses the tree of the index          */
+  bool checks;    /* queries are checked while they are packed      */
   adji_lent lent; /* that tree, a grid, or points                   */
   adji_gpu_rows points;
   adji_gpu_range *range;
@@ -31,7 +31,7 @@ typedef struct cuda_join {
 
 /* ---- Checks ---------------------------------------------------------------------------------------------- */
 
-/* Settings of the way to the host. */
+/* Refuses settings for transfers to the host. */
 static adj_status check_no_host(const adji_tuning *t, adj_join_kind kind) {
   const char *name = t->buffer         ? "buffer"
                      : t->device_batch ? "device_batch"
@@ -49,7 +49,7 @@ static const char *name_of_side(uint32_t i) {
   return i ? "right" : "left";
 }
 
-/* Sides that the caller has. */
+/* The number of sides that the caller passes. */
 static uint32_t side_count(const cuda_join *j) {
   if (j->index) return j->plan.self_join ? 0 : 1;
   return j->plan.self_join ? 1 : 2;
@@ -74,7 +74,7 @@ static adj_status check(cuda_join *j, const adji_cuda_call *call) {
   return status;
 }
 
-/* What is measured is the index's; what is asked, the question's. */
+/* The metric is that of the index; everything else is from the question. */
 static adj_status check_question(cuda_join *j, const adji_cuda_call *call) {
   adj_plan *plan = &j->plan;
   const adj_dataset *set = j->index->set;
@@ -120,8 +120,8 @@ static adj_status describe(cuda_join *j, uint64_t sample) {
   return status;
 }
 
-/* The queries of an index, which are surveyed only where that is needed: a tree packs few of them, and checks them on
- * the way. Radii belong to all of them, not to a sample. */
+/* Describes queries to an index. They are surveyed only where that is needed: a tree packs few queries, and checks them
+ * while it does. Radii belong to all queries, not to a sample. */
 static adj_status describe_queries(cuda_join *j, uint64_t sample) {
   adj_plan *plan = &j->plan;
   adj_index *index = j->index;
@@ -154,7 +154,8 @@ static void describe_all(cuda_join *j) {
   if (plan->self_join) plan->join.left = plan->left = plan->right;
 }
 
-/* Borrows from the index, in the middle of a call. Nobody may wait for an index while holding a device. */
+/* Borrows from the index in the middle of a call. The device is unlocked meanwhile: no thread may wait for an index
+ * while it holds a device. */
 static adj_status borrow(cuda_join *j, const adji_gpu_right_options *wanted, adji_gpu_right **out) {
   bool built;
   adji_gpu_unlock(j->gpu);
@@ -164,7 +165,7 @@ static adj_status borrow(cuda_join *j, const adji_gpu_right_options *wanted, adj
   return status;
 }
 
-/* Points of the index for a search that has its own structures. */
+/* Borrows the points of the index for a search that has its own structures. */
 static adj_status borrow_points(cuda_join *j, const adji_gpu_rows **out) {
   adji_gpu_right *points = NULL;
   if (!j->index) {
@@ -178,7 +179,7 @@ static adj_status borrow_points(cuda_join *j, const adji_gpu_rows **out) {
 }
 
 /* Whether the index is searched through its tree; refuses what only trees have. A range question goes through a grid if
- * it has many queries, which pay for it. */
+ * it has enough queries to pay for it. */
 static adj_status choose_tree(cuda_join *j) {
   enum { POINTS_A_QUERY = 8 };
   const adj_index *index = j->index;
@@ -200,7 +201,7 @@ static adj_status choose_tree(cuda_join *j) {
 
 /* ---- Range joins ----------------------------------------------------------------------------------------- */
 
-/* A grid for the join, with points of its own; or one that the index keeps. */
+/* Opens a grid for the join, with points of its own, or one that the index keeps. */
 static adj_status open_grid(cuda_join *j, uint64_t sample) {
   adj_plan *plan = &j->plan;
   const adji_grid_choice *grid = &plan->device.grid;
@@ -240,7 +241,7 @@ static adj_status open_tree(cuda_join *j, bool fills) {
   return adji_gpu_range_open(j->gpu, &options, &j->range);
 }
 
-/* A join through a tree, on request. */
+/* Whether settings ask for a join through a tree; refuses it where there is none. */
 static adj_status check_tree(cuda_join *j) {
   j->tree = j->algorithm == ADJI_ALGORITHM_KDTREE;
   if (!j->tree || adji_gpu_has_tree(&j->plan.measure, j->plan.join.right->dim)) return ADJ_OK;
@@ -267,7 +268,7 @@ static void finish(cuda_join *j) {
   adji_cuda_forget_side(plan->ctx, &j->sides[1]);
 }
 
-/* What needs no device. */
+/* Frees what needs no device. */
 static void forget(cuda_join *j) {
   if (!j->plan.ctx) return;
   adji_give_back(&j->lent);
@@ -275,7 +276,7 @@ static void forget(cuda_join *j) {
   adji_forget_join(&j->plan);
 }
 
-/* Without the device: checks, and what an index lends. */
+/* Before the device is locked: checks the call, and borrows from the index. */
 static adj_status prepare(cuda_join *j, const adji_cuda_call *call) {
   bool built;
   j->plan.ctx = call->ctx;
@@ -294,11 +295,11 @@ static adj_status prepare(cuda_join *j, const adji_cuda_call *call) {
 static adj_status begin(cuda_join *j, const adji_cuda_call *call) {
   adj_status status = adji_check_cancel(call->ctx);
   if (!status) status = adji_gpu_after(j->gpu, call->stream);
-  if (!status) status = adji_gpu_mark(j->gpu, ADJI_MARK_BEGIN); /* once what comes before is over */
+  if (!status) status = adji_gpu_mark(j->gpu, ADJI_MARK_BEGIN); /* marked when earlier work of the stream is over */
   return status;
 }
 
-/* Everything up to the count. */
+/* Runs a range join up to and including the count. */
 static adj_status count(cuda_join *j, const adji_cuda_call *call, bool fills) {
   adj_status status = begin(j, call);
   if (!status) status = open_range(j, fills);
@@ -308,7 +309,7 @@ static adj_status count(cuda_join *j, const adji_cuda_call *call, bool fills) {
   return status ? status : adji_check_cancel(call->ctx);
 }
 
-/* All pairs in one slot. */
+/* Finds all pairs in one slot. */
 static adj_status fill_slot(cuda_join *j) {
   adji_gpu_window all = {0, j->plan.join.left->count, 0, j->counted.pairs};
   adj_status status = adji_gpu_range_slots(j->range, 1, j->counted.pairs);
@@ -316,7 +317,7 @@ static adj_status fill_slot(cuda_join *j) {
   return status ? status : adji_gpu_range_check(j->range);
 }
 
-/* Where there is no room beside what the count kept, pairs are found again. */
+/* If there is no room beside the count cache, the cache is dropped and the pairs are found again. */
 static adj_status fill(cuda_join *j, adji_gpu_csr *out) {
   adji_gpu_range_forget_degrees(j->range);
   adj_status status = fill_slot(j);
@@ -362,7 +363,7 @@ static adj_status run_once(const adji_cuda_call *call) {
     adji_gpu_lock(j->gpu);
     adji_gpu_reset_peak(j->gpu);
     status = call->kind == ADJ_KNN ? find_nearest(j, call) : find_pairs(j, call);
-    if (status == ADJ_E_DATA && j->checks) status = adji_fail_in(status, "queries"); /* on the way */
+    if (status == ADJ_E_DATA && j->checks) status = adji_fail_in(status, "queries"); /* found while packing */
     if (!status) status = adji_gpu_before(j->gpu, call->stream);
     if (!status && !j->index) status = adji_gpu_wait(j->gpu); /* the result is complete when the call returns */
     if (status && call->csr) adji_gpu_csr_free(call->csr, NULL);
@@ -376,7 +377,7 @@ static adj_status run_once(const adji_cuda_call *call) {
   return status;
 }
 
-/* Grids that the index keeps go if there is no room for an answer. */
+/* Drops grids that the index keeps if there is no room for the result. */
 adj_status adji_cuda_run(const adji_cuda_call *call) {
   adji_call outer = adji_call_begin(&call->ctx->cancels);
   adj_status status = run_once(call);
@@ -435,17 +436,17 @@ static adj_status last_times(adj_ctx *ctx, adj_cuda_times *out) {
   adj_status status = adji_gpu_of(ctx, &gpu);
   if (status) return status;
   adji_gpu_lock(gpu);
-  adj_cuda_times mine = {.plan_s = adji_gpu_between(gpu, ADJI_MARK_BEGIN, ADJI_MARK_PLANNED),
-                         .index_s = adji_gpu_between(gpu, ADJI_MARK_PLANNED, ADJI_MARK_INDEXED),
-                         .count_s = adji_gpu_between(gpu, ADJI_MARK_INDEXED, ADJI_MARK_COUNTED),
-                         .fill_s = adji_gpu_between(gpu, ADJI_MARK_COUNTED, ADJI_MARK_FILLED),
-                         .sort_s = adji_gpu_between(gpu, ADJI_MARK_FILLED, ADJI_MARK_SORTED),
-                         .candidates = adji_gpu_last_candidates(gpu),
-                         .peak_bytes = adji_gpu_peak(gpu)};
-  if (!(mine.count_s > 0)) /* a question to an index, which is not timed step by step */
-    mine.count_s = adji_gpu_between(gpu, ADJI_MARK_BEGIN, ADJI_MARK_COUNTED);
+  adj_cuda_times times = {.plan_s = adji_gpu_between(gpu, ADJI_MARK_BEGIN, ADJI_MARK_PLANNED),
+                          .index_s = adji_gpu_between(gpu, ADJI_MARK_PLANNED, ADJI_MARK_INDEXED),
+                          .count_s = adji_gpu_between(gpu, ADJI_MARK_INDEXED, ADJI_MARK_COUNTED),
+                          .fill_s = adji_gpu_between(gpu, ADJI_MARK_COUNTED, ADJI_MARK_FILLED),
+                          .sort_s = adji_gpu_between(gpu, ADJI_MARK_FILLED, ADJI_MARK_SORTED),
+                          .candidates = adji_gpu_last_candidates(gpu),
+                          .peak_bytes = adji_gpu_peak(gpu)};
+  if (!(times.count_s > 0)) /* a question to an index, which is not timed step by step */
+    times.count_s = adji_gpu_between(gpu, ADJI_MARK_BEGIN, ADJI_MARK_COUNTED);
   adji_gpu_unlock(gpu);
-  return adji_give_struct(out, &mine, sizeof mine, "adj_cuda_times");
+  return adji_give_struct(out, &times, sizeof times, "adj_cuda_times");
 }
 
 adj_status adj_cuda_last_times(adj_ctx *ctx, adj_cuda_times *out) {

@@ -11,21 +11,22 @@ struct adj_cuda_result {
   adji_gpu_csr csr;
 };
 
-/* A call: what is joined or asked, the stream it is in the order of, and where the answer goes. */
+/* A call: the join or question, the stream that orders it, and where the result goes. */
 typedef struct adji_cuda_call {
   adj_ctx *ctx;
   adj_join_kind kind;
   const adj_join_spec *spec;           /* of a join */
-  const adj_cuda_points *left, *right; /* left: or the queries; NULL: the points of the index */
+  const adj_cuda_points *left, *right; /* left: or the queries; NULL: those of the index */
   adj_cuda_stream stream;
   adji_gpu_csr *csr; /* NULL: only counts are asked for */
   uint32_t *degrees; /* on the device; may be NULL      */
   uint64_t *total;   /* may be NULL                     */
-  adj_index *index;  /* that is asked; NULL: a join     */
+  adj_index *index;  /* a question to it; NULL: a join  */
   const adj_question *question;
 } adji_cuda_call;
 
-/* The whole call, with the device to itself. The second makes a result of it; the arguments are checked. */
+/* adji_cuda_run: the whole call, while it holds the device. adji_cuda_make_result: checks the arguments, runs the call
+ * and makes a result. */
 adj_status adji_cuda_run(const adji_cuda_call *call);
 adj_status adji_cuda_make_result(adji_cuda_call call, adj_cuda_result **out);
 

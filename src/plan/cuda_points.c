@@ -10,24 +10,24 @@
 ADJI_DEFINE_INIT(adj_cuda_points, 0)
 
 adj_status adji_cuda_take_side(const adj_cuda_points *points, const char *name, adji_cuda_side *out) {
-  adj_cuda_points mine;
-  adj_cuda_points_init(&mine, sizeof mine);
-  adj_status status = adji_take_struct(&mine, sizeof mine, points, "adj_cuda_points");
+  adj_cuda_points copy;
+  adj_cuda_points_init(&copy, sizeof copy);
+  adj_status status = adji_take_struct(&copy, sizeof copy, points, "adj_cuda_points");
   if (status) return status;
-  if (mine.type != ADJ_F32 && mine.type != ADJ_F64)
-    return adji_fail(ADJ_E_ARGUMENT, "%s: type %d is neither f32 nor f64", name, (int)mine.type);
-  if (!mine.dim) return adji_fail(ADJ_E_ARGUMENT, "%s: dim must be at least 1", name);
-  if (mine.count > ADJ_MAX_COUNT)
-    return adji_fail(ADJ_E_ARGUMENT, "%s: %llu points are more than %llu", name, (unsigned long long)mine.count,
+  if (copy.type != ADJ_F32 && copy.type != ADJ_F64)
+    return adji_fail(ADJ_E_ARGUMENT, "%s: type %d is neither f32 nor f64", name, (int)copy.type);
+  if (!copy.dim) return adji_fail(ADJ_E_ARGUMENT, "%s: dim must be at least 1", name);
+  if (copy.count > ADJ_MAX_COUNT)
+    return adji_fail(ADJ_E_ARGUMENT, "%s: %llu points are more than %llu", name, (unsigned long long)copy.count,
                      (unsigned long long)ADJ_MAX_COUNT);
-  if (mine.count && !mine.data) return adji_fail(ADJ_E_ARGUMENT, "%s: data is NULL", name);
-  size_t size = adji_type_size(mine.type);
-  if (!mine.column_stride) mine.column_stride = size;
-  if (!mine.row_stride) mine.row_stride = mine.dim * size;
-  if (mine.row_stride % size || mine.column_stride % size)
+  if (copy.count && !copy.data) return adji_fail(ADJ_E_ARGUMENT, "%s: data is NULL", name);
+  size_t size = adji_type_size(copy.type);
+  if (!copy.column_stride) copy.column_stride = size;
+  if (!copy.row_stride) copy.row_stride = copy.dim * size;
+  if (copy.row_stride % size || copy.column_stride % size)
     return adji_fail(ADJ_E_ARGUMENT, "%s: strides must be multiples of the type's size", name);
   out->rows =
-      (adji_gpu_rows){mine.data, mine.type, mine.dim, mine.count, mine.row_stride / size, mine.column_stride / size};
+      (adji_gpu_rows){copy.data, copy.type, copy.dim, copy.count, copy.row_stride / size, copy.column_stride / size};
   return ADJ_OK;
 }
 

@@ -10,7 +10,7 @@
 #include "cpu/range.h"
 #include "plan/plan.h"
 
-/* length also counts what does not fit the buffer. */
+/* length also counts text that does not fit the buffer. */
 typedef struct text {
   char *buffer;
   size_t capacity, length;
@@ -66,7 +66,7 @@ static void say_what(text *t, const adj_plan *plan) {
         (unsigned long long)plan->right->count);
 }
 
-/* What the cores search in a range join, if they take part in it. */
+/* The index that the cores search in a range join, if they take part. */
 static const adji_range_index *index_of_cores(const adj_plan *plan) {
   bool cores = plan->choice.backend == ADJ_BACKEND_CPU || plan->choice.backend == ADJ_BACKEND_HYBRID;
   bool grid =
@@ -168,7 +168,7 @@ static void say_workers(text *t, const adj_plan *plan) {
   const adj_stats *s = &plan->last;
   for (uint32_t w = 0; w < s->worker_count; w++) {
     const adj_worker *it = &plan->last_workers[w];
-    if (!w && !it->queries && plan->choice.division[0]) continue; /* the cores only put rows into place */
+    if (!w && !it->queries && plan->choice.division[0]) continue; /* the cores only placed rows */
     say(t, "  %s: %llu queries in %llu batches, busy %.4f s, %.4g queries/s", it->name, (unsigned long long)it->queries,
         (unsigned long long)it->batches, it->busy_s, it->rate);
     if (it->failed) say(t, "; %llu failed and went to other workers", (unsigned long long)it->failed);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The index: see plan/index.h. Cosine and great-circle distances are L2 distances of derived points: with unit vectors
- * |a - b|^2 = 2 (1 - cos), and a chord determines its arc. So every structure and filter of L2 serves them, and what is
- * exact for L2 is exact for them.
+ * |a - b|^2 = 2 (1 - cos), and a chord determines its arc. So every structure and filter of L2 serves them, and is
+ * exact for them too.
  */
 #include "plan/index.h"
 
@@ -69,7 +69,7 @@ adj_status adji_check_inside(const adj_dataset *set, const adji_measure *measure
         return adji_fail(ADJ_E_DATA, "row %llu, column %u: %g is outside of the box, 0 to %g",
                          (unsigned long long)i + 1, j + 1, x, length);
     }
-    /* Of points on a device only a sample is here, which need not hold it. */
+    /* For points on a device only a sample is available here, which need not contain the coordinate. */
     return adji_fail(ADJ_E_DATA, "column %u: %g is outside of the box, 0 to %g", j + 1,
                      set->low[j] < 0 ? set->low[j] : set->high[j], length);
   }
@@ -138,15 +138,15 @@ static adj_index *new_index(adj_ctx *ctx, const adj_join_spec *spec, const adj_d
   return index;
 }
 
-/* They are the caller's, who need not keep them. */
+/* These strings and arrays belong to the caller, who need not keep them. */
 static void forget_pointers(adj_index *index) {
   index->spec.algorithm = index->spec.tuning = index->spec.system = NULL;
   index->spec.box = NULL;
   index->spec.radii = NULL;
 }
 
-adj_status adji_index_make_there(adj_ctx *ctx, const adj_join_spec *spec, adji_index_origin *origin,
-                                 const adji_gpu_rows *rows, adj_index **out) {
+adj_status adji_index_make_on_device(adj_ctx *ctx, const adj_join_spec *spec, adji_index_origin *origin,
+                                     const adji_gpu_rows *rows, adj_index **out) {
   adj_index *index = new_index(ctx, spec, &origin->set, true);
   if (!index) {
     adji_index_forget_origin(ctx, origin);
@@ -224,8 +224,8 @@ void adji_index_release(adj_index *index) {
 
 /* ---- Building ----------------------------------------------------------------------------------------- */
 
-/* A callback inside a parallel loop must not wait for who builds: they may wait for the loop to end. It builds for
- * itself, and what is there first stays. */
+/* A callback inside a parallel loop must not wait for the thread that builds, which may itself wait for the loop to
+ * end. The callback builds its own structure, and the first one that is finished stays. */
 bool adji_index_begin_building(adj_index *index) {
   bool waits = !adji_inside_task();
   if (waits) pthread_mutex_lock(&index->building);
@@ -261,7 +261,7 @@ static adj_status build_tree(adj_index *index, uint32_t leaf) {
   adji_tree_room room = {0};
   adji_tree *tree = calloc(1, sizeof *tree);
   if (!tree) return adji_fail(ADJ_E_MEMORY, "no memory for a tree");
-  bool alone = adji_work_alone(false); /* building is no small work, even if the question is */
+  bool alone = adji_work_alone(false); /* building is not small work, even for a small question */
   adj_status status = adji_tree_build(index->ctx, index->points, leaf ? leaf : ADJI_LEAF, &room, tree);
   adji_tree_room_clear(index->ctx, &room);
   adji_work_alone(alone);
@@ -343,7 +343,7 @@ adj_status adji_index_brute(adj_index *index, adji_lent *out, bool *built) {
 
 /* ---- Grids -------------------------------------------------------------------------------------------- */
 
-/* A grid of wider cells finds more candidates: so many times at most. */
+/* A grid of wider cells finds more candidates: at most this many times as many. */
 static const double MOST_CANDIDATES = 2;
 enum { MOST_GRIDS = 16 };
 
@@ -391,7 +391,7 @@ bool adji_index_find_grid(adj_index *index, adji_algorithm algorithm, double lim
   return best;
 }
 
-/* Drops the grid that was not used for longest. False: all are in use. */
+/* Drops the least recently used grid. False: all are in use. */
 static bool drop_one(adj_index *index) {
   adji_kept_grid *oldest = NULL;
   for (adji_kept_grid *grid = index->grids; grid; grid = grid->next)
@@ -407,7 +407,7 @@ void adji_index_make_room(adj_index *index, uint64_t bytes) {
   pthread_mutex_unlock(&index->lock);
 }
 
-/* What a grid takes while it is built, about: more with images of points, or codes. */
+/* About the bytes that a grid takes while it is built; images of points and codes take more. */
 static uint64_t room_of_grid(const adj_dataset *points) {
   uint64_t dim = points->dim, row = dim * adji_type_size(points->type);
   return points->count * (2 * row + dim + 4 + 16 + 12);
@@ -446,7 +446,7 @@ adj_status adji_index_add_grid(adj_index *index, const adji_join *join, const ad
                                adji_algorithm algorithm, const char *reason, adji_lent *out) {
   bool waited = adji_index_begin_building(index);
   adj_status status = ADJ_OK;
-  if (index->kept && adji_index_find_grid(index, algorithm, join->limit, out)) { /* another question was quicker */
+  if (index->kept && adji_index_find_grid(index, algorithm, join->limit, out)) { /* another question built it */
     status = forget_options(index, options, ADJ_OK);
   } else {
     adji_kept_grid *grid = calloc(1, sizeof *grid);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
  * What an index has on devices: its points, a tree of them, and grids (gpu/index/right.h). The first question that
- * needs one of these makes it; later ones borrow it. The tree stays as long as the index. Grids, and points that are
- * only a copy, stay while there is memory on the device: what was not used for longest goes first.
+ * needs one of these makes it; later ones borrow it. The tree stays as long as the index. Grids, and copies of points,
+ * stay while there is memory on the device: the least recently used is dropped first.
  *
- * Locks. Making takes index->building and then the device; lending takes index->lock. A thread that has index->lock
- * takes no device, so parts are unlinked first and freed afterwards.
+ * Locks. Making a structure takes index->building and then the device; lending one takes index->lock. A thread that
+ * holds index->lock takes no device, so parts are unlinked first and freed afterwards.
  */
 #include <stdlib.h>
 
@@ -16,15 +16,16 @@ struct adji_device_part {
   adji_gpu_right *right;
   adji_right_form form;
   adji_gpu *gpu;
-  double limit;   /* of a grid: the largest that it serves */
-  adji_grid grid; /* of the host, as far as widths go; its axes have no breaks */
+  double limit;   /* of a grid: the largest limit that it serves */
+  adji_grid grid; /* the host's grid, only what gives its width; its axes have no breaks */
   uint64_t bytes;
   uint32_t users;
   uint64_t used_at; /* by the clock of the index */
   struct adji_device_part *next;
 };
 
-/* CUT_DIMS: from so many dimensions on it pays to cut the runs of a tree that is asked often (choose_knn.c). */
+/* CUT_DIMS: from this number of dimensions on it pays to cut the runs of a tree that many questions search
+ * (choose_knn.c). */
 enum { MOST_DEVICE_GRIDS = 8, CUT_DIMS = 3 };
 
 /* ---- Freeing ------------------------------------------------------------------------------------------- */
@@ -44,7 +45,7 @@ static void unlink_part(adji_index_device *device, adji_device_part *part) {
   *at = part->next;
 }
 
-/* Takes out what was not used for longest, of what nobody uses; NULL: there is nothing. With index->lock. */
+/* Takes out the least recently used part that is not in use; NULL: there is none. The caller holds index->lock. */
 static adji_device_part *take_oldest(adji_index_device *device, bool grids_only) {
   adji_device_part *oldest = NULL;
   for (adji_device_part *part = device->parts; part; part = part->next) {
@@ -114,7 +115,7 @@ static void lend_part(adj_index *index, adji_device_part *part, adji_lent *out) 
   *out = (adji_lent){part->right, index, return_part};
 }
 
-/* Of grids that serve, the finest. */
+/* Lends a part that serves; of several grids, the finest. */
 static bool find_part(adj_index *index, uint32_t number, const adji_gpu_right_options *wanted, adji_lent *out) {
   adji_device_part *best = NULL;
   pthread_mutex_lock(&index->lock);
@@ -136,14 +137,14 @@ static adj_status open_right(const adji_gpu_right_options *options, adji_device_
   return status;
 }
 
-/* Points that are on the device already need not be copied there again. */
+/* Takes the points from the device if they are there already, instead of copying them again. */
 static adj_status open_from_points(adj_index *index, uint32_t number, const adji_gpu_right_options *options,
                                    adji_device_part *part) {
-  adji_gpu_right_options mine = *options, points = {.form = ADJI_RIGHT_POINTS};
-  adji_lent there = {0};
-  if (!mine.rows && find_part(index, number, &points, &there)) mine.rows = adji_gpu_right_rows(there.what);
-  adj_status status = open_right(&mine, part);
-  adji_give_back(&there);
+  adji_gpu_right_options request = *options, points = {.form = ADJI_RIGHT_POINTS};
+  adji_lent existing = {0};
+  if (!request.rows && find_part(index, number, &points, &existing)) request.rows = adji_gpu_right_rows(existing.what);
+  adj_status status = open_right(&request, part);
+  adji_give_back(&existing);
   return status;
 }
 
@@ -154,14 +155,14 @@ static uint64_t available_on(adji_gpu *gpu) {
   return bytes;
 }
 
-/* Drops grids until it fits. What did not fit is not tried again before there is more room: points would be copied to
- * the device for nothing. */
+/* Drops grids until the part fits. A part that did not fit is not tried again before there is more room: points
+ * would be copied to the device for nothing. */
 static adj_status make_part(adj_index *index, uint32_t number, const adji_gpu_right_options *options,
                             adji_device_part *part) {
   uint64_t *refused = &index->devices[number].refused[options->form];
   if (*refused && available_on(part->gpu) <= *refused)
     return adji_fail(ADJ_E_DEVICE_MEMORY, "device %u: the points of the index do not fit", number);
-  bool alone = adji_work_alone(false); /* making it is no small work, even if the question is */
+  bool alone = adji_work_alone(false); /* making it is not small work, even for a small question */
   adj_status status = open_from_points(index, number, options, part);
   while (status == ADJ_E_DEVICE_MEMORY && adji_index_drop(index, number))
     status = open_from_points(index, number, options, part);
@@ -176,7 +177,7 @@ static void note_grid(adji_device_part *part, const adji_gpu_right_options *opti
   part->grid.axis_count = options->grid->axis_count;
 }
 
-/* Half of a device is for answers: grids beyond that go. */
+/* Half of a device's memory is for results: grids beyond the other half are dropped. */
 static void keep_half(adj_index *index, uint32_t number) {
   adji_gpu *gpu;
   if (adji_gpu_at(index->ctx, number, &gpu)) return;
@@ -184,25 +185,25 @@ static void keep_half(adj_index *index, uint32_t number) {
     ;
 }
 
-/* Adds it to the index, unless another question was quicker. */
+/* Adds the part to the index, unless another question has added one that serves. */
 static void add_part(adj_index *index, uint32_t number, const adji_gpu_right_options *options, adji_device_part *part,
                      adji_lent *out) {
   adji_index_device *device = &index->devices[number];
-  adji_device_part *gone = NULL, *there = NULL;
+  adji_device_part *gone = NULL, *existing = NULL;
   uint32_t grids = 0;
   pthread_mutex_lock(&index->lock);
   for (adji_device_part *other = device->parts; other; other = other->next) {
     grids += other->form == ADJI_RIGHT_GRID;
-    if (part_serves(index, other, options)) there = other;
+    if (part_serves(index, other, options)) existing = other;
   }
-  if (there) {
+  if (existing) {
     gone = part;
   } else {
     if (part->form == ADJI_RIGHT_GRID && grids >= MOST_DEVICE_GRIDS) gone = take_oldest(device, true);
     part->next = device->parts;
-    device->parts = there = part;
+    device->parts = existing = part;
   }
-  lend_part(index, there, out);
+  lend_part(index, existing, out);
   pthread_mutex_unlock(&index->lock);
   free_part(gone);
   keep_half(index, number);
@@ -224,17 +225,17 @@ static adj_status make(adj_index *index, uint32_t number, const adji_gpu_right_o
 
 adj_status adji_index_lend(adj_index *index, uint32_t device, const adji_gpu_right_options *options, adji_lent *out,
                            bool *built) {
-  adji_gpu_right_options mine = *options;
+  adji_gpu_right_options request = *options;
   adj_status status = ADJ_OK;
-  mine.set = index->points;
-  mine.rows = index->rows.data ? &index->rows : NULL;
-  mine.shared = true;
-  mine.cut = index->points->dim >= CUT_DIMS;
+  request.set = index->points;
+  request.rows = index->rows.data ? &index->rows : NULL;
+  request.shared = true;
+  request.cut = index->points->dim >= CUT_DIMS;
   *built = false;
-  if (find_part(index, device, &mine, out)) return ADJ_OK;
+  if (find_part(index, device, &request, out)) return ADJ_OK;
   bool waited = adji_index_begin_building(index);
-  *built = !find_part(index, device, &mine, out);
-  if (*built) status = make(index, device, &mine, out);
+  *built = !find_part(index, device, &request, out);
+  if (*built) status = make(index, device, &request, out);
   adji_index_end_building(index, waited);
   return status;
 }

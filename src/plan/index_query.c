@@ -16,7 +16,7 @@
 
 /* The buffers of one question. */
 struct adji_scratch {
-  adji_knn_group nearest; /* first, as it is aligned */
+  adji_knn_group nearest; /* the first member, as it is aligned */
   adji_within within;
   adji_join join; /* the question, as the search sees it */
   struct adji_scratch *next;
@@ -59,7 +59,7 @@ static void return_scratch(adj_index *index, adji_scratch *s) {
   pthread_mutex_unlock(&index->scratch_lock);
 }
 
-/* The join of one left point. left and right are the same set: of left, searches use nothing. */
+/* The join of one left point. left is set to the same set as right: searches do not use it. */
 static adji_join join_of(const adj_index *index, uint32_t k, double radius) {
   return (adji_join){.ctx = index->ctx,
                      .left = index->points,
@@ -85,7 +85,7 @@ static adj_dataset set_of(const adj_index *index, const void *point) {
                        .column_stride = size};
 }
 
-/* Checks the point, and writes what is searched for to `to`. */
+/* Checks the point, and writes the point to search for to `to`. */
 static adj_status prepare_point(const adj_index *index, const void *point, void *to) {
   const adj_dataset set = set_of(index, point);
   for (uint32_t j = 0; j < set.dim; j++) {
@@ -113,12 +113,12 @@ static void pad(const adj_index *index, uint32_t from, uint32_t to, uint32_t *id
 
 /* ---- Through the tree ----------------------------------------------------------------------------------- */
 
-/* NULL: the index has none. It is never dropped from an index that is kept. */
+/* The tree of the index; NULL: it has none. A kept index never drops it. */
 static const adji_tree *tree_of(adj_index *index, adj_status *status) {
   adji_lent tree = {0};
   bool built;
-  const adji_tree *there = adji_index_kept_tree(index);
-  if (there || !adji_tree_is_useful(&index->measure, index->points->dim)) return there;
+  const adji_tree *existing = adji_index_kept_tree(index);
+  if (existing || !adji_tree_is_useful(&index->measure, index->points->dim)) return existing;
   *status = adji_index_tree(index, 0, &tree, &built);
   if (!*status) adji_give_back(&tree);
   return tree.what;

@@ -74,7 +74,7 @@ void adji_pending_give(adji_pending_device *d, adji_engine *engine, const adji_j
 void adji_pending_drop(adji_pending_devices *all) {
   for (uint32_t i = 0; i < all->count; i++) {
     adji_pending_device *d = &all->each[i];
-    join_thread(d); /* its message is not that of the plan's failure */
+    join_thread(d); /* its message must not replace that of the plan's failure */
     if (d->worker.destroy) d->worker.destroy(d->worker.state);
     d->worker = (adji_worker){0};
   }

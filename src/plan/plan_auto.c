@@ -21,7 +21,7 @@ static bool device_pays(const adj_plan *plan, adj_backend backend, double cores_
   return adji_worth_a_device(&plan->ctx->costs, cores_s, readiness(plan->ctx)) && adji_gpu_worker_is_there(plan->ctx);
 }
 
-/* What is the device's fault, and none of the join's. */
+/* Whether the failure is due to the device, not to the join. */
 static bool is_of_device(adj_status status) {
   return status == ADJ_E_UNSUPPORTED || status == ADJ_E_DEVICE || status == ADJ_E_DEVICE_MEMORY;
 }
@@ -37,8 +37,8 @@ adj_status adji_plan_knn_anywhere(adj_plan *plan, adji_algorithm algorithm) {
   return adji_plan_knn(plan, algorithm);
 }
 
-/* After a failure of the device: on the cores, which may be planned for already. */
-static adj_status or_on_cores(adj_plan *plan, adji_algorithm algorithm, adj_status status) {
+/* After a failure of the device, plans for the cores, unless that has been done. */
+static adj_status fall_back_to_cores(adj_plan *plan, adji_algorithm algorithm, adj_status status) {
   if (!is_of_device(status)) return status;
   adji_forget_device(plan);
   if (plan->engine.worker_count) return ADJ_OK;
@@ -48,11 +48,11 @@ static adj_status or_on_cores(adj_plan *plan, adji_algorithm algorithm, adj_stat
 }
 
 static adj_status plan_hybrid(adj_plan *plan, adji_algorithm algorithm) {
-  return or_on_cores(plan, algorithm, adji_plan_range_hybrid(plan, algorithm));
+  return fall_back_to_cores(plan, algorithm, adji_plan_range_hybrid(plan, algorithm));
 }
 
-/* Decides three times, as early as possible so that little is done in vain: by the number of points, by a sample, and
- * with an index. */
+/* Decides up to three times, as early as possible so that little work is wasted: by the number of points, by a sample,
+ * and with an index. */
 adj_status adji_plan_range_anywhere(adj_plan *plan, adji_algorithm algorithm) {
   bool free_to_choose = !algorithm || algorithm == ADJI_ALGORITHM_GRID;
   if (free_to_choose && device_pays(plan, ADJ_BACKEND_HYBRID, adji_least_range_seconds(plan)))
@@ -68,5 +68,5 @@ adj_status adji_plan_range_anywhere(adj_plan *plan, adji_algorithm algorithm) {
   }
   if (!status) status = adji_prepare_cores(plan, &cores);
   if (status || !free_to_choose || !device_pays(plan, ADJ_BACKEND_HYBRID, plan->estimated_seconds)) return status;
-  return or_on_cores(plan, algorithm, adji_plan_range_helped(plan, algorithm));
+  return fall_back_to_cores(plan, algorithm, adji_plan_range_helped(plan, algorithm));
 }

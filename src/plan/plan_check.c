@@ -50,7 +50,7 @@ static adj_status check_sphere(const adj_join_spec *spec, uint32_t dim) {
   return ADJ_OK;
 }
 
-/* Columns whose names say that they are in the wrong order. */
+/* Refuses columns whose names say that they are in the wrong order. */
 static adj_status check_axes(const adj_dataset *set, const char *name) {
   if (set->geo[0] != ADJI_GEO_LATITUDE && set->geo[1] != ADJI_GEO_LONGITUDE) return ADJ_OK;
   return adji_fail(ADJ_E_ARGUMENT,
@@ -117,7 +117,7 @@ static adj_status check_algorithm(const adj_join_spec *spec, adji_algorithm *alg
   return ADJ_OK;
 }
 
-/* What each backend has of the algorithms; AUTO has those of the cores. */
+/* The algorithms of each backend; AUTO has those of the cores. */
 static uint32_t algorithms_on(adj_backend backend, adj_join_kind kind) {
   uint32_t all = adji_algorithms_of(kind), grid = ADJI_BIT(ADJI_ALGORITHM_GRID);
   if (kind == ADJ_RANGE && backend == ADJ_BACKEND_HYBRID) all &= ~ADJI_BIT(ADJI_ALGORITHM_KDTREE);
@@ -174,7 +174,7 @@ adj_status adji_check_request(adj_join_spec *spec, const adj_dataset *left, cons
 static adj_join_spec spec_of_options(const adj_index_options *options) {
   adj_join_spec spec;
   adj_join_spec_init(&spec, sizeof spec);
-  spec.kind = ADJ_KNN; /* a question that every index can answer: what it is made of is checked */
+  spec.kind = ADJ_KNN; /* any question will do: the options are checked */
   spec.k = 1;
   spec.metric = options->metric;
   spec.p = options->p;
@@ -188,10 +188,10 @@ static adj_join_spec spec_of_options(const adj_index_options *options) {
 }
 
 adj_status adji_take_index_options(const adj_index_options *options, adj_join_spec *out) {
-  adj_index_options mine;
-  adj_index_options_init(&mine, sizeof mine);
-  adj_status status = options ? adji_take_struct(&mine, sizeof mine, options, "adj_index_options") : ADJ_OK;
-  *out = spec_of_options(&mine);
+  adj_index_options copy;
+  adj_index_options_init(&copy, sizeof copy);
+  adj_status status = options ? adji_take_struct(&copy, sizeof copy, options, "adj_index_options") : ADJ_OK;
+  *out = spec_of_options(&copy);
   return status;
 }
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * The join that the engines see: the points of the index and those of the question, which for some metrics are derived.
+ * The join that the engines see: the points of the index and those of the question, which are derived for some metrics.
  */
 #include <math.h>
 
 #include "data/derive.h"
 #include "plan/plan.h"
 
-/* A failure in one of two sets, named. */
+/* Adds the name of the set to a failure, if there are two sets. */
 static adj_status in_set(const adj_plan *plan, const char *name, adj_status status) {
   return status && !plan->self_join ? adji_fail_in(status, name) : status;
 }
@@ -28,7 +28,7 @@ static void describe(adj_plan *plan) {
       .join = &plan->join, .measure = &plan->measure, .tuning = &plan->tuning, .lender = adji_plan_lender_of(plan)};
 }
 
-/* When the limits are known, which the report of distances is a part of. */
+/* Called after the limits are computed, as these depend on how distances are reported. */
 static void report_sums(adj_plan *plan) {
   if (plan->spec.flags & ADJ_WITH_SUM) plan->measure.report = ADJI_REPORT_SUM;
 }
@@ -43,7 +43,7 @@ adj_status adji_describe_derived(adj_plan *plan) {
   return in_set(plan, "right", adji_check_inside(plan->right, &plan->measure));
 }
 
-/* Radii are checked. */
+/* The radii have been checked. */
 static adj_status make_limits(adj_plan *plan, uint64_t count) {
   const double *radii = plan->spec.radii;
   if (!radii) return ADJ_OK;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
  * A join that several GPUs share, without cores: entity partitioning (GPU-Join, section 6). Each has all points and an
- * index of them, and takes queries from one queue (gpu/worker/partition.h). The order of the queries is that of the
- * first device's index, since neighbours are found sooner together; others follow it.
+ * index of them, and takes queries from one queue (gpu/worker/partition.h). The queries are in the order of the first
+ * device's index, since neighbouring queries are faster together; the other devices follow it.
  *
- * share=entities is the papers' way: the queries of a set are spread over all rows, and all sets have as many. With as
- * many sets as devices each has one, which is the static division; of more, each takes the next when it is done.
+ * share=entities is the papers' method: the queries of a set are spread over all rows, and all sets are of equal size.
+ * With as many sets as devices, each device has one set, which is the static division; with more sets, each device
+ * takes the next one when it is done.
  */
 #include <stdio.h>
 
@@ -44,7 +45,7 @@ double adji_others_open_seconds(const adj_plan *plan) {
   return open ? 0 : plan->ctx->costs.device_open_s;
 }
 
-/* The sets of GPU-Join: no fewer than devices, no more than queries. */
+/* The number of GPU-Join's sets: no fewer than devices, no more than queries. */
 static uint64_t query_sets(const adj_plan *plan, uint32_t devices) {
   uint64_t sets = plan->tuning.query_sets ? plan->tuning.query_sets : devices, most = plan->join.left->count;
   if (sets < devices) sets = devices;
@@ -70,7 +71,7 @@ static adj_status make_order(const adj_plan *plan, const adji_several *how, uint
   return status;
 }
 
-/* The first device that is open, and how many are. */
+/* The first open device; *open receives the number of open devices. */
 static adji_pending_device *find_open(adji_pending_devices *all, uint32_t *open) {
   adji_pending_device *first = NULL;
   *open = 0;
@@ -95,7 +96,7 @@ static void describe(adj_plan *plan, uint32_t devices) {
              (unsigned long long)sets);
 }
 
-/* The engine of the devices that are open, several. A device that fails on the way is left out. */
+/* Makes an engine of the open devices if there are several. A device that fails meanwhile is left out. */
 static adj_status make_engine(adj_plan *plan, const adji_several *how, adji_pending_devices *all) {
   uint32_t open, added = 0;
   uint32_t *order = NULL;
@@ -115,7 +116,7 @@ static adj_status make_engine(adj_plan *plan, const adji_several *how, adji_pend
   all->by_rows = how->by_rows;
   if (plan->tuning.share != ADJI_SHARE_ENTITIES) all->leader = leader;
   status = adji_pending_add(all, &plan->engine, &added);
-  if (!status && !added) status = adji_pending_wait(leader); /* it was noted why */
+  if (!status && !added) status = adji_pending_wait(leader); /* which returns the recorded failure */
   if (status) {
     adji_engine_clear(&plan->engine);
     return status;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Making a plan for the range joins of Super-EGO and SEGO-New on cores, alone or beside devices. Everything is decided
- * by settings: nothing has to be chosen.
+ * Making a plan for the range joins of Super-EGO and SEGO-New on cores, alone or beside devices. Settings decide
+ * everything: there is nothing to choose.
  */
 #include <stdio.h>
 
 #include "cpu/ego_range.h"
 #include "plan/plan.h"
 
-/* Few queries, spread over the whole order; each has a recursion of its own. */
+/* A sample of few queries, spread over the whole order; each has its own recursion. */
 enum { SAMPLE = 256, SAMPLE_SHARE = 40, FEWEST = 16 };
 
 static adj_status estimate(adj_plan *plan) {
@@ -47,7 +47,7 @@ adj_status adji_choose_dual(adj_plan *plan) {
 
 adj_status adji_prepare_dual(adj_plan *plan) {
   const adji_tuning *t = &plan->tuning;
-  bool queued = t->share == ADJI_SHARE_RESULTS; /* then other settings are for the device's grid */
+  bool queued = t->share == ADJI_SHARE_RESULTS; /* then the other settings are for the device's grid */
   adji_ego_range_options options = {.order = {.reorder = t->reorder != ADJI_OFF,
                                               .indexed = queued ? 0 : (uint32_t)t->indexed,
                                               .cell = queued ? 0 : t->cell},

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Making a plan for a kNN join that cores and a GPU share: both have a tree of their own, and the order of the cores'
- * tree numbers the queries for both.
+ * Makes a plan for a kNN join that cores and a GPU share. Each has its own tree; queries are numbered in the order of
+ * the cores' tree.
  *
- * A device may finish before the cores have a tree, and does the join alone where sharing would not pay
- * (choose_backend.c). Its size bounds its time from above. Where that does not decide, some queries are timed. Cores do
- * not build a tree before that, even if the device has to be opened first: with 10 million points in two dimensions
- * opening took 75 ms longer while cores built, and sharing the queries 56 ms longer than the device alone.
+ * A device may finish before the cores have built a tree. It does the join alone if sharing would not pay
+ * (choose_backend.c). The size of the join bounds the device's time from above. If that does not decide, some queries
+ * are timed. Cores do not build a tree before that, even if the device has to be opened first: with 10 million points
+ * in two dimensions opening took 75 ms longer while the cores built, and sharing the queries took 56 ms longer than the
+ * device alone.
  */
 #include <math.h>
 #include <stdio.h>
@@ -40,12 +41,12 @@ adji_share_times adji_knn_times(const adj_plan *plan, double device_s) {
                             .extra = plan->ctx->costs.sharing_s};
 }
 
-/* Gives the join to the device alone, if that is fast enough: then plan->engine has a worker. With few queries
- * a trial would be the join itself; then the usual time decides. */
+/* Gives the join to the device alone if that is fast enough: plan->engine then has a worker. With few queries a trial
+ * would be as long as the join; then the usual time decides. */
 static adj_status choose_alone(adj_plan *plan, adji_pending_device *device) {
   double device_s = 0;
   if (adji_pending_wait(device)) return ADJ_OK; /* handled by adji_pending_add() */
-  bool held = plan->tuning.device_blocks;       /* when it searches, not when it builds */
+  bool held = plan->tuning.device_blocks;       /* limits the search, not the building of the tree */
   adj_status status = ADJ_OK;
   uint64_t some = plan->left->count / PART_OF_QUERIES;
   if (!held) device_s = adji_gpu_knn_worker_guess(&device->worker, adji_most_searches(plan));
@@ -95,7 +96,7 @@ static adj_status make_shared(adj_plan *plan, adji_pending_devices *all) {
   return adji_estimate_tree(plan);
 }
 
-/* A join that is not shared, and that cores would do by brute force too, goes to the GPU, which is quicker. */
+/* A join that is not shared, and that cores too would do by brute force, goes to the GPU, which is faster. */
 static bool device_takes_all(adj_plan *plan, adji_algorithm algorithm) {
   if (algorithm || !adji_surely_brute(&plan->join) || adji_plan_knn_on_gpu(plan, ADJI_ALGORITHM_AUTO)) return false;
   plan->choice.backend = ADJ_BACKEND_HYBRID;
@@ -103,7 +104,7 @@ static bool device_takes_all(adj_plan *plan, adji_algorithm algorithm) {
   return true;
 }
 
-/* Sets that do not fit the device are not shared: in chunks it is still many times as fast as cores. */
+/* Sets that do not fit the device are not shared: a device working in chunks is still many times as fast as cores. */
 static bool device_takes_chunks(adj_plan *plan, adji_algorithm algorithm, const adji_gpu_knn_options *options) {
   if (adji_gpu_knn_fits(options)) return false;
   adj_status status = adji_plan_knn_on_gpu(plan, algorithm ? algorithm : ADJI_ALGORITHM_KDTREE);
@@ -114,7 +115,7 @@ static bool device_takes_chunks(adj_plan *plan, adji_algorithm algorithm, const 
   return true;
 }
 
-/* Cores do alone what a GPU cannot, unless a setting is only for GPUs. */
+/* The cores do a join alone that a GPU cannot, unless a setting is for GPUs only. */
 static adj_status without_device(adj_plan *plan, adji_algorithm algorithm, adj_status status) {
   const char *setting = adji_tuning_not_for(&plan->tuning, ADJ_KNN, ADJ_BACKEND_CPU);
   char why[256];
@@ -128,7 +129,7 @@ adj_status adji_plan_knn_hybrid(adj_plan *plan, adji_algorithm algorithm) {
   uint64_t begin = adji_now_ns();
   adji_gpu_knn_options options = adji_knn_request_of(plan).options;
   adji_pending_devices all = {.open = open_worker, .follow = adji_gpu_knn_worker_follow, .options = &options};
-  options.grid.use = algorithm == ADJI_ALGORITHM_GRID; /* the papers' way, which is shared in any case */
+  options.grid.use = algorithm == ADJI_ALGORITHM_GRID; /* the papers' method, which is always shared */
   adj_status status = adji_check_knn_kernels(plan);
   if (!status) status = adji_check_knn_queue(plan);
   if (!status) status = adji_gpu_can_be();

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * Making a plan for a range join that cores and a GPU share: both have a grid and an index of their own, each the one
- * that suits it, and the order of the cores' index numbers the queries for both.
+ * Makes a plan for a range join that cores and a GPU share. Each has its own grid and index, as suits it; queries are
+ * numbered in the order of the cores' index.
  *
- * They share whole rows, counted first and then filled. Alone, either may need less work: a GPU that keeps what it
- * finds evaluates every pair once, or half of them. So sharing pays where a GPU is not many times as fast as the cores,
- * and in few dimensions, where both count first anyway. In a self-join in which both would evaluate once, they do so
- * together: the device has the grid of the cores and its points in their order, and of two points the first finds the
- * other, whichever worker has it. A GPU counts the neighbours of some queries, and does the join alone where that is
- * quicker (choose_backend.c).
+ * They share whole rows, which are counted first and then filled. Alone, either may need less work: a GPU that keeps
+ * what it finds evaluates every pair once, or half of the pairs. So sharing pays if a GPU is not many times as fast as
+ * the cores, and in few dimensions, where both count first anyway. In a self-join in which both would evaluate once,
+ * they do so together: the device has the grid of the cores and its points in their order, and of two points the first
+ * finds the other, whichever worker processes it. A GPU counts the neighbours of some queries, and does the join alone
+ * if that is faster (choose_backend.c).
  *
  * Cores do not build an index before that, even if the device has to be opened first: 2 million points in two
- * dimensions with 10 neighbours took 310 ms when they did, and 237 on the device alone.
+ * dimensions with 10 neighbours took 310 ms when they did, and 237 ms on the device alone.
  */
 #include <math.h>
 #include <stdio.h>
@@ -24,8 +24,8 @@
 #include "plan/pending_devices.h"
 #include "plan/plan.h"
 
-/* A device is timed with this many queries, fewer of small sets, then with a part of all of them. If that was shorter
- * than LONG_ENOUGH_S, and so may not have kept the whole device busy, with a larger part. */
+/* A device is timed with FEW_QUERIES queries, fewer for small sets, then with one query in PART_OF_QUERIES. If that
+ * takes less than LONG_ENOUGH_S, it may not have kept the whole device busy, and a larger part is timed. */
 enum { FEW_QUERIES = 1 << 14, LEAST_QUERIES = 1 << 11, FIRST_PART = 12, PART_OF_QUERIES = 64, LARGE_PART = 8 };
 
 static const double LONG_ENOUGH_S = 0.01;
@@ -40,16 +40,16 @@ double adji_least_range_seconds(const adj_plan *plan) {
   return plan->ctx->costs.least_range * index_seconds(plan);
 }
 
-/* Whether a GPU can share queries so that each pair is evaluated once. It does so even where it would not alone, with
- * many points in a cell: cores gain more than the device loses. */
+/* Whether a GPU can share queries so that each pair is evaluated once. With many points in a cell it would not do so
+ * alone, but when sharing it does: the cores gain more than the device loses. */
 static bool device_shares_single(const adj_plan *plan, const adji_gpu_worker_options *options) {
   return !adji_access_by_point(options->range.points.access) && plan->self_join && plan->tuning.single != ADJI_OFF &&
          plan->tuning.mirrored != ADJI_OFF && options->range.single && !plan->device.grid.tensor.use &&
          adji_gpu_can_mirror(&plan->measure, plan->join.left->dim);
 }
 
-/* The cores have an index and an estimate. One device makes the rows of what they find; several leave that to the
- * cores. */
+/* Called when the cores have an index and an estimate. A single device makes the rows of the pairs that cores find;
+ * several devices leave that to the cores. */
 static bool shares_single(const adj_plan *plan, const adji_gpu_worker_options *options) {
   if (!device_shares_single(plan, options) || plan->choice.algorithm != ADJI_ALGORITHM_GRID ||
       !adji_range_index_of(&plan->engine)->symmetric)
@@ -60,12 +60,12 @@ static bool shares_single(const adj_plan *plan, const adji_gpu_worker_options *o
                                                        adji_counted_seconds(&plan->question, pairs, candidates));
 }
 
-/* What a device takes that keeps what it finds. */
+/* The time of a device that keeps the pairs it finds. */
 static double kept_seconds(const adj_plan *plan, const adji_range_trial *trial, bool mirrored) {
   return trial->count_s * (mirrored ? plan->ctx->costs.device_mirrored : 1) + fmax(0.5 * trial->count_s, trial->copy_s);
 }
 
-/* Of a device that is alone, or does lists. */
+/* The time of a device that works alone, or does lists. */
 static double find_seconds(const adj_plan *plan, const adji_gpu_worker_options *options, const adji_range_trial *trial,
                            bool alone) {
   double batch = (double)(options->batch_bytes ? options->batch_bytes : ADJI_GPU_BATCH);
@@ -76,7 +76,7 @@ static double find_seconds(const adj_plan *plan, const adji_gpu_worker_options *
   return fmax(factor * trial->count_s, trial->copy_s);
 }
 
-/* Rows that are counted first and then filled. */
+/* Times for rows that are counted first and then filled. */
 static adji_share_times times_counted(const adj_plan *plan, const adji_gpu_worker_options *options,
                                       const adji_range_trial *trial) {
   bool indexed = plan->engine.worker_count;
@@ -94,7 +94,7 @@ adji_share_times adji_range_times(const adj_plan *plan, const adji_range_trial *
   return times_counted(plan, &plan->device.options, trial);
 }
 
-/* Or, where that is quicker, evaluated once. */
+/* The same, or with each pair evaluated once if that is faster. */
 static adji_share_times times_of(const adj_plan *plan, const adji_gpu_worker_options *options,
                                  const adji_range_trial *trial) {
   bool indexed = plan->engine.worker_count;
@@ -106,7 +106,7 @@ static adji_share_times times_of(const adj_plan *plan, const adji_gpu_worker_opt
   return adji_shared_seconds(&single) < adji_shared_seconds(&t) ? single : t;
 }
 
-/* Whether cores that evaluate every pair once, or stage rows, are quicker alone: what is shared is often counted first.
+/* Whether cores that evaluate every pair once, or stage rows, are faster alone: a shared join is often counted first.
  */
 static bool cores_are_quicker(adj_plan *plan, const adji_gpu_worker_options *options, const adji_range_trial *trial) {
   bool once = plan->choice.single || plan->choice.staged;
@@ -121,7 +121,7 @@ static bool cores_are_quicker(adj_plan *plan, const adji_gpu_worker_options *opt
   return true;
 }
 
-/* How long the device takes, as exactly as needed: a sample may show that it finishes before cores could help;
+/* Estimates the device's time as precisely as needed. A sample may show that it finishes before cores could help;
  * otherwise some queries are timed, and then more. */
 static adj_status ask_device(const adj_plan *plan, const adji_gpu_worker_options *options, adji_worker *worker,
                              adji_range_trial *trial, adji_share_times *t) {
@@ -141,7 +141,7 @@ static adj_status ask_device(const adj_plan *plan, const adji_gpu_worker_options
   return status;
 }
 
-/* Gives the join to the device alone if that is quicker: then plan->choice.backend is ADJ_BACKEND_GPU. */
+/* Gives the join to the device alone if that is faster: plan->choice.backend is then ADJ_BACKEND_GPU. */
 static adj_status choose_alone(adj_plan *plan, const adji_gpu_worker_options *options, adji_pending_device *device,
                                adji_range_trial *trial) {
   adji_share_times t;
@@ -184,20 +184,20 @@ static adj_status share(adj_plan *plan, adji_pending_devices *all, bool single) 
 
 /* ---- HEGJoin ---------------------------------------------------------------------------------------- */
 
-/* Results of a batch of the device: as many as it has room for, but at least twice as many batches as streams, so that
- * it does not take more than half of the queries at once (section 4.2). */
+/* The results of a batch of the device: as many as it has room for, but so few that there are at least twice as many
+ * batches as streams. Then it does not take more than half of the queries at once (section 4.2). */
 static double batch_results(const adj_plan *plan, uint32_t streams, double results) {
   uint64_t room = plan->tuning.batch_size ? plan->tuning.batch_size : ADJI_BATCH_PAIRS;
   return fmin((double)room, results / (2 * streams));
 }
 
-/* Of the cores, which search as planned for them: by EGO-Join as published, or with `grid`. */
+/* Sets the queue of the cores, which search as planned: by EGO-Join as published, or with a grid. */
 static adj_status set_queue(adj_plan *plan, adji_range_queue *queue, double *results) {
   return adji_plan_is_dual(plan) ? adji_ego_range_set_queue(&plan->engine, queue, results)
                                  : adji_range_set_queue(&plan->engine, queue, results);
 }
 
-/* The device makes a queue from its grid, in which the cores have their queries too. If it cannot, the join is shared
+/* The device makes a queue from its grid, from which the cores take their queries too. If it cannot, the join is shared
  * by rates. */
 static adj_status share_results(adj_plan *plan, adji_pending_devices *all) {
   const adji_tuning *t = &plan->tuning;
@@ -229,13 +229,14 @@ static adj_status open_worker(const void *options, uint32_t number, adji_worker 
   return adji_gpu_range_worker_create(options, number, out);
 }
 
-/* What part of the pairs a device finds is not known: room for all of them, and what warps leave of it. */
+/* It is not known which part of the pairs a device finds: this is room for all of them, and for what warps leave
+ * unused. */
 static uint64_t room_for_pairs(const adj_plan *plan) {
   double entries = plan->estimated_pairs * (plan->join.style.one_way ? 1.2 : 0.6);
   return (uint64_t)(entries + 1.3 * (double)plan->left->count) + 1024;
 }
 
-/* The same with devices that have the grid and the order of the cores. They have the points already. */
+/* The same with devices that use the grid and the order of the cores. They have the points already. */
 static adj_status share_single(adj_plan *plan, adji_pending_devices *all, const adji_gpu_worker_options *options) {
   adji_gpu_range_options range = options->range;
   range.grid = &adji_range_index_of(&plan->engine)->grid;
@@ -247,13 +248,13 @@ static adj_status share_single(adj_plan *plan, adji_pending_devices *all, const 
       return share(plan, all, false); /* which handles a missing device */
   for (uint32_t i = 0; i < all->count; i++)
     adji_pending_note(&all->each[i], adji_gpu_range_worker_reopen(&all->each[i].worker, &range));
-  adji_forget_device(plan); /* its grid is not used any more */
+  adji_forget_device(plan); /* its own grid is not needed now */
   return share(plan, all, true);
 }
 
-/* Opens the devices, and has them and the cores share the join, or one of them do it alone. Few queries that the cores
- * take as they come have no order to be shared by. Cores that are not planned for yet are while several devices are
- * opened, or after one has said how long it would take. */
+/* Opens the devices, and lets them and the cores share the join, or one device do it alone. If queries are so few that
+ * the cores take them in their own order, there is no order to share them by. If the cores are not planned for yet,
+ * this happens while several devices are opened, or after a single device has been timed. */
 static adj_status with_devices(adj_plan *plan, adji_algorithm algorithm) {
   adji_gpu_worker_options *options = &plan->device.options;
   uint64_t begin = adji_now_ns();
@@ -280,13 +281,14 @@ static adj_status with_devices(adj_plan *plan, adji_algorithm algorithm) {
   return status;
 }
 
-/* Sets that do not fit the device are not shared: region by region it is still many times as fast as cores. */
+/* Sets that do not fit the device are not shared: a device that works region by region is still many times as fast as
+ * cores. */
 static bool device_takes_regions(adj_plan *plan, adji_algorithm algorithm) {
   const adji_gpu_worker_options *options = &plan->device.options;
   if (plan->tuning.share || adji_gpu_worker_count(plan->ctx) > 1 || !adji_gpu_range_by_regions(options) ||
       adji_gpu_range_fits(options))
     return false;
-  adji_forget_device(plan); /* it is planned for again */
+  adji_forget_device(plan); /* it is planned again below */
   adj_status status = adji_plan_range_on_gpu(plan, algorithm);
   if (status) { /* a plan with cores says why */
     adji_forget_cores(plan);
@@ -304,13 +306,13 @@ static bool device_takes_regions(adj_plan *plan, adji_algorithm algorithm) {
 /* ---- All pairs ------------------------------------------------------------------------------------------ */
 
 /* Without a grid and tensor cores a device compares its queries with every right point: in many dimensions in tiles,
- * and inner products always. It is not timed before: how long that takes is known well enough. */
+ * and inner products always. It is not timed first: the time is known well enough. */
 static bool compares_all(const adj_plan *plan) {
   bool all = plan->device.options.range.all_pairs || !adji_measure_grows(&plan->measure);
   return all && !plan->tuning.share && adji_gpu_worker_count(plan->ctx) == 1;
 }
 
-/* One pass of the cores over all pairs. */
+/* The time of one pass of the cores over all pairs. */
 static double cores_pass_seconds(const adj_plan *plan) {
   const adji_costs *costs = &plan->ctx->costs;
   double pairs = (double)plan->left->count * (double)plan->right->count;
@@ -318,14 +320,15 @@ static double cores_pass_seconds(const adj_plan *plan) {
   return costs->cores_all_pairs_s + costs->cores_all_pairs * pairs * ns * 1e-9 / plan->ctx->threads;
 }
 
-/* What the device found once, kept, is put into place and copied; without room for it, it is found again. */
+/* Pairs that the device has found and kept are copied into the result; without room to keep them they are found
+ * again. */
 static void forecast_all(adj_plan *plan, double pass_s) {
   double bytes = plan->estimated_pairs * (double)adji_plan_entry_bytes(plan);
   plan->estimated_count_seconds = pass_s;
   plan->estimated_seconds = (plan->device.options.range.single ? 1.1 : 3) * pass_s + bytes / plan->ctx->costs.copy_rate;
 }
 
-/* The cores, or the device alone, whichever should be quicker. */
+/* Plans for the cores or for the device alone, whichever should be faster. */
 static adj_status compare_all(adj_plan *plan, adji_algorithm algorithm) {
   double device_s = adji_all_pairs_seconds(&plan->question, (double)plan->left->count);
   double cores_s = cores_pass_seconds(plan);

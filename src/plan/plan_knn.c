@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Making a plan for a kNN join: a tree or brute force.
+ * Makes a plan for a kNN join: a tree or brute force.
  *
- * Where choose_knn.c does not decide, the tree is built, which is a small part of either join, and the queries of some
- * leaves are timed. Brute force times some queries as well. The quicker one is kept.
+ * If choose_knn.c does not decide, the tree is built, which is a small part of either join, and the queries of some
+ * leaves are timed. Some queries of brute force are timed as well. The faster method is kept.
  */
 #include <math.h>
 #include <stdarg.h>
@@ -21,7 +21,7 @@
 
 enum { TRIAL_LEAVES = 16, FEW_SAMPLED = 1 << 14, FEW_TRIED = 1 << 12 };
 
-/* Trials of a tree are a little too fast: the leaves of one share what they load. */
+/* Trials of a tree are a little too fast: their leaves share cached data. */
 static const double CLEARLY = 0.92;
 
 static void __attribute__((format(printf, 2, 3))) because(adj_plan *plan, const char *format, ...) {
@@ -31,7 +31,7 @@ static void __attribute__((format(printf, 2, 3))) because(adj_plan *plan, const 
   va_end(arguments);
 }
 
-/* How a grid is searched, if it is. */
+/* How a grid is searched, if the algorithm is a grid. */
 static adji_knn_grid_options grid_of(const adji_tuning *t) {
   return (adji_knn_grid_options){.threads = t->point_threads ? 1u << (t->point_threads - 1) : 0,
                                  .sample = t->grid_sample,
@@ -53,7 +53,8 @@ adj_status adji_check_knn_queue(const adj_plan *plan) {
   return ADJ_OK;
 }
 
-/* The queries by the population of their cells, whose width is that of a device or, if that is negative, chosen. */
+/* Orders the queries by the population of their cells. The width of the cells is a device's epsilon, or chosen here if
+ * that is negative. */
 static adj_status order_by_cells(adj_plan *plan, double epsilon, uint32_t **rows) {
   adji_knn_grid_options grid = grid_of(&plan->tuning);
   uint64_t begin = adji_now_ns();
@@ -76,7 +77,7 @@ adj_status adji_make_trees(adj_plan *plan, double epsilon, adji_engine *out) {
                               .lanes = plan->choice.alone ? 1 : 0};
   adji_lent tree;
   bool built;
-  adji_memory_keep(&plan->ctx->memory); /* what the right tree was built in serves the left one */
+  adji_memory_keep(&plan->ctx->memory); /* the left tree reuses the memory that the right one was built in */
   adj_status status = adji_index_tree(plan->index, plan->tuning.leaf ? 8u << plan->tuning.leaf : 0, &tree, &built);
   if (!status) adji_note_structure(plan, "kd-tree", built);
   if (!status && options.queue == ADJI_KNN_QUEUE_CELLS) {
@@ -98,20 +99,20 @@ static adj_status make_brute(adj_plan *plan, adji_engine *out) {
   return adji_brute_create(&plan->join, &base, &options, out);
 }
 
-/* From the nanoseconds and candidates of a query. */
+/* Sets the estimates from the time and the candidates of a query. */
 static void expect(adj_plan *plan, double query_ns, double candidates) {
   plan->estimated_candidates = (double)plan->left->count * candidates;
   plan->estimated_seconds = query_ns * 1e-9 * (double)plan->left->count / plan->ctx->threads;
   plan->estimated_count_seconds = isinf(plan->spec.radius) ? 0 : plan->estimated_seconds;
 }
 
-/* What an earlier question found, about as many neighbours. */
+/* The choice of an earlier question for about as many neighbours. */
 static _Atomic uint32_t *kept_choice(const adj_plan *plan) {
   uint32_t bits = plan->join.k ? 32 - (uint32_t)__builtin_clz(plan->join.k) : 0;
   return &plan->index->knn_choices[bits];
 }
 
-/* Keeps the quicker of both. */
+/* Tries both methods and keeps the faster one. */
 static adj_status choose_by_trial(adj_plan *plan) {
   adji_engine tree = {0}, brute = {0};
   double tree_ns, brute_ns, candidates;
@@ -189,7 +190,7 @@ static bool takes_tensor(const adj_plan *plan) {
          adji_tensor_pays(join->left->count, join->right->count, join->k);
 }
 
-/* Whether it had better not, by a sample of the points. Where it may skip tiles the first queries tell. */
+/* Whether it should not, by a sample of the points. If it may skip tiles, the first queries decide instead. */
 static bool avoids_tensor(const adj_plan *plan) {
   bool may_skip = plan->left->count >= ADJI_TENSOR_FEWEST_SKIP && plan->left->dim <= ADJI_TENSOR_MOST_SKIP_DIM;
   return !plan->tuning.prefilter && plan->tuning.skip != ADJI_ON && !may_skip && adji_too_near_for_halves(&plan->join);
@@ -262,7 +263,7 @@ static adj_status share_devices(adj_plan *plan, const adji_gpu_knn_options *opti
   return adji_share_devices(plan, &how, first);
 }
 
-/* The first device has the join. Several share it where that is quicker. */
+/* The first device has the join. Several share it if that is faster. */
 static adj_status share_if_quicker(adj_plan *plan, const adji_gpu_knn_options *options) {
   adj_status status = ADJ_OK;
   if (plan->device_chunk || !may_share(plan, options, &status)) return status;
@@ -279,7 +280,7 @@ static adj_status share_if_quicker(adj_plan *plan, const adji_gpu_knn_options *o
   return share_devices(plan, options, &first);
 }
 
-/* One device alone, or in chunks; or several, if that is asked for, is quicker, or the first one fails. */
+/* Opens one device alone, or in chunks; or several, if settings ask for it, it is faster, or the first one fails. */
 static adj_status open_on_gpu(adj_plan *plan, const adji_gpu_knn_options *options) {
   adji_worker worker;
   char why[512];
@@ -287,7 +288,7 @@ static adj_status open_on_gpu(adj_plan *plan, const adji_gpu_knn_options *option
   bool shared = plan->tuning.share && may_share(plan, options, &status);
   if (status) return status;
   if (shared) status = share_devices(plan, options, NULL);
-  if (shared && status != ADJ_E_DEVICE_MEMORY) return status; /* devices share what does not fit them, too */
+  if (shared && status != ADJ_E_DEVICE_MEMORY) return status; /* devices also share sets that do not fit */
   status = adji_gpu_knn_create(options, plan->tuning.device_chunk, &worker);
   if (status == ADJ_E_DEVICE) {
     snprintf(why, sizeof why, "%s", adj_last_error());
@@ -328,7 +329,8 @@ adj_status adji_plan_knn_on_gpu(adj_plan *plan, adji_algorithm algorithm) {
   return status;
 }
 
-/* What a kept index has need not be worth building for this question. Few queries are not worth a trial. */
+/* A kept index may have a structure that would not be worth building for this question. Few queries are not worth a
+ * trial. */
 static adji_knn_choice choose_kept(const adj_plan *plan, adji_knn_choice early) {
   uint32_t before = atomic_load(kept_choice(plan));
   if (!adji_tree_is_useful(&plan->measure, plan->join.right->dim)) return early;

@@ -13,7 +13,7 @@
 #include "result/rows.h"
 
 static const double NEAR = 100;
-/* Rows that are looked at, and the share of them that must be near. */
+/* The number of sampled rows, and the share of them that must be near. */
 enum { SAMPLE = 256, SHARE = 100 };
 
 /* ---- The spacing at a point ------------------------------------------------------------------------------ */
@@ -27,7 +27,7 @@ static const char *name_of(const adj_dataset *set) {
   return bits == DBL_MANT_DIG ? "f64" : bits == FLT_MANT_DIG ? "f32" : "f16";
 }
 
-/* From a number of this magnitude to the next, in a type of so many bits. */
+/* The spacing between a number of this magnitude and the next one in the set's type. */
 static double spacing_of(const adj_dataset *set, double magnitude) {
   int exponent;
   frexp(magnitude, &exponent);
@@ -82,7 +82,7 @@ static void add_row(adj_plan *plan, const adj_dataset *set, uint64_t row, double
   double spacing = spacing_of(set, magnitude);
   near->sampled++;
   if (distance > NEAR * as_distance(plan, spacing)) return;
-  /* The smallest of those that are near is told: it stands for the others. */
+  /* The one of smallest magnitude is reported for all. */
   if (near->near++ && magnitude >= near->magnitude) return;
   near->set = set;
   near->magnitude = magnitude;
@@ -90,7 +90,7 @@ static void add_row(adj_plan *plan, const adj_dataset *set, uint64_t row, double
   near->distance = distance;
 }
 
-/* Above 2^bits / 2 all numbers are whole, also those that were rounded. */
+/* Above 2^bits / 2 all numbers are whole, even those that were rounded. */
 static bool is_alarm(const adji_near *near) {
   bool exact = near->whole && near->spacing <= 0.5;
   return near->near && !exact && (uint64_t)near->near * SHARE >= near->sampled;
@@ -148,7 +148,7 @@ static double across(double a, double b, double angle) {
   return s * s;
 }
 
-/* The distance of two points, nearly. */
+/* The distance of two points, approximately. */
 static double distance_of(const adj_plan *plan, uint64_t i, uint64_t j) {
   const adj_dataset *a = plan->left, *b = plan->right;
   if (plan->spec.metric == ADJ_HAVERSINE) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Making a plan for a range join on cores, or on a GPU: choose, index, estimate.
+ * Makes a plan for a range join on cores, or on a GPU: choose, index, estimate.
  */
 #include <stdatomic.h>
 #include <stdio.h>
@@ -17,8 +17,8 @@ static adj_status refuse_codes(const char *why) {
   return adji_fail(ADJ_E_UNSUPPORTED, "tuning: prefilter=codes: %s", why);
 }
 
-/* With fewer queries codes take longer to make than they save; where more than this share of the pairs passes,
- * comparing them one by one takes as long as comparing all. */
+/* With fewer queries than this, codes take longer to make than they save. If more than this share of the pairs passes,
+ * comparing those one by one takes as long as comparing all. */
 enum { FEW_CODED = 512 };
 static const double MOST_PASSING = 0.04;
 
@@ -52,7 +52,7 @@ static adj_status choose_codes(adj_plan *plan, adji_code_scale *out) {
   return status;
 }
 
-/* Boxes are for recursion and for long cells; brute force compares every pair. */
+/* Recursion and long cells use boxes; brute force compares every pair. */
 static adji_box_use choose_boxes(const adj_plan *plan) {
   if (plan->choice.algorithm == ADJI_ALGORITHM_EGO) return ADJI_BOXES_ALWAYS;
   if (!adji_measure_grows(&plan->measure)) return ADJI_BOXES_NEVER; /* no gap bounds an inner product */
@@ -101,7 +101,7 @@ void adji_note_device(adj_plan *plan) {
 
 /* ---- Trees ------------------------------------------------------------------------------------------------ */
 
-/* Queries that one thread does before another has woken up. In many dimensions a query takes long. */
+/* So few queries that one thread is done before another has woken up. In many dimensions a single query takes long. */
 enum { SMALL_QUESTION = 128, SMALL_DIM = 8 };
 
 bool adji_is_small(const adj_plan *plan) {
@@ -109,8 +109,8 @@ bool adji_is_small(const adj_plan *plan) {
          plan->left->dim <= SMALL_DIM && adji_measure_grows(&plan->index->measure);
 }
 
-/* For fewer queries, in points of the index for each, a grid is not worth its price: a tree is there already. A grid
- * has cells for one radius; a tree also serves queries with a radius each. */
+/* With more points of the index per query than this, a grid does not pay: the tree is there already. A grid has cells
+ * for one radius; a tree also serves queries with a radius each. */
 enum { POINTS_A_QUERY = 8 };
 
 static bool prefers_tree(const adj_plan *plan) {
@@ -124,7 +124,7 @@ static double seconds(uint64_t from, uint64_t to) {
   return (double)(to - from) * 1e-9;
 }
 
-/* Few queries are not sampled. */
+/* Sizes of samples. Few queries are not sampled. */
 enum { TREE_SAMPLE = 256, TREE_COLLECTED = 1 << 18 };
 
 static adj_status sample_tree(adj_plan *plan) {
@@ -180,8 +180,8 @@ static adj_status build_index(adj_plan *plan, adji_cores_choice *chosen) {
   return adji_range_create(&plan->join, &base, plan->tuning.batch, &plan->engine);
 }
 
-/* About one query in 500, spread over the whole order. At most one in SAMPLE_SHARE, so that it is a small part of the
- * join; but as many as compare SAMPLE_VALUES coordinates, which takes no time worth speaking of. */
+/* About one query in 500, spread over the whole order. At most one in SAMPLE_SHARE, so that the sample is a small part
+ * of the join; but at least as many as compare SAMPLE_VALUES coordinates, which takes negligible time. */
 enum { SAMPLE_SHARE = 40, SAMPLE_VALUES = 1 << 21, FEWEST_SAMPLED = 16 };
 
 static adj_status estimate(adj_plan *plan) {
@@ -211,7 +211,7 @@ void adji_cores_choice_clear(adj_ctx *ctx, adji_cores_choice *choice) {
   adji_grid_choice_clear(ctx, &choice->grid);
 }
 
-/* A grid that the index has already is as good as the one that would be chosen. */
+/* Takes a grid that the index has already: it is as good as the one that would be chosen. */
 static bool choose_kept(adj_plan *plan, adji_algorithm algorithm, adji_cores_choice *out) {
   if (!plan->index->kept || !adji_index_find_grid(plan->index, algorithm, plan->join.limit, &out->kept)) return false;
   const adji_kept_grid *grid = out->kept.what;
@@ -290,9 +290,9 @@ adj_status adji_plan_range_on_cores(adj_plan *plan, adji_algorithm algorithm) {
   return status ? status : adji_prepare_cores(plan, &chosen);
 }
 
-/* Few points in many dimensions: looking for axes takes the host longer than comparing all pairs takes a device, and a
- * grid or a prefilter takes it 2 ms to set up. On an H200 10,000 x 10 points, L2 with 10 neighbours, took 4.3 ms
- * through tensor cores and 0.4 without; 10,000 x 384, L1, took 12 ms, of which the choice was 8. */
+/* Few points in many dimensions: choosing axes takes the host longer than comparing all pairs takes a device, and
+ * setting up a grid or a prefilter takes the device 2 ms. On an H200, 10,000 x 10 points, L2 with 10 neighbours, took
+ * 4.3 ms through tensor cores and 0.4 ms without; 10,000 x 384, L1, took 12 ms, of which the choice took 8 ms. */
 static bool are_few_and_long(const adji_range_question *q) {
   static const double CHOICE_S = 0.002, CHOICE_DIM_S = 10e-6;
   static const adji_tuning none = {0};
@@ -362,7 +362,7 @@ static adj_status estimate_on_device(adj_plan *plan) {
 
 /* ---- Trees on a GPU ---------------------------------------------------------------------------------------------- */
 
-/* For few queries, or queries with a radius each, a tree is searched that the index has, or that is made now. */
+/* Whether to search a tree, for few queries or queries with a radius each: one that the index has, or one made now. */
 static adj_status wants_tree(const adj_plan *plan, adji_algorithm algorithm, bool *tree) {
   const adji_join *join = &plan->join;
   bool can = adji_gpu_has_tree(&plan->measure, join->right->dim), asked = algorithm == ADJI_ALGORITHM_KDTREE;
@@ -404,7 +404,7 @@ static void choose_tree_on_device(adj_plan *plan, adji_algorithm algorithm) {
                                : "for so few queries a grid is not worth building");
 }
 
-/* Few queries of a kept index are counted sooner than sampled. */
+/* Counting this few queries of a kept index is faster than sampling. */
 enum { FEW_ON_DEVICE = 1 << 14 };
 
 /* ---- Several GPUs ------------------------------------------------------------------------------------------------ */
@@ -413,7 +413,7 @@ static adj_status open_worker(const void *options, uint32_t number, adji_worker 
   return adji_gpu_range_worker_create(options, number, out);
 }
 
-/* Whether several devices may share the join; if not, it fails where the settings ask for that. */
+/* Whether several devices may share the join; if not, *status is a failure if the settings ask for it. */
 static bool may_share(const adj_plan *plan, bool tree, adj_status *status) {
   const adji_gpu_worker_options *options = &plan->device.options;
   adj_status can =
@@ -421,7 +421,8 @@ static bool may_share(const adj_plan *plan, bool tree, adj_status *status) {
   return adji_may_share_devices(plan, can, status);
 }
 
-/* One of the devices counts some queries. One that fails at that will be asked again when it has its own to do. */
+/* One of the devices counts some queries. If it fails at that, its failure is handled when it gets queries of the
+ * join. */
 static adj_status estimate_on_devices(adj_plan *plan) {
   adji_engine *engine = &plan->engine;
   adj_status status = ADJ_OK;
@@ -443,7 +444,8 @@ static adj_status share_devices(adj_plan *plan, const adji_worker *first) {
   return status ? status : estimate_on_devices(plan);
 }
 
-/* The first device has failed: whether there are others, which is reported. Otherwise the message stays. */
+/* Called when the first device has failed: whether there are others to try, with a warning. Otherwise the message
+ * stays. */
 static bool try_others(const adj_plan *plan, bool tree) {
   char why[512];
   adj_status status;
@@ -454,7 +456,7 @@ static bool try_others(const adj_plan *plan, bool tree) {
   return others;
 }
 
-/* The first device has the join. Several share it where that is quicker, as a sample of the queries says. */
+/* The first device has the join. Several share it if that is faster, judged by a sample of the queries. */
 static adj_status share_if_quicker(adj_plan *plan, bool tree) {
   adji_range_trial trial;
   adj_status status = ADJ_OK;
@@ -471,7 +473,7 @@ static adj_status share_if_quicker(adj_plan *plan, bool tree) {
   return share_devices(plan, &first);
 }
 
-/* The device builds the index. begin: when the plan was begun. */
+/* Opens devices, which build the index. begin: when planning began. */
 static adj_status open_on_gpu(adj_plan *plan, adji_algorithm algorithm, bool tree, uint64_t begin) {
   plan->choice.backend = ADJ_BACKEND_GPU;
   uint64_t planned = adji_now_ns();
@@ -479,14 +481,14 @@ static adj_status open_on_gpu(adj_plan *plan, adji_algorithm algorithm, bool tre
   bool shared = plan->tuning.share && may_share(plan, tree, &status);
   if (status) return status;
   if (!shared) status = adji_gpu_range_create(&plan->device.options, &plan->engine);
-  if (status == ADJ_E_DEVICE_MEMORY && tree && !plan->join.limits && !algorithm) { /* a grid may go in chunks */
+  if (status == ADJ_E_DEVICE_MEMORY && tree && !plan->join.limits && !algorithm) { /* a grid can be joined in chunks */
     tree = false;
     status = adji_choose_for_device(&plan->question, algorithm, &plan->device);
     if (!status) status = adji_gpu_range_create(&plan->device.options, &plan->engine);
   }
   if (status == ADJ_E_DEVICE) shared = try_others(plan, tree);
   if (shared) status = share_devices(plan, NULL);
-  if (shared && status == ADJ_E_DEVICE_MEMORY) { /* devices share what does not fit them, too */
+  if (shared && status == ADJ_E_DEVICE_MEMORY) { /* devices also share sets that do not fit */
     shared = false;
     status = adji_gpu_range_create(&plan->device.options, &plan->engine);
   }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A GPU that fails during a run, and the cores, or other GPUs, that do its work. Where workers share a join the
- * scheduler does that (queue/scheduler_feed.c); this is for joins that a GPU does alone.
+ * If a GPU fails during a run, the cores or other GPUs do its work. In joins that workers share, the scheduler handles
+ * this (queue/scheduler_feed.c); this file is for joins that a GPU does alone.
  */
 #include "plan/recover.h"
 
@@ -9,7 +9,7 @@
 
 #include "gpu/worker/devices.h"
 
-/* A join that was asked of the GPU ends with its failure, and so does one with settings for GPUs only. */
+/* A join requested on the GPU ends with its failure, and so does one with settings for GPUs only. */
 static bool may_use_cores(const adj_plan *plan, adj_status status) {
   bool failed = status == ADJ_E_DEVICE || status == ADJ_E_DEVICE_MEMORY;
   bool free_to_choose = plan->spec.backend == ADJ_BACKEND_AUTO || plan->spec.backend == ADJ_BACKEND_HYBRID;
@@ -17,7 +17,7 @@ static bool may_use_cores(const adj_plan *plan, adj_status status) {
   return failed && free_to_choose && alone && !adji_tuning_not_for(&plan->tuning, plan->spec.kind, ADJ_BACKEND_CPU);
 }
 
-/* One of several GPUs did the join alone, because it is small or cannot be shared. */
+/* Whether one of several GPUs did the join alone, because it is small or cannot be shared. */
 static bool may_use_others(const adj_plan *plan, adj_status status) {
   bool failed = status == ADJ_E_DEVICE || status == ADJ_E_DEVICE_MEMORY;
   bool alone = plan->engine.worker_count == 1 && plan->engine.workers[0].is_device;
@@ -25,7 +25,7 @@ static bool may_use_others(const adj_plan *plan, adj_status status) {
          adji_gpu_worker_count(plan->ctx) > 1;
 }
 
-/* All GPUs that work share the join from now on, as if the settings asked for it. If they cannot, it has failed. */
+/* From now on all working GPUs share the join, as if the settings asked for it. If they cannot, the join fails. */
 static bool use_others(adj_plan *plan, adj_status *status) {
   char why[512];
   snprintf(why, sizeof why, "%s", adj_last_error());

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Running a plan: count and collect. plan/stream.c streams.
+ * Runs a plan: count and collect. plan/stream.c streams.
  *
- * Every row's place is known before a pair is written, so a result is filled in place. In a range join the rows are
- * counted first. In a kNN join every row has k entries.
+ * The place of every row is known before a pair is written, so a result is filled in place. A range join counts its
+ * rows first. In a kNN join every row has k entries.
  */
 #include "plan/run.h"
 
@@ -43,7 +43,7 @@ static void report_device(const adj_plan *plan, const adji_run *run, adj_stats *
   stats->grid_reindex_s = device->grid.reindex_s;
 }
 
-/* The queue by cells; epsilon is the device's where there is one. */
+/* Reports the order of queries by cells; epsilon is the device's if there is one. */
 static void report_order(const adj_plan *plan, adj_stats *stats) {
   stats->grid_order_s = plan->queue_order.order_s;
   if (!(plan->queue_order.epsilon > 0)) return;
@@ -65,7 +65,7 @@ static void report_workers(const adji_run *run, adj_stats *stats, adj_worker *wo
   }
 }
 
-/* GPU-Join's choice of the number of indexed dimensions, and ours. */
+/* Reports GPU-Join's choice of the number of indexed dimensions, and ours. */
 static void report_indexed(const adj_plan *plan, adj_stats *stats) {
   const adji_grid_choice *grid = &plan->device.grid;
   if (plan->choice.backend == ADJ_BACKEND_CPU || !grid->memory_count) return;
@@ -80,37 +80,37 @@ static void report_indexed(const adj_plan *plan, adj_stats *stats) {
 
 adj_status adji_finish_run(adj_plan *plan, adji_run *run, uint64_t begin_ns, double sink_s, uint64_t pairs,
                            adj_stats *stats) {
-  adj_stats mine = {.struct_size = sizeof mine};
-  mine.threads = plan->ctx->threads;
-  mine.backend = adji_backend_name(plan->choice.backend);
-  mine.algorithm = adji_algorithm_name(plan->choice.algorithm);
-  mine.isa = plan->ctx->isa;
-  mine.plan_s = plan->plan_s;
-  mine.index_s = plan->index_s;
-  mine.write_s = sink_s;
-  mine.join_s = (double)(adji_now_ns() - begin_ns) * 1e-9 - sink_s;
-  mine.pairs = pairs;
-  mine.candidates = run->tally.candidates;
-  mine.batches = run->batches;
-  mine.batches_redone = run->redone;
+  adj_stats local = {.struct_size = sizeof local};
+  local.threads = plan->ctx->threads;
+  local.backend = adji_backend_name(plan->choice.backend);
+  local.algorithm = adji_algorithm_name(plan->choice.algorithm);
+  local.isa = plan->ctx->isa;
+  local.plan_s = plan->plan_s;
+  local.index_s = plan->index_s;
+  local.write_s = sink_s;
+  local.join_s = (double)(adji_now_ns() - begin_ns) * 1e-9 - sink_s;
+  local.pairs = pairs;
+  local.candidates = run->tally.candidates;
+  local.batches = run->batches;
+  local.batches_redone = run->redone;
   uint64_t peak = atomic_load(&plan->ctx->memory.peak);
-  mine.peak_bytes = peak > plan->plan_peak ? peak : plan->plan_peak;
-  mine.cells = plan->cells;
+  local.peak_bytes = peak > plan->plan_peak ? peak : plan->plan_peak;
+  local.cells = plan->cells;
   double mean = run->busy_sum / plan->ctx->threads;
-  mine.imbalance = mean > 0 ? (run->busy_max - mean) / mean : 0;
-  mine.estimated_pairs = plan->estimated_pairs;
-  mine.estimated_candidates = plan->estimated_candidates;
-  mine.ego_reorder_s = plan->ego.reorder;
-  mine.ego_sort_s = plan->ego.sort;
-  mine.ego_workload_s = plan->ego.workload;
-  report_device(plan, run, &mine);
-  report_order(plan, &mine);
-  report_indexed(plan, &mine);
-  report_workers(run, &mine, plan->last_workers);
-  plan->last = mine;
+  local.imbalance = mean > 0 ? (run->busy_max - mean) / mean : 0;
+  local.estimated_pairs = plan->estimated_pairs;
+  local.estimated_candidates = plan->estimated_candidates;
+  local.ego_reorder_s = plan->ego.reorder;
+  local.ego_sort_s = plan->ego.sort;
+  local.ego_workload_s = plan->ego.workload;
+  report_device(plan, run, &local);
+  report_order(plan, &local);
+  report_indexed(plan, &local);
+  report_workers(run, &local, plan->last_workers);
+  plan->last = local;
   plan->ran = true;
   adji_warn_near(plan);
-  return stats ? adji_give_struct(stats, &mine, sizeof mine, "adj_stats") : ADJ_OK;
+  return stats ? adji_give_struct(stats, &local, sizeof local, "adj_stats") : ADJ_OK;
 }
 
 adj_status adji_plan_begin(const adj_plan *plan, adji_run *run, const adj_run_control *control) {
@@ -131,7 +131,7 @@ void adji_layout_clear(adj_plan *plan, adji_layout *layout) {
   adji_free(&plan->ctx->memory, layout->offsets);
 }
 
-/* A worker that has the offsets itself hands them over. */
+/* A worker that has the offsets already passes them on. */
 static adj_status make_offsets(adj_plan *plan, adji_run *run, adji_layout *layout) {
   uint64_t count = plan->left->count;
   layout->offsets = adji_alloc(&plan->ctx->memory, count + 1, sizeof *layout->offsets, "row offsets");
@@ -158,7 +158,7 @@ static adj_status try_layout(adj_plan *plan, adji_run *run, bool degrees, adji_l
   return ADJ_OK;
 }
 
-/* A GPU may fail after it has counted, with its offsets: the cores begin from the start. */
+/* A GPU may fail after it has counted, and take its offsets with it: then the cores start from the beginning. */
 static adj_status lay_out_range(adj_plan *plan, adji_run *run, bool degrees, adji_layout *layout) {
   adj_status status = try_layout(plan, run, degrees, layout);
   if (!adji_recover(plan, &status)) return status;
@@ -267,7 +267,7 @@ static void copy_some(void *user, uint64_t begin, uint64_t end) {
   memcpy(c->to + begin, c->from + begin, (end - begin) * sizeof *c->to);
 }
 
-/* By all threads. What was begun is completed, even if the run is cancelled now. */
+/* Copies with all threads. The copy is completed even if the run is cancelled meanwhile. */
 static void copy_degrees(adj_ctx *ctx, uint32_t *to, const uint32_t *from, uint64_t count) {
   copying c = {to, from};
   if (count && adji_each_row(ctx, count, copy_some, &c)) copy_some(&c, 0, count);
@@ -278,20 +278,20 @@ adj_status adj_count(adj_plan *plan, uint32_t *degrees, uint64_t *total, const a
   if (!plan) return adji_fail(ADJ_E_ARGUMENT, "plan: must not be NULL");
   adji_run run;
   uint64_t begin = adji_now_ns(), pairs = 0, count = plan->left->count;
-  uint32_t *mine = NULL;
+  uint32_t *local = NULL;
   adj_status status = adji_plan_begin(plan, &run, control);
   if (status) return status;
   if (degrees) {
     /* The caller's array stays untouched on failure. */
-    mine = adji_alloc(&plan->ctx->memory, count, sizeof *mine, "neighbour counts");
-    if (!mine) status = ADJ_E_MEMORY;
+    local = adji_alloc(&plan->ctx->memory, count, sizeof *local, "neighbour counts");
+    if (!local) status = ADJ_E_MEMORY;
   }
   if (!status)
-    status = plan->join.k ? adji_knn_count(plan, &run, mine, &pairs) : adji_count_rows(plan, &run, mine, &pairs);
+    status = plan->join.k ? adji_knn_count(plan, &run, local, &pairs) : adji_count_rows(plan, &run, local, &pairs);
   if (!status) status = adji_finish_run(plan, &run, begin, 0, pairs, stats);
-  if (!status && degrees) copy_degrees(plan->ctx, degrees, mine, count);
+  if (!status && degrees) copy_degrees(plan->ctx, degrees, local, count);
   if (!status && total) *total = pairs;
-  adji_free(&plan->ctx->memory, mine);
+  adji_free(&plan->ctx->memory, local);
   adji_plan_end(&run);
   return status;
 }
@@ -303,7 +303,7 @@ static bool fits(const adj_plan *plan, double pairs) {
   return bytes < 0x1p62 && adji_fits(&plan->ctx->memory, (uint64_t)bytes);
 }
 
-/* ADJ_E_MEMORY with the size of the result, if it does not fit. A result is worth more than a grid for other radii. */
+/* ADJ_E_MEMORY with the size of the result, if it does not fit. Unused grids are dropped to make room for it. */
 static adj_status check_fits(const adj_plan *plan, double pairs, bool exact) {
   char need[32], limit[32];
   double bytes = pairs * (double)adji_plan_entry_bytes(plan);
@@ -327,17 +327,17 @@ static void drop_rows(adj_plan *plan, adj_result *result) {
   result->distances = NULL;
 }
 
-/* While a device counts, the cores are idle, so they prefault memory for the rows: 0.9 of the estimate. ROOM is address
- * space for an estimate that is too low, and takes no memory. A device that compares fewer candidates than this has
+/* While a device counts, the cores are idle, so they prefault memory for the rows: 0.9 of the estimate. ROOM is extra
+ * address space in case the estimate is too low; it takes no memory. With fewer candidates than this, a device has
  * counted before a core has a huge page. */
 static const double FEW_CANDIDATES = 5e9;
 
-static void get_ahead(adj_plan *plan, adji_run *run, adj_result *result) {
+static void prefault_rows(adj_plan *plan, adji_run *run, adj_result *result) {
   enum { LEAST = 64 << 20, ROOM = 4 };
   adji_memory *memory = &plan->ctx->memory;
   uint64_t size = distance_size(plan);
   double entries = 0.9 * plan->estimated_pairs, bytes = entries * (double)adji_plan_entry_bytes(plan);
-  double beside = 8 * ((double)plan->left->count + 1); /* offsets, which must not want for it */
+  double beside = 8 * ((double)plan->left->count + 1); /* offsets, which need memory too */
   uint64_t most = run->control.max_pairs;
   if (!adji_engine_has_offsets(&plan->engine) || plan->estimated_candidates < FEW_CANDIDATES ||
       (most && entries > (double)most))
@@ -352,8 +352,8 @@ static void get_ahead(adj_plan *plan, adji_run *run, adj_result *result) {
     drop_rows(plan, result);
 }
 
-/* False: there is none, or it has no room for so many. */
-static bool take_ahead(adj_plan *plan, adji_run *run, uint64_t pairs) {
+/* Takes the prefaulted memory. False: there is none, or it has no room for `pairs` pairs. */
+static bool take_prefaulted(adj_plan *plan, adji_run *run, uint64_t pairs) {
   adji_memory *memory = &plan->ctx->memory;
   const adji_ahead *ahead = &run->ahead;
   return ahead->ids && adji_resize(memory, ahead->ids, pairs * sizeof *ahead->ids) &&
@@ -372,7 +372,7 @@ static adj_status make_rows(adj_plan *plan, uint64_t pairs, adj_result *result) 
 }
 
 static adj_status fill_result(adj_plan *plan, adji_run *run, const adji_layout *layout, adj_result *result) {
-  adj_status status = take_ahead(plan, run, layout->entries) ? ADJ_OK : make_rows(plan, layout->entries, result);
+  adj_status status = take_prefaulted(plan, run, layout->entries) ? ADJ_OK : make_rows(plan, layout->entries, result);
   if (status || !plan->left->count) return status;
   adji_window window = {0, plan->left->count, layout->offsets, result->ids, result->distances, layout->k};
   status = adji_fill_rows(plan, run, &window);
@@ -380,9 +380,9 @@ static adj_status fill_result(adj_plan *plan, adji_run *run, const adji_layout *
   return status;
 }
 
-/* Single evaluation holds half of the pairs a second time, and those of a device all; staged rows are all of them, each
- * with two numbers more; those of a tree have sums too, in buffers that double. Without room for that, rows are
- * counted. */
+/* The memory of a collect in one pass, in entries. Single evaluation holds half of the pairs a second time, and all
+ * pairs of a device; staging holds all rows a second time, each with two more numbers; a tree also stores sums, in
+ * buffers that double. Without room for that, rows are counted first. */
 double adji_collect_once_entries(const adj_plan *plan) {
   double pairs = plan->estimated_pairs, entry = (double)adji_plan_entry_bytes(plan);
   if (plan->choice.staged) return 2.2 * pairs + 8 * (double)plan->left->count / entry;
@@ -396,10 +396,10 @@ bool adji_collects_once(const adj_plan *plan) {
          fits(plan, adji_collect_once_entries(plan));
 }
 
-/* Rows are counted first, or in a kNN join known, and then filled in place. */
+/* The lengths of rows are counted first (in a kNN join they are known); then rows are filled in place. */
 static adj_status collect_laid_out(adj_plan *plan, adji_run *run, adj_result *result) {
   adji_layout layout = {0};
-  if (!plan->join.k) get_ahead(plan, run, result);
+  if (!plan->join.k) prefault_rows(plan, run, result);
   adj_status status = adji_lay_out(plan, run, false, &layout);
   adji_free(&plan->ctx->memory, layout.degrees);
   if (!status) status = fill_result(plan, run, &layout, result);
@@ -412,8 +412,8 @@ static adj_status collect_laid_out(adj_plan *plan, adji_run *run, adj_result *re
   return result->offsets ? ADJ_OK : ADJ_E_MEMORY;
 }
 
-/* What can be refused before any work is done. A range join is if it is four times too large by the estimate; others
- * are counted first, and refused by the count: estimates are never trusted. */
+/* Refuses results that are certainly too large before any work is done: a range join if it is four times too large by
+ * the estimate. Others are counted first and refused by the count, as estimates are never trusted. */
 static adj_status check_collect(adj_plan *plan, const adji_run *run) {
   double pairs = plan->estimated_pairs;
   if (!plan->join.k) return fits(plan, 0.25 * pairs) ? ADJ_OK : check_fits(plan, pairs, false);
@@ -421,8 +421,8 @@ static adj_status check_collect(adj_plan *plan, const adji_run *run) {
   return status || adji_knn_is_bounded(plan) ? status : adji_run_check_pairs(run, adji_knn_most_pairs(plan));
 }
 
-/* Through a tree nothing is known of the size of a result before it is there, and staged rows may be more than was
- * estimated: if what is found does not fit beside the result, rows are counted first. */
+/* With a tree the size of a result is not known before it is complete, and staged rows may exceed the estimate. If they
+ * do not fit beside the result, rows are counted first. */
 bool adji_counts_instead(const adj_plan *plan, adji_run *run, adj_status status) {
   if (status != ADJ_E_MEMORY || (plan->choice.algorithm != ADJI_ALGORITHM_KDTREE && !plan->choice.staged)) return false;
   run->tally = (adji_tally){0};

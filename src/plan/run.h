@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Running a plan: what run.c and stream.c share.
+ * Runs a plan: what run.c and stream.c share.
  */
 #ifndef ADJI_PLAN_RUN_H
 #define ADJI_PLAN_RUN_H
 
 #include "plan/plan.h"
 
-/* The part of a run's progress that counting is. */
+/* The share of counting in a run's progress. */
 #define ADJI_COUNTING_SHARE 0.4
 
 /* Begins and ends a run of the plan: small questions use the calling thread alone. */
@@ -16,36 +16,36 @@ void adji_plan_end(adji_run *run);
 
 /* Where the rows of a result are. */
 typedef struct adji_layout {
-  uint32_t k;        /* kNN: entries of every row; the rest is not used  */
-  uint32_t *degrees; /* NULL where nobody needs them                     */
+  uint32_t k;        /* kNN: entries of every row; the rest is unused    */
+  uint32_t *degrees; /* NULL if not needed                               */
   uint64_t *offsets; /* left count + 1                                   */
   uint64_t entries;  /* of all rows                                      */
 } adji_layout;
 
-/* Counts the rows of a range join. */
+/* For a range join, counts the rows. */
 adj_status adji_lay_out(adj_plan *plan, adji_run *run, bool degrees, adji_layout *layout);
 void adji_layout_clear(adj_plan *plan, adji_layout *layout);
 
-/* The statistics of a run that ends well. */
+/* Fills in the statistics of a successful run. */
 adj_status adji_finish_run(adj_plan *plan, adji_run *run, uint64_t begin_ns, double sink_s, uint64_t pairs,
                            adj_stats *stats);
 
-/* Bytes of the buffer of a stream: by the setting, or the default, or half of the available memory. */
+/* Bytes of the buffer of a stream: the setting, or the default, or half of the available memory. */
 uint64_t adji_stream_buffer(const adj_plan *plan);
 
-/* Whether a result is collected in one pass, and the memory for that in entries of the result. */
+/* Whether a result is collected in one pass, and the memory that this takes, in entries of the result. */
 bool adji_collects_once(const adj_plan *plan);
 double adji_collect_once_entries(const adj_plan *plan);
-/* Whether rows are counted after all, because collecting them ended with that status. The run begins anew. */
+/* Whether rows must be counted after all, because collecting them ended with this status. The run then starts anew. */
 bool adji_counts_instead(const adj_plan *plan, adji_run *run, adj_status status);
 
-/* adj_collect, with labels in the place of ids if they come cheap: result->labelled tells. labels: one for each right
- * point, ascending; NULL: none. */
+/* adj_collect, with labels in place of ids where that costs little: result->labelled says whether. labels: one for each
+ * right point, ascending; NULL: none. */
 ADJI_SHARED adj_status adji_collect_labelled(adj_plan *plan, const uint32_t *labels, adj_result **out,
                                              const adj_run_control *control, adj_stats *stats);
 
-/* kNN: whether a radius limits the neighbours; how many there are without one; rows that fit the buffer of a stream;
- * and the exact number. */
+/* kNN: whether a radius limits the neighbours; the number of pairs without a radius; the rows that fit the buffer of a
+ * stream; the exact number of pairs. */
 bool adji_knn_is_bounded(const adj_plan *plan);
 uint64_t adji_knn_most_pairs(const adj_plan *plan);
 uint64_t adji_knn_buffer_rows(const adj_plan *plan);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The simple calls: datasets and a plan for one join, and a context of its own.
+ * The simple calls: each makes a context, datasets and a plan for one join.
  */
 #include "result/result.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Streaming a plan: rows go through a buffer to the caller's sink, in windows of consecutive rows. While the sink has a
- * window, a device may compute the next one.
+ * Streams the result of a plan: rows go through a buffer to the caller's sink, in windows of consecutive rows. While
+ * the sink processes a window, a device may compute the next one.
  */
 #include <stdatomic.h>
 
@@ -30,13 +30,13 @@ static double seconds_since(uint64_t begin_ns) {
 
 /* ---- The buffer --------------------------------------------------------------------------------------- */
 
-typedef struct search {
+typedef struct longest_search {
   const uint32_t *degrees;
   _Atomic uint64_t longest;
-} search;
+} longest_search;
 
 static void find_longest(void *user, uint64_t begin, uint64_t end) {
-  search *s = user;
+  longest_search *s = user;
   uint64_t longest = 0, before = atomic_load(&s->longest);
   for (uint64_t i = begin; i < end; i++)
     if (s->degrees[i] > longest) longest = s->degrees[i];
@@ -44,14 +44,14 @@ static void find_longest(void *user, uint64_t begin, uint64_t end) {
     ;
 }
 
-/* At least the longest row. */
+/* The buffer has room for at least the longest row. */
 static adj_status choose_room(stream *s) {
   uint64_t entry = adji_plan_entry_bytes(s->plan);
   if (s->layout.k) {
     s->room = adji_mul(adji_knn_buffer_rows(s->plan), s->layout.k);
     return ADJ_OK;
   }
-  search longest = {.degrees = s->layout.degrees};
+  longest_search longest = {.degrees = s->layout.degrees};
   adj_status status = adji_each_row(s->plan->ctx, s->plan->left->count, find_longest, &longest);
   s->room = adji_stream_buffer(s->plan) / entry;
   if (s->room < atomic_load(&longest.longest)) s->room = atomic_load(&longest.longest);
@@ -72,7 +72,7 @@ static adj_status make_buffer(stream *s) {
 
 /* ---- The sink ----------------------------------------------------------------------------------------- */
 
-/* A sink that stops the run need not have set a message: then this is the message. */
+/* If a sink stops the run without setting a message, this is the message. */
 static adj_status begin_sink(stream *s) {
   uint64_t begin = adji_now_ns();
   if (!s->sink->begin) return ADJ_OK;
@@ -103,13 +103,13 @@ static void end_sink(stream *s, adj_status status) {
   s->sink_s += seconds_since(begin);
 }
 
-typedef struct relation {
+typedef struct offsets_job {
   const adji_window *window;
   uint64_t *relative;
-} relation;
+} offsets_job;
 
 static void make_relative(void *user, uint64_t begin, uint64_t end) {
-  const relation *r = user;
+  const offsets_job *r = user;
   for (uint64_t i = begin; i < end; i++)
     r->relative[i] = adji_window_at(r->window, r->window->first_row + i);
 }
@@ -122,7 +122,7 @@ static adj_status deliver(stream *s, const adji_window *window) {
                    "stream buffer"))
       return ADJ_E_MEMORY;
   }
-  relation r = {window, s->relative};
+  offsets_job r = {window, s->relative};
   adj_status status = adji_each_row(s->plan->ctx, rows + 1, make_relative, &r);
   adj_rows block = {window->first_row, rows, s->relative, window->ids, window->distances};
   return status ? status : write_rows(s, &block);
@@ -130,7 +130,7 @@ static adj_status deliver(stream *s, const adji_window *window) {
 
 /* ---- Windows ------------------------------------------------------------------------------------------ */
 
-/* The rows from first on that fit the buffer. */
+/* As many rows as fit the buffer, from `first` on. */
 static adji_window window_from(const stream *s, uint64_t first) {
   uint64_t low = first, high = s->plan->left->count; /* rows up to low fit */
   adji_window w = {first, first, s->layout.offsets, s->ids, s->distances, s->layout.k};
@@ -145,7 +145,7 @@ static adji_window window_from(const stream *s, uint64_t first) {
   return w;
 }
 
-/* The part of the whole run's progress at which a row begins. */
+/* The progress of the whole run when a row begins. */
 static double progress_at(const stream *s, uint64_t row) {
   if (s->layout.k) return (double)row / (double)s->plan->left->count;
   return ADJI_COUNTING_SHARE +
@@ -174,25 +174,25 @@ static adj_status stream_rows(stream *s) {
 
 /* ---- Small results are collected ---------------------------------------------------------------------- */
 
-/* A result that fits here, with what single evaluation needs, is collected: a fraction of the evaluations is worth a
- * larger buffer than the usual one. */
+/* A result is collected if it fits this size together with the memory of single evaluation: saving evaluations is worth
+ * a larger buffer than usual. */
 #define SINGLE_BUFFER ((uint64_t)640 << 20)
 
 static bool small_enough(const adj_plan *plan) {
   uint64_t buffer = plan->tuning.buffer, half = adji_memory_available(&plan->ctx->memory) / 2;
   if (!buffer) buffer = SINGLE_BUFFER < half ? SINGLE_BUFFER : half;
   double bytes = adji_collect_once_entries(plan) * (double)adji_plan_entry_bytes(plan);
-  bool known = plan->sampled || plan->choice.algorithm != ADJI_ALGORITHM_KDTREE; /* of a few queries nothing is */
+  bool known = plan->sampled || plan->choice.algorithm != ADJI_ALGORITHM_KDTREE; /* few queries are not sampled */
   return known && adji_collects_once(plan) && bytes < (double)buffer;
 }
 
-typedef struct differences {
+typedef struct degrees_job {
   const uint64_t *offsets;
   uint32_t *degrees;
-} differences;
+} degrees_job;
 
 static void find_degrees(void *user, uint64_t begin, uint64_t end) {
-  const differences *d = user;
+  const degrees_job *d = user;
   for (uint64_t i = begin; i < end; i++)
     d->degrees[i] = (uint32_t)(d->offsets[i + 1] - d->offsets[i]);
 }
@@ -206,7 +206,7 @@ static adj_status collect_once(stream *s, adj_result *result) {
   s->layout.entries = result->pairs;
   s->layout.degrees = adji_alloc(&plan->ctx->memory, count, sizeof *s->layout.degrees, "neighbour counts");
   if (!s->layout.degrees) return ADJ_E_MEMORY;
-  differences d = {result->offsets, s->layout.degrees};
+  degrees_job d = {result->offsets, s->layout.degrees};
   return adji_each_row(plan->ctx, count, find_degrees, &d);
 }
 
@@ -223,7 +223,7 @@ static adj_status deliver_collected(stream *s, const adj_result *result) {
 
 /* ---- All of it ---------------------------------------------------------------------------------------- */
 
-/* Too many pairs must be noticed before the first one is delivered, if necessary by counting. */
+/* Checks max_pairs before the first row is delivered, if necessary by counting. */
 static adj_status check_knn(stream *s) {
   adj_plan *plan = s->plan;
   uint64_t pairs, most = s->run->control.max_pairs;
@@ -261,15 +261,15 @@ static adj_status stream_to_sink(stream *s) {
 
 adj_status adj_stream(adj_plan *plan, const adj_sink *sink, const adj_run_control *control, adj_stats *stats) {
   if (!plan || !sink) return adji_fail(ADJ_E_ARGUMENT, "plan and sink: neither may be NULL");
-  adj_sink mine;
-  adj_sink_init(&mine, sizeof mine);
+  adj_sink copy;
+  adj_sink_init(&copy, sizeof copy);
   adji_run run;
   uint64_t begin = adji_now_ns();
-  adj_status status = adji_take_struct(&mine, sizeof mine, sink, "adj_sink");
-  if (!status && !mine.write) status = adji_fail(ADJ_E_ARGUMENT, "sink: write must not be NULL");
+  adj_status status = adji_take_struct(&copy, sizeof copy, sink, "adj_sink");
+  if (!status && !copy.write) status = adji_fail(ADJ_E_ARGUMENT, "sink: write must not be NULL");
   if (!status) status = adji_plan_begin(plan, &run, control);
   if (status) return status;
-  stream s = {.plan = plan, .run = &run, .sink = &mine};
+  stream s = {.plan = plan, .run = &run, .sink = &copy};
   status = stream_to_sink(&s);
   uint64_t pairs = plan->join.k ? run.tally.pairs : s.layout.entries;
   if (!status) status = adji_finish_run(plan, &run, begin, s.sink_s, pairs, stats);

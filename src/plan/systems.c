@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The systems of the papers that adjoin comes from. A system is a configuration: where it runs, which algorithm it is,
- * and the settings with which that algorithm does what the paper describes. Settings of the caller come on top.
+ * The systems of the papers that adjoin comes from. A system is a configuration: where it runs, which algorithm it
+ * uses, and the settings with which that algorithm does what the paper describes. Settings of the caller override
+ * these.
  */
 #include "plan/systems.h"
 
@@ -12,12 +13,12 @@ struct adji_system {
   adj_system about;
   adji_algorithm algorithm;
   uint32_t metrics; /* a bit for each */
-  /* It indexes the first dimensions, up to so many; 0: as planned. A setting of its own, since it depends on the
+  /* It indexes the first dimensions, up to this number; 0: as planned. Not part of the tuning, since it depends on the
    * points. */
   uint32_t indexed;
   uint32_t most_dim, most_k; /* 0: any */
-  adj_backend usual;         /* the backend where none is asked for; 0: the first it has */
-  /* By backend: what is not as in `algorithm` and `about`. */
+  adj_backend usual;         /* the default backend; 0: the first it has */
+  /* By backend: what differs from `algorithm` and `about`. */
   struct {
     adji_algorithm algorithm;
     const char *tuning;
@@ -237,7 +238,7 @@ adj_status adji_system_tuning(const adji_system *system, uint32_t dim, const adj
   const char *here = system->on[spec->backend].tuning, *tuning = here ? here : system->about.tuning;
   if (!tuning) tuning = "";
   uint32_t indexed = system->indexed < dim ? system->indexed : dim;
-  if (spec->tuning && strstr(spec->tuning, "paper.indexed=")) indexed = 0; /* which chooses it */
+  if (spec->tuning && strstr(spec->tuning, "paper.indexed=")) indexed = 0; /* that setting chooses the number */
   if (indexed)
     snprintf(own, sizeof own, "%s%sindexed=%u", tuning, *tuning ? "," : "", indexed);
   else

@@ -3,7 +3,7 @@
  * Settings that override the planner, parsed from one string.
  *
  * The table ADJI_SETTINGS says what each setting is for: the kind of join, the backends, the algorithms. A setting that
- * is not for a join is refused by name; none is ignored or replaced.
+ * does not apply to a join is refused by name; none is ignored or replaced.
  */
 #include "plan/tuning.h"
 
@@ -18,7 +18,7 @@
 
 typedef enum value_type { NUMBER, FACTOR, NAME } value_type;
 
-/* Where a setting means something. No backend: not in this kind of join. */
+/* Where a setting applies. No backend: not to this kind of join. */
 typedef struct scope {
   uint32_t backends, algorithms;
 } scope;
@@ -36,7 +36,7 @@ enum {
   EGO = ADJI_BIT(ADJI_ALGORITHM_EGO),
   KDTREE = ADJI_BIT(ADJI_ALGORITHM_KDTREE),
   BRUTE = ADJI_BIT(ADJI_ALGORITHM_BRUTE),
-  TREES = KDTREE | GRID, /* the grid of a kNN join leaves queries to a tree */
+  TREES = KDTREE | GRID, /* the grid of a kNN join passes failed queries to a tree */
   ANY = GRID | EGO | KDTREE | BRUTE
 };
 
@@ -73,7 +73,7 @@ static const struct setting {
 enum { SETTINGS = sizeof settings / sizeof *settings };
 _Static_assert(SETTINGS <= 128, "a bit for each");
 
-/* Each prefilter is for some joins; every join can do without. */
+/* Each prefilter is for some joins; every join can do without one. */
 static const struct {
   scope range, knn;
 } prefilter_scopes[] = {
@@ -114,7 +114,7 @@ static adj_status set_number(const struct setting *s, const char *item, size_t l
   return ADJ_OK;
 }
 
-/* A refusal that lists what could have been given. */
+/* A refusal that lists the possible values. */
 static adj_status refuse_name(const struct setting *s, const char *item, size_t length) {
   char text[256];
   size_t used = 0;
@@ -142,13 +142,13 @@ static adj_status set_name(const struct setting *s, const char *item, size_t len
   return refuse_name(s, item, length);
 }
 
-/* Up to and with the dot of "paper." and "test."; 0 for plain names. */
+/* The length of "paper." or "test.", with the dot; 0 for plain names. */
 static size_t prefix_length(const char *name, size_t length) {
   const char *dot = memchr(name, '.', length);
   return dot ? (size_t)(dot - name) + 1 : 0;
 }
 
-/* A refusal that lists the settings of the same group, or tells that the name lacks its prefix. */
+/* A refusal that lists the settings of the same group, or says that the name lacks its prefix. */
 static adj_status refuse_unknown(const char *item, size_t length) {
   char text[512];
   size_t used = 0, name = strcspn(item, "=,"), prefix = prefix_length(item, name);
@@ -176,9 +176,9 @@ static adj_status parse_item(const char *item, size_t length, adji_tuning *out) 
   return set_number(s, item, length, equals + 1, out);
 }
 
-/* ---- Settings that only mean something together ---------------------------------------------------------- */
+/* ---- Settings that must fit each other ------------------------------------------------------------------- */
 
-/* Sizes of batches are for hybrid joins that do not go by rates. */
+/* Sizes of batches are for hybrid joins that are not shared by rates. */
 static adj_status check_sizes(const adji_tuning *t) {
   const char *size = t->n_large > 0                   ? "n_large"
                      : t->n_cwin > 0                  ? "n_cwin"
@@ -193,7 +193,7 @@ static adj_status check_sizes(const adji_tuning *t) {
   return ADJ_OK;
 }
 
-/* The papers' kernels, in which a query has its own threads, have settings of their own and none of the others. */
+/* The papers' kernels, in which a query has its own threads, have their own settings and take none of the others. */
 static adj_status check_access(const adji_tuning *t) {
   bool by_point = adji_access_by_point((adji_access)t->access);
   const char *without = t->order                        ? "order"
@@ -228,7 +228,7 @@ static adj_status check_access(const adji_tuning *t) {
   return ADJ_OK;
 }
 
-/* A GPU's count keeps what it finds in one way only, and kernels of brute force are for one prefilter. */
+/* A GPU's count keeps what it finds in one form only, and a kernel of brute force is for one prefilter. */
 static adj_status check_kernels(const adji_tuning *t) {
   if (t->single == ADJI_ON && t->staged == ADJI_ON)
     return adji_fail(ADJ_E_ARGUMENT, "tuning: of single=on and staged=on only one can be");
@@ -246,7 +246,7 @@ static adj_status check_kernels(const adji_tuning *t) {
   return ADJ_OK;
 }
 
-/* The recursion over pairs of sequences has settings of its own, and compares all candidates as they are. */
+/* The recursion over pairs of sequences has its own settings, and compares all candidates without a prefilter. */
 static adj_status check_dual(const adji_tuning *t) {
   bool dual = t->dual == ADJI_ON;
   const char *without = t->ego_leaf ? "leaf" : t->ego_sort ? "sort" : t->ego_threads ? "threads" : NULL;
@@ -263,7 +263,7 @@ static adj_status check_dual(const adji_tuning *t) {
   return ADJ_OK;
 }
 
-/* Options of kernels for selection are for one of them, and the fused kernel selects by itself. */
+/* Options of selection kernels are for one of these kernels, and the fused kernel selects by itself. */
 static adj_status check_selection(const adji_tuning *t) {
   const char *bits = t->partitions ? "partitions" : t->reads ? "reads" : t->prefetch ? "prefetch" : NULL;
   if (bits && t->select != ADJI_SELECT_BLOCK_BITS)
@@ -311,15 +311,15 @@ adj_status adji_tuning_parse(const char *text, adji_tuning *out) {
   return adji_tuning_parse_over(NULL, text, out);
 }
 
-/* ---- The join they are for ------------------------------------------------------------------------------- */
+/* ---- Fitting them to the join ---------------------------------------------------------------------------- */
 
-/* paper.queue=off and points: queries are dealt out to the cores. */
+/* paper.queue=off and points: queries are divided among the cores in advance. */
 static bool is_without_queue(const adji_tuning *t) {
   return t->queue == 2 || t->queue == 3;
 }
 
-/* Several GPUs share joins of every kind; without the word of a backend cores take part, unless that is no way of
- * theirs. */
+/* Several GPUs share joins of every kind. If no backend is requested, cores take part, unless the cores do not have
+ * this way of sharing. */
 static scope share_scope(const adji_tuning *t, adj_join_kind kind, adj_backend backend) {
   bool gpus = t->share == ADJI_SHARE_RATES || t->share == ADJI_SHARE_ENTITIES;
   if (t->share == ADJI_SHARE_ENTITIES || (gpus && backend == ADJ_BACKEND_GPU)) return (scope){GPU, ANY};
@@ -344,7 +344,7 @@ const char *adji_tuning_not_for(const adji_tuning *t, adj_join_kind kind, adj_ba
   return NULL;
 }
 
-/* "batch=", and "prefilter=codes" or "share=fixed", which are for other joins than other values. */
+/* "batch=", but "prefilter=codes" and "share=fixed" with their value, since other values are for other joins. */
 static const char *label(const struct setting *s, const adji_tuning *t, char *text, size_t capacity) {
   bool prefilter = s->offset == offsetof(adji_tuning, prefilter), share = s->offset == offsetof(adji_tuning, share);
   snprintf(text, capacity, "%s=%s", s->name,
@@ -354,22 +354,22 @@ static const char *label(const struct setting *s, const adji_tuning *t, char *te
   return text;
 }
 
-/* A setting must be for the join. It narrows what is still to be chosen. */
-static adj_status fit_one(const struct setting *s, const adji_tuning *t, adji_tuning_scope *to, scope *left) {
+/* Checks that a setting is for the join, and narrows the remaining choices. */
+static adj_status fit_one(const struct setting *s, const adji_tuning *t, adji_tuning_scope *to, scope *remaining) {
   char name[64], wanted[64];
   scope its = scope_of(s, t, to->kind, to->backend);
   label(s, t, name, sizeof name);
   if (!its.backends)
     return adji_fail(ADJ_E_ARGUMENT, "tuning: %s is for %s joins only", name, to->kind == ADJ_KNN ? "range" : "kNN");
   its.algorithms &= adji_algorithms_of(to->kind);
-  left->backends &= its.backends;
-  left->algorithms &= its.algorithms;
-  if (!left->backends)
+  remaining->backends &= its.backends;
+  remaining->algorithms &= its.algorithms;
+  if (!remaining->backends)
     return adji_fail(ADJ_E_UNSUPPORTED, "tuning: %s is for the backend %s, %s%s", name,
                      adji_backends_text(its.backends, " and ", wanted, sizeof wanted),
                      to->backend ? "not " : "which another setting is not for",
                      to->backend ? adji_backend_name(to->backend) : "");
-  if (!left->algorithms)
+  if (!remaining->algorithms)
     return adji_fail(ADJ_E_UNSUPPORTED, "tuning: %s is for the algorithm %s, %s%s", name,
                      adji_algorithms_text(its.algorithms, " and ", wanted, sizeof wanted),
                      to->metric == ADJ_DOT ? "and inner products are for "
@@ -382,7 +382,7 @@ static adj_status fit_one(const struct setting *s, const adji_tuning *t, adji_tu
 }
 
 /* The planner chooses among all algorithms of the kind that need no GPU; if the settings exclude some of them, the
- * first that remains is asked for. */
+ * first remaining one is requested. */
 static adji_algorithm narrowed(adj_join_kind kind, uint32_t algorithms) {
   bool knn = kind == ADJ_KNN;
   uint32_t usual = knn ? KDTREE | BRUTE : GRID | EGO;
@@ -393,24 +393,24 @@ static adji_algorithm narrowed(adj_join_kind kind, uint32_t algorithms) {
 }
 
 adj_status adji_tuning_fit(const adji_tuning *t, adji_tuning_scope *to) {
-  scope left = {to->backend ? ADJI_BIT(to->backend) : (uint32_t)PLANNED,
-                to->algorithm ? ADJI_BIT(to->algorithm) : adji_algorithms_of(to->kind)};
-  if (to->metric == ADJ_DOT) left.algorithms &= BRUTE;
+  scope remaining = {to->backend ? ADJI_BIT(to->backend) : (uint32_t)PLANNED,
+                     to->algorithm ? ADJI_BIT(to->algorithm) : adji_algorithms_of(to->kind)};
+  if (to->metric == ADJ_DOT) remaining.algorithms &= BRUTE;
   adj_status status = ADJ_OK;
   for (int i = 0; i < SETTINGS && !status; i++)
-    if (adji_tuning_is_given(t, i)) status = fit_one(&settings[i], t, to, &left);
+    if (adji_tuning_is_given(t, i)) status = fit_one(&settings[i], t, to, &remaining);
   if (status) return status;
   bool access = adji_access_by_point((adji_access)t->access);
   if (t->point_threads && to->kind == ADJ_RANGE && !access)
     return adji_fail(ADJ_E_ARGUMENT, "tuning: paper.point_threads= is for paper.access=full, unicomp and lid-unicomp");
-  if (t->ego_threads == ADJI_EGO_PRODUCER) left.backends &= CPU;
-  if (!left.backends)
+  if (t->ego_threads == ADJI_EGO_PRODUCER) remaining.backends &= CPU;
+  if (!remaining.backends)
     return adji_fail(ADJ_E_UNSUPPORTED, "tuning: paper.threads=producer is for the backend cpu, not %s",
                      adji_backend_name(to->backend));
-  if (access && left.backends & GPU) left.backends = GPU; /* the papers' range joins, unless cores are to take part */
-  to->backends = left.backends;
-  if (!to->backend && !(left.backends & CPU))
-    to->backend = left.backends & HYBRID ? ADJ_BACKEND_HYBRID : ADJ_BACKEND_GPU;
+  if (access && remaining.backends & GPU) remaining.backends = GPU; /* papers' range joins, unless cores take part */
+  to->backends = remaining.backends;
+  if (!to->backend && !(remaining.backends & CPU))
+    to->backend = remaining.backends & HYBRID ? ADJ_BACKEND_HYBRID : ADJ_BACKEND_GPU;
   if (to->backend == ADJ_BACKEND_HYBRID && t->share != ADJI_SHARE_RESULTS) {
     const char *queued = t->order > ADJI_WORK_INDEX_ORDER ? "order"
                          : t->paper_streams               ? "streams"
@@ -419,7 +419,7 @@ adj_status adji_tuning_fit(const adji_tuning *t, adji_tuning_scope *to) {
                                                           : NULL;
     if (queued) return adji_fail(ADJ_E_ARGUMENT, "tuning: paper.%s= of a hybrid join is for share=results", queued);
   }
-  if (!to->backend && left.backends == CPU) to->backend = ADJ_BACKEND_CPU;
-  if (!to->algorithm && to->metric != ADJ_DOT) to->algorithm = narrowed(to->kind, left.algorithms);
+  if (!to->backend && remaining.backends == CPU) to->backend = ADJ_BACKEND_CPU;
+  if (!to->algorithm && to->metric != ADJ_DOT) to->algorithm = narrowed(to->kind, remaining.algorithms);
   return ADJ_OK;
 }

@@ -18,17 +18,18 @@ typedef enum adji_share_by {
   ADJI_SHARE_ENTITIES /* GPUs only       */
 } adji_share_by;
 
-/* The recursion over pairs of sequences: who sorts, and how threads share the join. */
+/* The recursion over pairs of sequences: the sort, and how threads share the join. */
 typedef enum adji_ego_sorter { ADJI_EGO_QSORT = 1, ADJI_EGO_PARALLEL = 2 } adji_ego_sorter;
 typedef enum adji_ego_threading { ADJI_EGO_PRODUCER = 1, ADJI_EGO_QUEUE = 2 } adji_ego_threading;
 
-/* Every setting: type, kind, member, name, least and most value, names, and the joins it is for. docs/tuning.md says
- * what each does.
+/* Every setting: type, kind, member, name, smallest and largest value, list of names, and the joins it is for.
+ * docs/tuning.md says what each does.
  *
  * A NUMBER is whole, a FACTOR need not be. A NAME is one of a list in tuning.c: its value is the place in the list,
  * counted from 1, as in the enums adji_switch, adji_prefilter_kind, adji_access and so on.
  *
- * Then come the backends and algorithms of range joins, and those of kNN joins. 0: not in this kind of join. */
+ * The last four columns are the backends and algorithms of range joins, and those of kNN joins. 0: not for this kind of
+ * join. */
 #define ADJI_SETTINGS(X)                                                                             \
   X(uint64_t, NUMBER, batch, "batch", 1, 1e9, NULL, CORES, ANY, CORES, ANY)                          \
   X(uint64_t, NUMBER, buffer, "buffer", 1, 1e15, NULL, EVERYWHERE, ANY, EVERYWHERE, ANY)             \
@@ -94,7 +95,7 @@ typedef enum adji_ego_threading { ADJI_EGO_PRODUCER = 1, ADJI_EGO_QUEUE = 2 } ad
   X(uint64_t, NAME, prefetch, "paper.prefetch", 0, 0, switches, 0, 0, GPU, BRUTE)                    \
   X(uint64_t, NUMBER, sort_streams, "paper.sort_streams", 1, 16, NULL, 0, 0, GPU, BRUTE)
 
-/* 0 means: the planner decides. */
+/* A member that is 0 means: the planner decides. */
 typedef struct adji_tuning {
   uint64_t given[2]; /* bit i: the i-th setting of the table was given */
 #define ADJI_SETTING_MEMBER(type, kind, member, ...) type member;
@@ -102,8 +103,8 @@ typedef struct adji_tuning {
 #undef ADJI_SETTING_MEMBER
 } adji_tuning;
 
-/* text may be NULL. Refuses unknown settings and values, and settings that contradict each other. The second: settings
- * of text override those of defaults. */
+/* text may be NULL. Refuses unknown settings and values, and settings that contradict each other.
+ * adji_tuning_parse_over: settings of text override those of defaults. */
 adj_status adji_tuning_parse(const char *text, adji_tuning *out);
 adj_status adji_tuning_parse_over(const char *defaults, const char *text, adji_tuning *out);
 
@@ -111,22 +112,22 @@ static inline bool adji_tuning_is_given(const adji_tuning *t, int i) {
   return t->given[i / 64] >> i % 64 & 1;
 }
 
-/* The place of each setting in the table. */
+/* The index of each setting in the table. */
 enum adji_setting_place {
 #define ADJI_SETTING_PLACE(type, kind, member, ...) ADJI_SETTING_##member,
   ADJI_SETTINGS(ADJI_SETTING_PLACE)
 #undef ADJI_SETTING_PLACE
 };
 
-/* Whether a setting was given as 0, which is otherwise what those are that the planner decides. */
+/* Whether a setting was given as 0, which otherwise means that the planner decides. */
 #define ADJI_TUNING_IS_ZERO(t, member) (adji_tuning_is_given(t, ADJI_SETTING_##member) && !((t)->member > 0))
 
-/* Whether any setting was. */
+/* Whether any setting was given. */
 static inline bool adji_tuning_any(const adji_tuning *t) {
   return t->given[0] || t->given[1];
 }
 
-/* What settings must fit: the join that is asked for. */
+/* The requested join, which settings must fit. */
 typedef struct adji_tuning_scope {
   adj_join_kind kind;
   adj_metric metric;
@@ -135,11 +136,11 @@ typedef struct adji_tuning_scope {
   uint32_t backends; /* out: those that ADJ_BACKEND_AUTO may choose from */
 } adji_tuning_scope;
 
-/* Refuses settings that such a join does not have. Where the backend or the algorithm is to be chosen, the settings
- * narrow the choice: to->backend and to->algorithm become the one that is left. */
+/* Refuses settings that such a join does not have. If the backend or the algorithm is still to be chosen, the settings
+ * narrow the choice: to->backend and to->algorithm become the remaining one. */
 adj_status adji_tuning_fit(const adji_tuning *t, adji_tuning_scope *to);
 
-/* The name of a given setting that such joins do not have on this backend; NULL: there is none. */
+/* The name of a given setting that joins of this kind do not have on this backend; NULL: there is none. */
 const char *adji_tuning_not_for(const adji_tuning *t, adj_join_kind kind, adj_backend backend);
 
 #endif

@@ -11,7 +11,7 @@
 
 enum { SHORT = 24 };
 
-/* Without a branch on the comparison: it would be unpredictable. */
+/* Has no branch on the comparison, which would be unpredictable. */
 #define PLAIN_PARTITION(name, key_type)                                         \
   static inline uint64_t name(key_type *keys, uint64_t count, key_type pivot) { \
     uint64_t below = 0;                                                         \
@@ -87,7 +87,7 @@ static uint64_t pack_f64(const double *sums, const uint32_t *ids, uint64_t count
 
 /* ---- The k best ------------------------------------------------------------------------------------------ */
 
-/* Keys beyond k that are collected before the next selection; and keys that are added at once. */
+/* surplus: keys beyond k that are collected before the next selection. PIECE: keys that are added at once. */
 static uint64_t surplus(uint64_t k) {
   return k + 32;
 }
@@ -125,7 +125,7 @@ void adji_kbest_reset(adji_kbest *best, double limit) {
   best->last_f64 = adji_key_f64(limit, UINT32_MAX);
 }
 
-/* Makes the limit exact: that of the k best so far. */
+/* Selects the k best so far, and sets the limit to the largest of them. */
 static void tighten(adji_kbest *best) {
   if (best->held < best->k) return;
   if (best->type == ADJ_F64) {

@@ -56,11 +56,11 @@ static inline double adji_key_sum_f64(adji_key_wide key) {
 
 /* Functions on 64-bit keys, for each instruction set. All keys must be different. */
 typedef struct adji_key_kernels {
-  /* Moves the k smallest to the front, 1 <= k <= count: the largest of them last, the others in no order. */
+  /* Moves the k smallest to the front, 1 <= k <= count: the largest of them last, the others in any order. */
   void (*select)(uint64_t *keys, uint64_t count, uint64_t k);
   void (*sort)(uint64_t *keys, uint64_t count); /* ascending */
-  /* Appends the keys of candidates that are at most `last` to keys; returns how many. May write
-   * ADJI_KEY_PAD entries past count. */
+  /* Appends to keys the candidates' keys that are at most `last`; returns their number. May write ADJI_KEY_PAD entries
+   * past count. */
   uint64_t (*pack)(const float *sums, const uint32_t *ids, uint64_t count, uint64_t last, uint64_t *keys);
 } adji_key_kernels;
 
@@ -85,26 +85,27 @@ typedef struct adji_kbest {
   adji_key_wide last_f64;
 } adji_kbest;
 
-/* Makes `count` of them, k >= 1, in a block of adji_kbest_bytes bytes, which begins with them and holds their keys too:
- * about 16 k bytes each (f64: 32 k). There is nothing to clear but the block. */
+/* Initialises `count` of these, k >= 1, in a block of adji_kbest_bytes bytes, which holds the structs first and then
+ * their keys: about 16 k bytes each (f64: 32 k). Only the block has to be freed. */
 uint64_t adji_kbest_bytes(adj_type type, uint64_t k, uint64_t count);
 void adji_kbest_init(adji_kbest *block, const char *isa, adj_type type, uint64_t k, uint64_t count);
 
-/* Begins a query. No candidate with a sum above limit is wanted; limit is a value of the data's type, or infinite. */
+/* Begins a query. Candidates with a sum above limit are ignored; limit is a value of the data's type, or infinite. */
 void adji_kbest_reset(adji_kbest *best, double limit);
 
 /* Adds candidates; no two of a query may have the same id. Drops those above the limit. sums are of the data's type.
- * Afterwards the limit is that of the k best so far, or a little above. */
+ * Afterwards best->limit is the largest sum of the k best so far, or a little above. */
 void adji_kbest_add(adji_kbest *best, const uint32_t *ids, const void *sums, uint64_t count);
 
-/* Removes a query's own id from candidates that it may be among; the last one takes its place. Returns how many. */
+/* Removes a query's own id from its candidates, if it is among them; the last candidate takes its place. Returns their
+ * number. */
 uint32_t adji_drop_id(adj_type type, uint32_t *ids, void *sums, uint32_t count, uint32_t id);
 
-/* Adds the candidates of another. */
+/* Adds the candidates of another adji_kbest. */
 void adji_kbest_merge(adji_kbest *best, const adji_kbest *other);
 
 /* Writes the best, at most k, to ids and sums (may be NULL): ascending by (sum, id) with `sort`, otherwise in any
- * order. Returns how many. More candidates may be added afterwards. */
+ * order. Returns their number. More candidates may be added afterwards. */
 uint64_t adji_kbest_finish(adji_kbest *best, bool sort, uint32_t *ids, void *sums);
 
 #endif

@@ -12,7 +12,7 @@
 
 /* ---- The network ------------------------------------------------------------------------------------ */
 
-/* Compares each lane with the one that `other` holds in its place; lanes in upper keep the larger. */
+/* Compares each lane of v with that of `other`; lanes in `upper` keep the larger key. */
 KEY_INLINE __m512i exchange(__m512i v, __m512i other, __mmask8 upper) {
   return _mm512_mask_max_epu64(_mm512_min_epu64(v, other), upper, v, other);
 }
@@ -37,9 +37,9 @@ KEY_INLINE __m512i sort_within(__m512i v) {
   return exchange(v, _mm512_permutex_epi64(v, 0xb1), 0xaa);
 }
 
-/* Two sorted runs of `run` registers each become one. */
+/* Merges two sorted runs of `run` registers each. */
 KEY_INLINE void merge_runs(__m512i *v, const uint32_t run) {
-  for (uint32_t i = 0; i < run; i++) { /* with the mirror image: both halves turn bitonic */
+  for (uint32_t i = 0; i < run; i++) { /* compared with the mirror image: both halves become bitonic */
     __m512i low = v[i], high = reversed(v[2 * run - 1 - i]);
     v[i] = _mm512_min_epu64(low, high);
     v[2 * run - 1 - i] = reversed(_mm512_max_epu64(low, high));
@@ -90,7 +90,7 @@ static void sort_short(uint64_t *keys, uint64_t count) {
 
 /* ---- Partitions ------------------------------------------------------------------------------------ */
 
-/* Moves the lanes of v to free places: those below the pivot to *bottom and up, the others to *top and down. */
+/* Moves the lanes of v to free places: those below the pivot from *bottom upwards, the others from *top downwards. */
 KEY_INLINE void deal(__m512i v, __m512i pivot, uint64_t **bottom, uint64_t **top) {
   __mmask8 upper = _mm512_cmpge_epu64_mask(v, pivot);
   uint32_t above = (uint32_t)__builtin_popcount(upper);
@@ -100,11 +100,11 @@ KEY_INLINE void deal(__m512i v, __m512i pivot, uint64_t **bottom, uint64_t **top
   _mm512_mask_storeu_epi64(*top, (__mmask8)((1u << above) - 1), _mm512_maskz_compress_epi64(upper, v));
 }
 
-/* In place. Two vectors are held back, which leaves two free places. The next vector is read from the side with fewer
- * free places, so neither side runs out. count is more than SHORT. */
+/* Partitions in place. Two vectors are held back, which leaves space for two. The next vector is read from the side
+ * with fewer free places, so neither side runs out. count is more than SHORT. */
 static inline uint64_t partition(uint64_t *keys, uint64_t count, uint64_t pivot) {
   uint64_t *low = keys, *high = keys + count;
-  while ((high - low) % 8) { /* the odd ones, one by one */
+  while ((high - low) % 8) { /* those beyond a multiple of 8, one by one */
     uint64_t key = *low;
     if (key < pivot) {
       low++;
@@ -143,7 +143,7 @@ static inline uint64_t partition(uint64_t *keys, uint64_t count, uint64_t pivot)
 
 /* ---- Keys of candidates ----------------------------------------------------------------------------- */
 
-/* As adji_key_f32, the upper half of eight keys. */
+/* As adji_key_f32, for eight candidates. */
 KEY_INLINE __m512i keys_of(__m256 sums, __m256i ids) {
   __m256i bits = _mm256_castps_si256(_mm256_add_ps(sums, _mm256_setzero_ps()));
   __m256i sign = _mm256_or_si256(_mm256_srai_epi32(bits, 31), _mm256_set1_epi32(INT32_MIN));

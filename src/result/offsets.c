@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Rows by all threads: see offsets.h.
+ * Parallel loops over rows: see offsets.h.
  */
 #include "result/offsets.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A finished join in memory: created, read and destroyed here.
+ * Creates, reads and destroys a finished join in memory.
  */
 #include "result/result.h"
 
@@ -36,8 +36,8 @@ static void fill_offsets(adj_result *result) {
 }
 
 const uint64_t *adj_result_offsets(const adj_result *result) {
-  bool there = !result->each || atomic_load_explicit(&result->filled, memory_order_acquire);
-  if (!there) fill_offsets((adj_result *)result); /* no other function reads them */
+  bool written = !result->each || atomic_load_explicit(&result->filled, memory_order_acquire);
+  if (!written) fill_offsets((adj_result *)result); /* no other function reads the offsets of a kNN result */
   return result->offsets;
 }
 

@@ -12,25 +12,25 @@
 
 struct adj_result {
   adj_ctx *ctx;
-  adj_ctx *own_ctx; /* of the simple calls: destroyed with the result */
+  adj_ctx *own_ctx; /* made by a simple call: destroyed with the result */
   adj_type type;
   uint64_t rows;
   uint64_t pairs; /* neighbours; padding of kNN rows is not counted */
-  /* kNN: every row has `each` entries. Offsets are rarely asked for; the first call that does writes them. 0: a range
-   * join, which has its offsets. */
+  /* kNN: every row has `each` entries. Offsets are rarely needed; the first call of adj_result_offsets writes them. 0:
+   * a range join, which always has offsets. */
   uint32_t each;
   ADJI_ATOMIC(bool) filled;
   pthread_mutex_t lock;
   uint64_t *offsets;
   uint32_t *ids;
   void *distances;
-  /* What ids are to be called, ascending by id; NULL: as they are. Only some ways to make rows do that, where it costs
-   * little; these set labelled. */
+  /* Labels that replace ids, ascending by id; NULL: none. Only some methods replace ids, where it costs little; these
+   * set labelled. */
   const uint32_t *labels;
   bool labelled;
 };
 
-/* Without arrays: the run adds them. NULL: failed, the message is set. */
+/* Creates a result without arrays, which the run adds. NULL: failed, the message is set. */
 ADJI_SHARED adj_result *adji_result_create(adj_ctx *ctx, uint64_t rows, adj_type type);
 
 #endif

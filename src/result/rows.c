@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Rows: drop what is not wanted, sort, copy to the result.
+ * Rows: drop unwanted neighbours, sort, copy to the result.
  */
 #include "result/rows.h"
 
@@ -38,7 +38,7 @@ void adji_row_room_clear(adji_row_room *room) {
 
 /* ---- Sorting ids together with sums -------------------------------------------------------------- */
 
-/* Keys order by (sum, id). For the order of ids the two change places. */
+/* Keys order by (sum, id). To order by id, keys are (id, sum). */
 static void order_f32(const adji_row_style *style, uint64_t *keys, uint32_t *ids, float *sums, uint32_t count) {
   bool by_id = style->order == ADJ_ORDER_ID;
   for (uint32_t i = 0; i < count; i++) {
@@ -88,7 +88,7 @@ static uint32_t keep_above(const adji_row_style *style, adji_row_room *room, uin
   return kept;
 }
 
-/* Removes the row's own id; what follows moves up. */
+/* Removes the row's own id; later entries move up. */
 static uint32_t drop_one(const adji_row_style *style, adji_row_room *room, uint32_t slot, uint32_t row,
                          uint32_t count) {
   uint32_t *ids = room->ids[slot], i = 0;
@@ -119,7 +119,7 @@ uint32_t adji_row_order(const adji_row_style *style, adji_row_room *room, uint32
   return count;
 }
 
-/* The first of ids in order that is not below `row`. */
+/* The position of the first of ascending ids that is not below `row`. */
 static uint32_t place_of(const uint32_t *ids, uint32_t count, uint32_t row) {
   uint32_t low = 0, high = count;
   while (low < high) {
@@ -132,7 +132,7 @@ static uint32_t place_of(const uint32_t *ids, uint32_t count, uint32_t row) {
   return low;
 }
 
-/* Copies ids in order without the row's own. */
+/* Copies ascending ids without the row's own. */
 static uint32_t place_in_order(const adji_row_style *style, const uint32_t *ids, uint32_t count, uint32_t row,
                                uint32_t *to) {
   uint32_t before = style->drop_self ? place_of(ids, count, row) : count;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Rows: from the neighbours of a query, as a worker found them, to the final row in the result.
+ * Rows: from the neighbours of a query, as found by a worker, to the final row in the result.
  */
 #ifndef ADJI_ROWS_H
 #define ADJI_ROWS_H
@@ -9,7 +9,7 @@
 #include "distance/kernels.h"
 #include "distance/measure.h"
 
-/* What the caller wants of a row. */
+/* How the caller wants rows. */
 typedef struct adji_row_style {
   adj_type type;
   const adji_measure *measure;
@@ -26,8 +26,9 @@ static inline bool adji_row_needs_sums(const adji_row_style *style) {
   return style->distances || style->order == ADJ_ORDER_DISTANCE;
 }
 
-/* A block of consecutive rows with room for their entries: all of a result, or a buffer of it. In a range join offsets
- * says where each row begins. In a kNN join every row has k entries: neighbours, nearest first, then padding. */
+/* A block of consecutive rows with room for their entries: a whole result, or a buffer for a part of it. In a range
+ * join offsets says where each row begins. In a kNN join every row has k entries: neighbours, nearest first, then
+ * padding. */
 typedef struct adji_window {
   uint64_t first_row, end_row;
   const uint64_t *offsets; /* of all rows; the window's first entry is offsets[first_row]. NULL: kNN */
@@ -84,24 +85,24 @@ adj_status adji_row_room_reserve(adji_row_room *room, adji_memory *memory, const
                                  uint64_t capacity);
 void adji_row_room_clear(adji_row_room *room);
 
-/* Drops those of the `count` neighbours in a slot that the style does not want, and sorts the others. Returns how many
- * these are. */
+/* Drops the neighbours in a slot that the style excludes, and sorts the others. Returns the number of these. */
 uint32_t adji_row_order(const adji_row_style *style, adji_row_room *room, uint32_t slot, uint32_t row, uint32_t count);
 
-/* Rows of ids alone, all neighbours wanted: dropped, sorted and placed by one kernel, or in order already. */
+/* Whether rows have only ids, and no neighbour but the row's own id is excluded: one kernel then drops, sorts and
+ * places them. */
 static inline bool adji_row_is_plain(const adji_row_style *style) {
   return !adji_row_needs_sums(style) && !style->one_way;
 }
 
-/* Finishes such a row of `count` ids, which has room at `to` for those that are left. Its own id is among them if it is
- * to be dropped. Returns how many are left. May overwrite ids. */
+/* Finishes such a row of `count` ids; `to` has room for those that remain. If the row's own id is to be dropped, it is
+ * among the ids. Returns how many remain. May overwrite ids. */
 uint32_t adji_row_place_plain(const adji_row_style *style, uint32_t *ids, uint32_t count, uint32_t row, uint32_t *to);
 
-/* Copies a sorted row to the window. ADJ_E_INTERNAL when its length is not the one that was counted. */
+/* Copies a sorted row to the window. ADJ_E_INTERNAL if its length differs from the counted one. */
 adj_status adji_row_place(const adji_row_style *style, const adji_row_room *room, uint32_t slot, uint32_t row,
                           uint32_t count, const adji_window *window);
 
-/* kNN: puts a row of count <= k neighbours, ordered by (sum, id), into its place and pads it. */
+/* kNN: copies a row of count <= k neighbours, ordered by (sum, id), into its place and pads it. */
 void adji_row_place_padded(const adji_window *window, const adji_row_style *style, uint64_t row, const uint32_t *ids,
                            const void *sums, uint32_t count);
 

@@ -2,8 +2,8 @@
  *
  * adj_select_k: the k smallest values of each row of a matrix.
  *
- * Nearly all values of a long row are above the limit of the k best so far. So values are compared with it in runs, by
- * vectors, and only a run with a value that is not above it is looked at again.
+ * Nearly all values of a long row are above the limit of the k best so far. So values are compared with the limit in
+ * runs, by vectors, and only a run with a value that is not above it is scanned again.
  */
 #include <math.h>
 #include <string.h>
@@ -26,8 +26,8 @@ typedef struct run {
   uint32_t count;
 } run;
 
-/* Lists those of count <= RUN values, from column first on, that are not above the limit. A NaN is above every limit.
- */
+/* Lists those of count <= RUN values, from column `first` on, that are not above the limit. A NaN is above every
+ * limit. */
 #define RUN_OF(suffix, T)                                                                       \
   static void run_##suffix(const T *values, uint32_t first, uint32_t count, T limit, run *to) { \
     int some = 0;                                                                               \
@@ -52,12 +52,12 @@ typedef struct selection {
   adj_order order;
   uint32_t *columns;
   void *values;
-  uint32_t parts;        /* of a row                                        */
-  uint64_t rows_at_once; /* of a task, with one part                      */
+  uint32_t parts;        /* parts of a row                                  */
+  uint64_t rows_at_once; /* rows of a task, with one part                 */
   adji_kbest *best;      /* one part: per lane; several: per row and part   */
 } selection;
 
-/* Columns [begin, end) of a row. */
+/* Adds columns [begin, end) of a row to the k best. */
 static void scan_row(const selection *s, uint64_t row, uint64_t begin, uint64_t end, adji_kbest *best) {
   const char *values = (const char *)s->matrix.values + row * s->matrix.row_stride;
   bool f64 = s->matrix.type == ADJ_F64;
@@ -149,7 +149,7 @@ adj_status adji_check_selection(const adj_matrix *m, uint32_t k, adj_order order
   return ADJ_OK;
 }
 
-/* Long rows are cut into parts when there are too few of them for all threads. */
+/* Long rows are cut into parts if there are too few rows for all threads. */
 static void cut_rows(selection *s) {
   uint64_t threads = s->ctx->threads, bytes = s->matrix.columns * adji_type_size(s->matrix.type) + 1;
   uint64_t most = s->matrix.columns / FEWEST_COLUMNS, parts = 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What selections on the host and on a device share.
+ * Shared by selections on the host and on a device.
  */
 #ifndef ADJI_RESULT_SELECT_H
 #define ADJI_RESULT_SELECT_H

@@ -5,13 +5,13 @@
  *   KEY                              the type of a key; keys differ from each other, and < orders them
  *   SELECT, SORT                     the names of the two functions
  *   PARTITION(keys, count, pivot)    moves the keys below the pivot to the front, returns how many
- *   SORT_SHORT(keys, count)          sorts up to SHORT of them, SHORT >= 3
+ *   SORT_SHORT(keys, count)          sorts up to SHORT keys, SHORT >= 3
  *
  * All of them but SHORT are undefined at the end.
  */
 
-/* The median of three keys at irregular places. At least one key is below it and one above, so every partition makes
- * progress. */
+/* The pivot: the median of three keys at irregular places. At least one key is below it and one above, so every
+ * partition makes progress. */
 #define PASTE_(a, b) a##b
 #define PASTE(a, b) PASTE_(a, b)
 #define PIVOT PASTE(SELECT, _pivot)
@@ -22,7 +22,7 @@ static inline KEY PIVOT(const KEY *keys, uint64_t count) {
   return c < low ? low : c < high ? c : high;
 }
 
-/* Moves the k smallest to the front, the largest of them last. */
+/* Moves the k smallest keys to the front, the largest of them last. */
 static void SELECT(KEY *keys, uint64_t count, uint64_t k) {
   while (count > SHORT) {
     uint64_t below = PARTITION(keys, count, PIVOT(keys, count));
