@@ -162,15 +162,16 @@ static void visit(const visiting *v, uint32_t node) {
   }
 }
 
-/* Most points are so far inside of the cell of their home that all that is within their reach is there too: x - low >
- * width, which holds in exact arithmetic if it does rounded, as width is a double. */
-static bool stays_home(const haloing *h, const visiting *v) {
-  uint64_t dim = v->split->cuts.dim, cells = dim * v->split->cuts.count;
-  const double *low = h->cells + v->home * dim, *high = low + cells;
-  if (!v->widths) return false;
+/* Most points are so far inside the cell of their home that everything within their reach has its home there too:
+ * x - low > width, which holds in exact arithmetic if it holds rounded, because width is a double. */
+static bool stays_home(const haloing *h, uint64_t i, uint32_t home, const double *widths) {
+  uint64_t dim = h->p.split->cuts.dim, cells = dim * h->p.split->cuts.count;
+  const double *low = h->cells + home * dim, *high = low + cells;
   bool in = true;
-  for (uint32_t j = 0; j < dim; j++)
-    in = in && v->x[j] - low[j] > v->widths[j] && high[j] - v->x[j] > v->widths[j];
+  for (uint32_t j = 0; j < dim; j++) {
+    double x = adji_dataset_at(h->p.points, i, j);
+    in = in & (x - low[j] > widths[j]) & (high[j] - x > widths[j]);
+  }
   return in;
 }
 
@@ -183,7 +184,8 @@ typedef struct width_table {
 
 /* Whether a point stays at home by the width of a somewhat larger radius, which is found in a table. Pairs within a
  * radius are within a larger one. Not in a box, where widths differ by dimension. */
-static bool surely_stays(const haloing *h, const visiting *v, double radius, width_table *table, double *widths) {
+static bool surely_stays(const haloing *h, uint64_t i, width_table *table, double *widths) {
+  double radius = h->radii[i];
   if (h->p.split->box || !(radius >= 0) || isinf(radius)) return false;
   uint64_t bits;
   memcpy(&bits, &radius, 8);
@@ -199,9 +201,7 @@ static bool surely_stays(const haloing *h, const visiting *v, double radius, wid
   }
   for (uint32_t j = 0; j < h->p.split->cuts.dim; j++)
     widths[j] = table->widths[place];
-  visiting wide = *v;
-  wide.widths = widths;
-  return stays_home(h, &wide);
+  return stays_home(h, i, h->home[i], widths);
 }
 
 /* What a slice needs: coordinates and widths of one point, and a table. */
@@ -210,21 +210,27 @@ typedef struct slice_room {
   width_table table;
 } slice_room;
 
-static void halo_point(const haloing *h, uint64_t slice, uint64_t i, slice_room *room) {
+/* A point that may reach another region. */
+static void visit_regions(const haloing *h, uint64_t slice, uint64_t i, const double *widths, double *x) {
   const adj_split *split = h->p.split;
-  visiting v = {split, room->x, h->widths, h->home ? h->home[i] : UINT32_MAX, (uint32_t)i, NULL, h->rows};
+  visiting v = {split, x, widths, h->home ? h->home[i] : UINT32_MAX, (uint32_t)i, NULL, h->rows};
   v.counts = h->counts + slice * split->cuts.count;
-  if (h->rows && h->marks && !h->marks[i]) return;
   for (uint32_t j = 0; j < split->cuts.dim; j++)
-    room->x[j] = adji_dataset_at(h->p.points, i, j);
-  bool stays = h->home && h->radii && surely_stays(h, &v, h->radii[i], &room->table, room->widths);
+    x[j] = adji_dataset_at(h->p.points, i, j);
+  visit(&v, 0);
+}
+
+static void halo_point(const haloing *h, uint64_t slice, uint64_t i, slice_room *room) {
+  const double *widths = h->widths;
+  if (h->rows && h->marks && !h->marks[i]) return;
+  bool stays = h->home && h->radii && surely_stays(h, i, &room->table, room->widths);
   if (h->radii && !stays) {
-    v.widths = isinf(h->radii[i]) ? NULL : room->widths;
-    if (v.widths) width_of(split, h->radii[i], room->widths);
+    widths = isinf(h->radii[i]) ? NULL : room->widths;
+    if (widths) width_of(h->p.split, h->radii[i], room->widths);
   }
-  stays = stays || (h->home && stays_home(h, &v));
+  stays = stays || (h->home && widths && stays_home(h, i, h->home[i], widths));
   if (h->marks && !h->rows) h->marks[i] = !stays;
-  if (!stays) visit(&v, 0);
+  if (!stays) visit_regions(h, slice, i, widths, room->x);
 }
 
 static adj_status halo_slice(void *user, uint64_t slice, uint32_t lane) {
@@ -344,18 +350,11 @@ adj_status adji_split_halo_lists(const adj_split *split, const adj_dataset *poin
 adj_status adji_split_border(const adj_split *split, const adj_dataset *points, uint32_t region, uint32_t *rows,
                              uint64_t *count) {
   haloing h = {.p.split = split};
-  uint32_t dim = split->cuts.dim;
   adji_call outer = adji_call_begin(&split->ctx->cancels);
-  double *x = adji_alloc(&split->ctx->memory, dim, sizeof *x, "regions");
-  adj_status status = x ? open_halo(&h, points) : ADJ_E_MEMORY;
+  adj_status status = open_halo(&h, points);
   *count = 0;
-  for (uint64_t i = 0; i < points->count && !status; i++) {
-    for (uint32_t j = 0; j < dim; j++)
-      x[j] = adji_dataset_at(h.p.points, i, j);
-    visiting v = {split, x, h.widths, region, (uint32_t)i, NULL, NULL};
-    if (!stays_home(&h, &v)) rows[(*count)++] = (uint32_t)i;
-  }
-  adji_free(&split->ctx->memory, x);
+  for (uint64_t i = 0; i < points->count && !status; i++)
+    if (!h.widths || !stays_home(&h, i, region, h.widths)) rows[(*count)++] = (uint32_t)i;
   close_halo(&h);
   adji_call_set(outer);
   return status;
