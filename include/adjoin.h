@@ -60,9 +60,9 @@
  * GPUs. A build with CUDA also joins on NVIDIA GPUs (compute capability 8.0 or later). ADJ_BACKEND_GPU
  * runs range joins and kNN joins with every metric and any k. kNN joins use trees in up to six
  * dimensions (L2, L1, Linf, and the metrics derived from them) and brute force otherwise. Sets larger than the device's
- * memory are joined in chunks. That takes host memory: 2 bytes a point; three eighths of the points or 256 MiB for
- * chunks in transit; 4 bytes a point for counts. kNN joins keep rows that need several chunks in up to a quarter of
- * what memory_limit leaves.
+ * memory are joined in chunks. That takes host memory: 2 bytes a point; for chunks in transit three eighths of the
+ * points or 256 MiB, whichever is more; 4 bytes a point for counts. kNN joins keep rows that need several chunks in up
+ * to a quarter of what memory_limit leaves.
  * ADJ_BACKEND_HYBRID shares the queries between cores and GPUs: range joins of sets that fit the device,
  * and kNN joins in up to six dimensions. Where a GPU cannot help, the cores do the join alone and a warning is logged.
  * If a GPU fails during a join, the cores finish it and a warning is logged, also with ADJ_BACKEND_AUTO. With
@@ -905,7 +905,8 @@ ADJ_API uint32_t adj_split_regions(const adj_split *split);
 ADJ_API uint32_t adj_split_dim(const adj_split *split);
 
 /* A split as bytes, to be sent elsewhere. At most `capacity` bytes are written, and only if all fit; *needed (may be
- * NULL) receives their number. Bytes that are not a split of points of this dimension are ADJ_E_FORMAT. */
+ * NULL) receives their number. Bytes that are not a split of points of this type and dimension, or that were saved for
+ * a metric which derives other points from them, are ADJ_E_FORMAT. */
 ADJ_API adj_status adj_split_save(const adj_split *split, void *buffer, uint64_t capacity, uint64_t *needed);
 ADJ_API adj_status adj_split_load(adj_ctx *ctx, const adj_join_spec *spec, adj_type type, uint32_t dim,
                                   const void *bytes, uint64_t size, adj_split **out);

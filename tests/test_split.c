@@ -287,6 +287,31 @@ static void what_is_wrong_is_named(void **state) {
 }
 
 /* Bytes with one changed are a split or refused; never read out of bounds (for the address sanitizer). */
+/* Cuts of unit vectors are none of the points themselves, and cuts of one type none of another. */
+static void cuts_of_other_points_are_refused(void **state) {
+  (void)state;
+  static const float points[] = {1, 0, 0, 1, 0.5F, 0.5F, 1, 1};
+  char buffer[4096];
+  uint64_t bytes = 0;
+  adj_join_spec spec;
+  adj_join_spec_init(&spec, sizeof spec);
+  spec.metric = ADJ_COSINE;
+  spec.radius = 0.1;
+  adj_dataset *set = make_set(ADJ_F32, 2, 4, points);
+  adj_split *split = NULL, *loaded = NULL;
+  assert_int_equal(adj_split_create(ctx, &spec, set, NULL, 2, &split), ADJ_OK);
+  assert_int_equal(adj_split_save(split, buffer, sizeof buffer, &bytes), ADJ_OK);
+  assert_true(bytes <= sizeof buffer);
+  assert_int_equal(adj_split_load(ctx, &spec, ADJ_F64, 2, buffer, bytes, &loaded), ADJ_E_FORMAT);
+  spec.metric = ADJ_L2;
+  assert_int_equal(adj_split_load(ctx, &spec, ADJ_F32, 2, buffer, bytes, &loaded), ADJ_E_FORMAT);
+  spec.metric = ADJ_COSINE;
+  assert_int_equal(adj_split_load(ctx, &spec, ADJ_F32, 2, buffer, bytes, &loaded), ADJ_OK);
+  adj_split_destroy(loaded);
+  adj_split_destroy(split);
+  adj_dataset_destroy(set);
+}
+
 static void changed_bytes_do_no_harm(void **state) {
   (void)state;
   float points[64];
@@ -338,6 +363,7 @@ int main(void) {
       cmocka_unit_test(lists_merge_by_sum_and_id),
       cmocka_unit_test(radii_reach_their_sums),
       cmocka_unit_test(what_is_wrong_is_named),
+      cmocka_unit_test(cuts_of_other_points_are_refused),
       cmocka_unit_test(changed_bytes_do_no_harm),
   };
   return cmocka_run_group_tests(tests, start, stop);

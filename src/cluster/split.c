@@ -231,8 +231,15 @@ static const char MAGIC[8] = "adjsplt1";
 
 typedef struct header {
   char magic[8];
-  uint32_t dim, count, depth, reserved;
+  uint32_t dim, count, depth;
+  uint32_t space; /* what the cuts are of: see space_of() */
 } header;
+
+/* The type of the points, and the metric if it is measured on points that it derives. */
+static uint32_t space_of(const adj_split *split) {
+  uint32_t metric = adji_metric_derives(split->spec.metric) ? (uint32_t)split->spec.metric : 0;
+  return (uint32_t)split->type | metric << 8;
+}
 
 static uint64_t node_count(uint32_t regions) {
   return 2 * (uint64_t)regions - 1;
@@ -249,7 +256,7 @@ adj_status adj_split_save(const adj_split *split, void *buffer, uint64_t capacit
   uint64_t all = sizeof(header) + nodes + 2 * boxes;
   if (needed) *needed = all;
   if (!buffer || capacity < all) return ADJ_OK;
-  header head = {.dim = cuts->dim, .count = cuts->count, .depth = cuts->depth};
+  header head = {.dim = cuts->dim, .count = cuts->count, .depth = cuts->depth, .space = space_of(split)};
   memcpy(head.magic, MAGIC, sizeof MAGIC);
   char *to = buffer;
   memcpy(to, &head, sizeof head);
@@ -290,7 +297,8 @@ static adj_status read_bytes(adj_split *split, const char *bytes, uint64_t size)
   if (size < sizeof head) return wrong;
   memcpy(&head, bytes, sizeof head);
   uint32_t dim = split->spec.metric == ADJ_HAVERSINE ? 3 : split->point_dim;
-  if (memcmp(head.magic, MAGIC, sizeof MAGIC) != 0 || head.dim != dim || !head.count || head.count > ADJI_MOST_REGIONS)
+  if (memcmp(head.magic, MAGIC, sizeof MAGIC) != 0 || head.dim != dim || head.space != space_of(split) || !head.count ||
+      head.count > ADJI_MOST_REGIONS)
     return wrong;
   uint64_t nodes = node_count(head.count) * sizeof(adji_cut), boxes = box_bytes(head.count, dim);
   if (size != sizeof head + nodes + 2 * boxes) return wrong;

@@ -11,7 +11,7 @@
  * be exact, g* = |x - c*| - h* the true gap, u = 2^-24. |c - c*| <= u |c|, and t = fl(|x - c|) <= (|x - c*| + u |c|) (1
  * + u) <= (g* + h*)(1 + u) + 2u |c|. With h >= h* (1 + 4u) + 4u |c| the rounded t - h is at most g* (1 + 4u), where g*
  * is positive. Sums of up to 32 squares of such gaps exceed the true one by less than 2^-17 of it. p^2 is kept larger
- * by 2^-16. The same holds for a box of queries, with the sum of both half lengths.
+ * by 2^-15. The same holds for a box of queries, with the sum of both half lengths.
  */
 #ifndef ADJI_GPU_BRUTE_PREFILTER_TENSOR_TILES_CUH
 #define ADJI_GPU_BRUTE_PREFILTER_TENSOR_TILES_CUH
