@@ -59,17 +59,17 @@ static void copy(const adji_gpu_rows *set, const adji_gpu_picking *what, void *p
   }
 }
 
-adj_status adji_gpu_pick_open(adji_gpu *gpu, const adji_gpu_rows *set, const adji_gpu_picking *what,
+adj_status adji_gpu_pick_open(adji_gpu *gpu, const adji_gpu_rows *set, const adji_gpu_picking *request,
                               adji_gpu_pick *out) {
   uint64_t own, all;
   *out = (adji_gpu_pick){.gpu = NULL};
   adj_status status = adji_software_launch(gpu, "pick_open");
   if (status) return status;
-  count(set, what, &own, &all);
-  if (what->all_count && (own != what->own_count || all != what->all_count))
+  count(set, request, &own, &all);
+  if (request->all_count && (own != request->own_count || all != request->all_count))
     return adji_fail(ADJ_E_INTERNAL, "software device: points to pick are not as many as they were");
   out->rows = (adji_gpu_rows){NULL, set->type, set->dim, all, set->dim, 1};
-  if (!all || all > what->most) return ADJ_OK;
+  if (!all || all > request->most) return ADJ_OK;
   uint64_t sizes[] = {all * set->dim * adji_type_size(set->type), 2 * all * sizeof(uint32_t),
                       (own + 1) * sizeof(uint32_t)};
   adji_software_block blocks[3] = {{0}};
@@ -80,7 +80,7 @@ adj_status adji_gpu_pick_open(adji_gpu *gpu, const adji_gpu_rows *set, const adj
       adji_software_free(gpu, &blocks[i]);
     return status;
   }
-  copy(set, what, blocks[0].at, blocks[1].at, blocks[2].at, all);
+  copy(set, request, blocks[0].at, blocks[1].at, blocks[2].at, all);
   out->gpu = gpu;
   out->rows.data = blocks[0].at;
   out->own = own;
