@@ -12,7 +12,8 @@
 typedef struct adji_staged adji_staged;
 
 /* Begins a pass that fills pass->result, of about `pairs` entries. Sets in *walk what its lanes do. Memory, beyond the
- * result: 8 bytes per row that is not empty, and as much per entry as the result; about a sixteenth more. */
+ * result: 8 bytes per row that is not empty, and as much per entry as the result; about a sixteenth more; with labels 4
+ * bytes per point of the right index. */
 adj_status adji_staged_begin(adji_walk *walk, adji_run *run, const adji_pass *pass, double pairs, adji_staged **out);
 /* Copies the rows to the result. */
 adj_status adji_staged_gather(adji_staged *staged, adji_run *run);
