@@ -7,7 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "plan/run.h"
 #include "result/offsets.h"
+#include "result/result.h"
 #include "running.h"
 
 static adj_plan *plan_with(adj_ctx *ctx, const adj_dataset *set, double radius, const char *tuning) {
@@ -29,6 +31,66 @@ static void sinks_may_refuse(void **state) {
   refuse_everywhere(ctx, plan, 3000);
   adj_plan_destroy(plan);
   adj_dataset_destroy(set);
+  assert_int_equal(adj_ctx_memory_used(ctx), 0);
+  adj_ctx_destroy(ctx);
+}
+
+/* A result with labels, far larger than the ids and ascending with them, is the result with ids. */
+static void check_labels(adj_ctx *ctx, const adj_join_spec *spec, const adj_dataset *left, const adj_dataset *right) {
+  uint64_t count = adj_dataset_count(right ? right : left);
+  uint32_t *labels = malloc((count + 1) * sizeof *labels);
+  assert_non_null(labels);
+  for (uint64_t i = 0; i < count; i++)
+    labels[i] = (uint32_t)(40000000 + 977 * i);
+  adj_plan *plan = NULL;
+  adj_result *with_ids = NULL, *with_labels = NULL;
+  must(adj_plan_create(ctx, spec, left, right, &plan));
+  must(adj_collect(plan, &with_ids, NULL, NULL));
+  must(adji_collect_labelled(plan, labels, &with_labels, NULL, NULL));
+  assert_true(with_labels->labelled);
+  uint64_t rows = adj_result_rows(with_ids), pairs = adj_result_offsets(with_ids)[rows], wrong = 0;
+  assert_memory_equal(adj_result_offsets(with_labels), adj_result_offsets(with_ids), (rows + 1) * sizeof(uint64_t));
+  for (uint64_t i = 0; i < pairs; i++)
+    wrong += adj_result_ids(with_labels)[i] != labels[adj_result_ids(with_ids)[i]];
+  assert_int_equal(wrong, 0);
+  assert_true(pairs > 1000);
+  adj_result_destroy(with_ids);
+  adj_result_destroy(with_labels);
+  adj_plan_destroy(plan);
+  free(labels);
+}
+
+static void labels_take_the_place_of_ids(void **state) {
+  (void)state;
+  static const struct {
+    uint32_t dim, flags;
+    double radius, box;
+  } joins[] = {{2, 0, 0.01, 0},
+               {2, 0, 0.1, 0},
+               {2, ADJ_WITH_SELF, 0.1, 0},
+               {2, ADJ_ONE_WAY, 0.1, 0},
+               {3, 0, 0.05, 0},
+               {3, 0, 0.2, 0},
+               {2, 0, 0.1, 1},
+               {3, ADJ_WITH_SELF, 0.2, 1},
+               {6, 0, 0.35, 0},
+               {2, ADJ_WITH_DISTANCE, 0.05, 0}};
+  adj_ctx *ctx = context_of(2, NULL);
+  for (size_t i = 0; i < sizeof joins / sizeof *joins; i++) {
+    adj_dataset *left = uniform(ctx, 3000, joins[i].dim), *right = uniform(ctx, 2000, joins[i].dim);
+    adj_join_spec spec;
+    adj_join_spec_init(&spec, sizeof spec);
+    spec.radius = joins[i].radius;
+    spec.flags = joins[i].flags;
+    spec.box = joins[i].box > 0 ? &joins[i].box : NULL;
+    spec.box_count = joins[i].box > 0;
+    spec.tuning = "staged=on";
+    spec.algorithm = "grid";
+    check_labels(ctx, &spec, left, NULL);
+    if (!(spec.flags & (ADJ_WITH_SELF | ADJ_ONE_WAY))) check_labels(ctx, &spec, left, right);
+    adj_dataset_destroy(left);
+    adj_dataset_destroy(right);
+  }
   assert_int_equal(adj_ctx_memory_used(ctx), 0);
   adj_ctx_destroy(ctx);
 }
@@ -384,13 +446,21 @@ static void traces_are_told(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(sinks_may_refuse),        cmocka_unit_test(max_pairs_is_kept),
-      cmocka_unit_test(memory_limit_is_kept),    cmocka_unit_test(progress_goes_forward),
-      cmocka_unit_test(progress_can_cancel),     cmocka_unit_test(another_thread_can_cancel),
-      cmocka_unit_test(sink_can_cancel),         cmocka_unit_test(plans_explain_themselves),
-      cmocka_unit_test(estimates_are_sane),      cmocka_unit_test(stats_add_up),
-      cmocka_unit_test(threads_share_a_context), cmocka_unit_test(traces_are_told),
-      cmocka_unit_test(lengths_add_up),          cmocka_unit_test(long_rows_lie_together),
+      cmocka_unit_test(sinks_may_refuse),
+      cmocka_unit_test(labels_take_the_place_of_ids),
+      cmocka_unit_test(max_pairs_is_kept),
+      cmocka_unit_test(memory_limit_is_kept),
+      cmocka_unit_test(progress_goes_forward),
+      cmocka_unit_test(progress_can_cancel),
+      cmocka_unit_test(another_thread_can_cancel),
+      cmocka_unit_test(sink_can_cancel),
+      cmocka_unit_test(plans_explain_themselves),
+      cmocka_unit_test(estimates_are_sane),
+      cmocka_unit_test(stats_add_up),
+      cmocka_unit_test(threads_share_a_context),
+      cmocka_unit_test(traces_are_told),
+      cmocka_unit_test(lengths_add_up),
+      cmocka_unit_test(long_rows_lie_together),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
