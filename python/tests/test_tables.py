@@ -36,6 +36,21 @@ def test_pandas() -> None:
         adjoin.range_join(table, radius=0.1)
 
 
+def test_pandas_columns_of_several_types() -> None:
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"x": pandas.array([0, 1, None], "Int64"), "y": [0.0, 1.0, 2.0], "in": [True, False, True]})
+    points = [[0.0, 0.0, 1.0], [1.0, 1.0, 0.0]]
+    assert np.array_equal(adjoin.knn_join(table[:2], k=1)[0], adjoin.knn_join(points, k=1)[0])
+    with pytest.raises(adjoin.DataError, match="a: row 2, column 0"):
+        adjoin.count(table, radius=1)
+
+
+def test_sparse_matrices_are_refused() -> None:
+    sparse = pytest.importorskip("scipy.sparse")
+    with pytest.raises(adjoin.ArrayTypeError, match="toarray"):
+        adjoin.count(sparse.csr_array(POINTS), radius=1)
+
+
 def test_pyarrow() -> None:
     pyarrow = pytest.importorskip("pyarrow")
     table = pyarrow.table({name: POINTS[:, j] for j, name in enumerate(NAMES)})
