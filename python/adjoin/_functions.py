@@ -468,7 +468,7 @@ def _select(matrix: Array, k: int, largest: bool, ordered: bool, context: Any) -
     question.values = matrix.ctypes.data
     needed, limit = matrix.shape[0] * k * (matrix.itemsize + 4), lib.adj_ctx_memory_limit(context)
     if needed > limit:
-        raise OutOfMemoryError(f"k: the {k} values of {matrix.shape[0]} rows need {needed} B, and the limit is {limit} B")
+        raise OutOfMemoryError(f"k: {k} values for each of {matrix.shape[0]} rows need {needed} B of at most {limit} B")
     best = np.empty((matrix.shape[0], k), matrix.dtype)
     columns = np.empty(best.shape, np.uint32)
     order = d.ADJ_ORDER_ID if ordered else d.ADJ_ORDER_ANY

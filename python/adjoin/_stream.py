@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Results larger than memory, block by block. The join runs in another thread, and the caller gets a copy of each block.
+"""Results larger than memory, block by block.
 
-At most one finished block waits for the caller.
+The join runs in another thread, and the caller gets a copy of each block. At most one finished block waits for the
+caller.
 """
 
 from __future__ import annotations

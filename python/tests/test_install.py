@@ -96,9 +96,9 @@ def test_pickles() -> None:
 def test_fallbacks_are_told(caplog: Any) -> None:
     with caplog.at_level(logging.INFO, "adjoin"):
         adjoin.install("scipy")
-        assert [r.message.partition(",")[0] for r in caplog.records] == [
-            "install: scipy.spatial.KDTree is that of adjoin.kdtree",
-            "install: scipy.spatial.cKDTree is that of adjoin.kdtree",
+        assert [r.message.partition(" (")[0] for r in caplog.records] == [
+            "install: scipy.spatial.KDTree is now that of adjoin.kdtree",
+            "install: scipy.spatial.cKDTree is now that of adjoin.kdtree",
         ]
         caplog.clear()
         tree = spatial.KDTree(POINTS)
@@ -106,7 +106,7 @@ def test_fallbacks_are_told(caplog: Any) -> None:
         assert not caplog.records
         assert tree.query_ball_point(POINTS[0], 0.2, p=0.5) and tree.size > 1
         assert [r.message for r in caplog.records] == [
-            "KDTree: SciPy's own tree answers what ours cannot: nodes, norms below 1"
+            "KDTree: nodes, and norms with p < 1, come from SciPy's own tree"
         ]
 
 
@@ -126,7 +126,7 @@ def test_astropy_finds_its_trees() -> None:
 
 
 def test_unknown_packages() -> None:
-    with pytest.raises(adjoin.ArgumentError, match="'numpy' is none of 'scipy', 'sklearn'"):
+    with pytest.raises(adjoin.ArgumentError, match="'numpy' is not one of 'scipy', 'sklearn'"):
         adjoin.install("numpy")
 
 
@@ -190,7 +190,7 @@ def test_scripts(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (3, "['-v', '--only'] 1\n", "")
     done = run("-v", "--only=scipy", "-m", "script", "x", folder=tmp_path)
     assert (done.returncode, done.stdout) == (3, "['x'] 1\n")
-    assert "adjoin: install: scipy.spatial.KDTree is that of adjoin.kdtree" in done.stderr
+    assert "adjoin: install: scipy.spatial.KDTree is now that of adjoin.kdtree" in done.stderr
 
 
 def test_the_program_without_a_script(tmp_path: Path) -> None:

@@ -38,7 +38,8 @@ def test_pandas() -> None:
 
 def test_pandas_columns_of_several_types() -> None:
     pandas = pytest.importorskip("pandas")
-    table = pandas.DataFrame({"x": pandas.array([0, 1, None], "Int64"), "y": [0.0, 1.0, 2.0], "in": [True, False, True]})
+    whole = pandas.array([0, 1, None], "Int64")
+    table = pandas.DataFrame({"x": whole, "y": [0.0, 1.0, 2.0], "in": [True, False, True]})
     points = [[0.0, 0.0, 1.0], [1.0, 1.0, 0.0]]
     assert np.array_equal(adjoin.knn_join(table[:2], k=1)[0], adjoin.knn_join(points, k=1)[0])
     with pytest.raises(adjoin.DataError, match="a: row 2, column 0"):
