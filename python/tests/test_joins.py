@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The plain functions against the definition: types, layouts, shapes."""
+"""The plain functions against the reference: types, layouts, shapes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DTYPES = [np.float32, np.float64, np.float16, np.int8, np.uint8, np.int32, np.in
 
 @st.composite
 def point_sets(draw: Any, dim: int | None = None) -> Any:
-    """Small whole numbers, so that distances are exact in every type; in any layout."""
+    """Points with small whole numbers, so that distances are exact in every type, in any layout."""
     rows = draw(st.integers(0, 40))
     dim = dim or draw(st.integers(1, 9))
     values = np.random.default_rng(draw(st.integers(0, 2**32))).integers(0, draw(st.integers(1, 9)), (rows, dim))
@@ -139,7 +139,7 @@ def test_arrays_are_not_copied_and_outlive_the_join() -> None:
     del result, distances, ids, points
     for array, copy in zip(kept, copies):
         assert np.array_equal(array, copy)
-        array[...] = 0  # writable, and nobody else's
+        array[...] = 0  # writable, and not used by anything else
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])

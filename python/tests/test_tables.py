@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Other inputs and outputs: tables, DLPack, sparse matrices, blocks, files, plans."""
+"""Inputs and outputs other than arrays: tables, DLPack, sparse matrices, blocks, files, plans."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_pyarrow() -> None:
 
 
 class OnlyDLPack:
-    """An array that is known by DLPack alone."""
+    """An array that only supports DLPack."""
 
     def __init__(self, array: Any) -> None:
         self.array, self.shape = array, array.shape
@@ -75,7 +75,7 @@ class OnlyDLPack:
 
 
 class OnlyInterface:
-    """An array that is known by its interface alone."""
+    """An array that only has `__array_interface__`."""
 
     def __init__(self, array: Any) -> None:
         self.array = array
