@@ -90,7 +90,8 @@ class _Question(Job):
 class Index:
     """An index of points: built once, then queried any number of times with different queries, k and radii.
 
-    Results are the same as those of `range_join` and `knn_join`. Several threads may query one index at the same time.
+    Results are the same as those of `range_join` and `knn_join`. Queries are converted to the type of the points. Several
+    threads may query one index at the same time.
 
     Parameters
     ----------

@@ -121,7 +121,7 @@ _TEXT = """metric : str, default "euclidean"
         The numbers of the GPUs to use.
     dtype : float32 or float64, optional
         Convert the points to this type. By default f32 and f64 stay as they are, f16 becomes f32, and all other types
-        and lists become f64 (integers beyond 2**53 are rounded).
+        and lists become f64 (integers beyond 2**53 are rounded). If one set is f32 and the other f64, both become f64.
     columns : sequence of str, optional
         The columns of a pandas, polars or pyarrow table that hold the coordinates. By default all columns.
     progress : bool or callable

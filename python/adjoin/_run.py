@@ -9,6 +9,7 @@ Short joins, and joins called from other threads, run in the calling thread.
 from __future__ import annotations
 
 import ctypes
+import sys
 import threading
 import warnings
 from collections.abc import Callable
@@ -125,7 +126,10 @@ def _bar() -> Any:
     try:
         from tqdm.auto import tqdm
     except ImportError:
-        warnings.warn("progress=True needs tqdm, which is not installed", stacklevel=6)
+        frame, level = sys._getframe(), 1
+        while frame.f_back is not None and frame.f_globals.get("__package__") == __package__:
+            frame, level = frame.f_back, level + 1
+        warnings.warn("progress=True needs tqdm, which is not installed", stacklevel=level)
         return None
     return tqdm(total=100, unit="%", bar_format="{desc} {percentage:3.0f}%|{bar}| {elapsed}{postfix}", leave=False)
 

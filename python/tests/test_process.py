@@ -231,6 +231,13 @@ def test_bar(capsys: Any) -> None:
     assert "%" in capsys.readouterr().err
 
 
+def test_a_missing_bar_warns_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    with pytest.warns(UserWarning, match="tqdm") as caught:
+        adjoin.Index([[0.0], [1.0]]).range(radius=1, progress=True)
+    assert [warning.filename for warning in caught] == [__file__]
+
+
 def test_pickles() -> None:
     points = np.random.default_rng(6).random((300, 3))
     result = adjoin.range_join(points, radius=0.2, distances=True)
