@@ -66,7 +66,7 @@ def _from_table(x: Any, name: str, columns: Sequence[str] | None) -> Array:
         table = x if wanted == names else x[wanted]
         values = table.to_numpy()
         if values.dtype.kind == "O" and all(getattr(kind, "kind", "O") in "fiub" for kind in table.dtypes):
-            values = table.to_numpy(F64, na_value=np.nan)  # pandas: nullable columns, or numbers beside bools
+            values = table.to_numpy(F64, na_value=np.nan)  # pandas: nullable columns, or numbers and bools
     if values.dtype.kind in "OSUVMmc":
         raise ArrayTypeError(f"{name}: some columns are not numbers (dtype {values.dtype}); pass columns= to choose")
     return values

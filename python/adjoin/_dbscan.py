@@ -93,8 +93,8 @@ def dbscan(
     """Clusters of points by density (DBSCAN), with the same labels as scikit-learn.
 
     A core point has at least `min_points` points within the radius. Core points within the radius of each other are in
-    the same cluster, and so are all points within the radius of a core point. Pairs are not stored: beside the points
-    it needs a few bytes per point, and a buffer.
+    the same cluster, and so are all points within the radius of a core point. Pairs are not stored: in addition to
+    the points it needs a few bytes per point, and a buffer.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ from ._context import Context, context, generation
 from ._dlpack import DeviceArray, allocate, imported, synchronize
 from ._errors import ArgumentError, ArrayTypeError
 from ._join import radius_of
-from ._library import check, fresh, lib, settled
+from ._library import check, check_call, fresh, lib
 from ._result import Result
 from ._run import Stop, interruptible, is_long
 
@@ -189,7 +189,7 @@ class DeviceHeld:
             destroy(self.handle, self.stream)
 
 
-class _Asking:
+class _DeviceJoin:
     """Common to joins and to queries of an index: the radius, and results as arrays."""
 
     place: Place
@@ -266,7 +266,7 @@ def _device_context(settings: Settings, place: Place) -> Context:
 _JOINS = {"range": lib.adj_cuda_range_join, "knn": lib.adj_cuda_knn_join, "count": lib.adj_cuda_range_count}
 
 
-class DeviceJob(_Asking):
+class DeviceJob(_DeviceJoin):
     """A join of one or two sets on a device."""
 
     def __init__(self, a: Any, b: Any, settings: Settings, kind: int) -> None:
@@ -295,13 +295,13 @@ class DeviceJob(_Asking):
         right = None if self.right is None else byref(self.right.struct)
         left = byref(self.left.struct)
         handle, stream = self.context.handle, self.place.stream
-        settled(stop, _JOINS[name], handle, byref(self.spec), left, right, stream, *rest)
+        check_call(stop, _JOINS[name], handle, byref(self.spec), left, right, stream, *rest)
 
 
 _QUESTIONS = {"range": lib.adj_cuda_index_range, "knn": lib.adj_cuda_index_knn, "count": lib.adj_cuda_index_count}
 
 
-class _DeviceQuestion(_Asking):
+class _DeviceQuestion(_DeviceJoin):
     """A join of queries with an index on a device."""
 
     def __init__(self, index: DeviceIndex, queries: Points | None, place: Place, kind: int) -> None:
@@ -317,7 +317,7 @@ class _DeviceQuestion(_Asking):
     def call(self, name: str, *outputs: Any) -> None:
         stop, *rest = outputs
         queries = None if self.queries is None else byref(self.queries.struct)
-        settled(stop, _QUESTIONS[name], self.index.handle, byref(self.spec), queries, self.place.stream, *rest)
+        check_call(stop, _QUESTIONS[name], self.index.handle, byref(self.spec), queries, self.place.stream, *rest)
 
 
 class DeviceIndex:

@@ -14,7 +14,7 @@ from ._arrays import Array, as_points, is_on_device
 from ._context import Context, generation
 from ._errors import ArgumentError, ArrayTypeError, DataError, with_names
 from ._join import Handles, Job, dataset
-from ._library import check, fresh, lib, settled
+from ._library import check, check_call, fresh, lib
 from ._options import JoinOptions, Settings, documented, k_of, order_of, settings
 from ._run import LONG, Stop, interruptible, is_long
 
@@ -45,7 +45,7 @@ class Kept:
             chosen.fill_index(options)
             data = dataset(self.context, points, self.handles, stop, "points")
             out = c_void_p()
-            settled(stop, lib.adj_index_create, self.context.handle, byref(options), data, byref(out))
+            check_call(stop, lib.adj_index_create, self.context.handle, byref(options), data, byref(out))
             self.handles.append((lib.adj_index_destroy, out))
             return out.value or 0
 
@@ -80,7 +80,7 @@ class _Question(Job):
         queries = None if self.queries is None else dataset(self.context, self.queries, handles, stop, "queries")
         plan = c_void_p()
         try:
-            settled(stop, lib.adj_index_plan, self.kept.handle, byref(self.spec), queries, byref(plan))
+            check_call(stop, lib.adj_index_plan, self.kept.handle, byref(self.spec), queries, byref(plan))
         except DataError as reason:
             raise with_names(reason, left="queries") from None
         handles.append((lib.adj_plan_destroy, plan))
@@ -90,8 +90,8 @@ class _Question(Job):
 class Index:
     """An index of points: built once, then queried any number of times with different queries, k and radii.
 
-    Results are the same as those of `range_join` and `knn_join`. Queries are converted to the type of the points. Several
-    threads may query one index at the same time.
+    Results are the same as those of `range_join` and `knn_join`. Queries are converted to the type of the points.
+    Several threads may query one index at the same time.
 
     Parameters
     ----------

@@ -55,7 +55,7 @@ TABLE: dict[str, tuple[_Row, ...]] = {
 _installed: dict[int, tuple[Any, Any]] = {}
 
 
-class _Standing(type):
+class _StandInMeta(type):
     """The metaclass of stand-ins: instances of the original and of our class are also instances of the stand-in.
 
     Subclasses of a stand-in have the same metaclass, but not this behaviour.
@@ -85,7 +85,7 @@ def _stand_in(row: _Row) -> Any:
 
         function.__module__ = __name__
         return function
-    kind = type("StandIn", (_Standing, type(ours)), {})
+    kind = type("StandIn", (_StandInMeta, type(ours)), {})
     names = {
         "__module__": __name__,
         "__qualname__": row.name,

@@ -18,7 +18,7 @@ from . import _declarations as d
 from ._arrays import F64, INT32, INT64, REAL, Array, Held, as_points, describe, held, ids_from, same_type
 from ._context import Context
 from ._errors import ArgumentError, ArrayTypeError, DataError, with_names
-from ._library import check, fresh, lib, settled
+from ._library import check, check_call, fresh, lib
 from ._result import Result
 from ._run import Stop, control_of, interruptible, is_long
 
@@ -38,7 +38,7 @@ def dataset(context: Context, points: Array, handles: Handles, stop: Stop, name:
     """A dataset over an array. Messages about its values begin with the argument's name."""
     out = c_void_p()
     try:
-        settled(stop, lib.adj_dataset_create, context.handle, byref(describe(points)), byref(out))
+        check_call(stop, lib.adj_dataset_create, context.handle, byref(describe(points)), byref(out))
     except DataError as reason:
         raise DataError(f"{name}: {reason}") from None
     handles.append((lib.adj_dataset_destroy, out))
@@ -113,12 +113,12 @@ class Job:
         """Calls function(*arguments, control, NULL), where control has the progress callback and the limits."""
         control = control_of(self.settings.progress, self.settings.max_pairs)
         if control is None:
-            settled(stop, function, *arguments, None, None)
+            check_call(stop, function, *arguments, None, None)
             return
         control.stop = stop
         complete = False
         try:
-            settled(stop, function, *arguments, control.reference, None)
+            check_call(stop, function, *arguments, control.reference, None)
             complete = True
         finally:
             control.finish(complete)
@@ -221,7 +221,7 @@ class PairJob(Job):
         right = None if self.right is None else dataset(self.context, self.right, handles, stop, names[1])
         plan = c_void_p()
         try:
-            settled(stop, lib.adj_plan_create, self.context.handle, byref(self.spec), left, right, byref(plan))
+            check_call(stop, lib.adj_plan_create, self.context.handle, byref(self.spec), left, right, byref(plan))
         except DataError as reason:
             raise with_names(reason, left=names[0], right=names[1]) from None
         handles.append((lib.adj_plan_destroy, plan))

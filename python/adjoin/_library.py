@@ -64,7 +64,7 @@ def check(status: int) -> None:
         raise error(status, lib.adj_last_error().decode(errors="replace"))
 
 
-def settled(stopped: Any, function: Any, *arguments: Any) -> None:
+def check_call(stopped: Any, function: Any, *arguments: Any) -> None:
     """Makes a call, and repeats it if a cancel of another thread ended it: adj_cancel ends all calls of a context."""
     while True:
         status = function(*arguments)

@@ -148,10 +148,10 @@ def search_of(estimator: Any) -> Search | None:
     search = Search(points, metric, estimator.effective_metric_params_)
     if search.takes(points):
         return search
-    tell(estimator, "one of the points is all zeros, and has no angle")
+    log_fallback(estimator, "one of the points is all zeros, and has no angle")
     return None
 
 
-def tell(estimator: Any, reason: str) -> None:
+def log_fallback(estimator: Any, reason: str) -> None:
     """Logs that scikit-learn's own code runs, and why."""
     logger.info("%s: scikit-learn's own code runs: %s", type(estimator).__name__, reason)

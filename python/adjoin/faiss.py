@@ -326,7 +326,7 @@ class IndexFlatIP(IndexFlat):
 
 def _name(metric: int) -> str:
     if metric not in _NAMES:
-        raise ArgumentError(f"metric: {metric!r} is none of METRIC_L2, METRIC_INNER_PRODUCT, METRIC_L1, METRIC_Linf")
+        raise ArgumentError(f"metric: {metric!r} is not one of METRIC_L2, METRIC_INNER_PRODUCT, METRIC_L1, METRIC_Linf")
     return _NAMES[metric]
 
 

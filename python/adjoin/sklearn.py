@@ -30,7 +30,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from ._arrays import Array
 from ._dbscan import clusters_of
 from ._result import Result
-from ._sklearn_search import Search, is_known, search_of, tell
+from ._sklearn_search import Search, is_known, log_fallback, search_of
 
 try:
     from sklearn.utils._sparse import _align_api_if_sparse as _matrix
@@ -69,7 +69,7 @@ class _Fitted:
         self._adjoin = None
         reason = _why_not(self, X)
         if reason:
-            tell(self, reason)
+            log_fallback(self, reason)
             super()._fit(X, y)  # type: ignore[misc]
             return self
         leaf_size, self.leaf_size = getattr(self, "leaf_size"), _ONE_LEAF  # noqa: B009 - of the estimator
@@ -139,7 +139,7 @@ class _Nearest(_Fitted):
             return super().kneighbors(X, n_neighbors, return_distance)  # type: ignore[misc]
         queries = self._queries(X)
         if queries is not None and not search.takes(queries):
-            tell(self, "the queries are not a dense array, or hold a point of zeros, which has no angle")
+            log_fallback(self, "the queries are not a dense array, or hold a point of zeros, which has no angle")
             return search.original(self).kneighbors(queries, k, return_distance)
         distances, ids = search.nearest(queries, int(k))
         return (distances, ids) if return_distance else ids
@@ -227,7 +227,7 @@ class _Within(_Fitted):
         if search is None:
             return getattr(super(), method)(X, *arguments)
         radius = getattr(self, "radius", None) if arguments[0] is None else arguments[0]
-        tell(self, "the queries are not a dense array, or hold a point of zeros, or the radius is below 0")
+        log_fallback(self, "the queries are not a dense array, or hold a point of zeros, or the radius is below 0")
         return getattr(search.original(self), method)(self._queries(X), radius, *arguments[1:])
 
 
@@ -351,8 +351,8 @@ class LocalOutlierFactor(_Nearest, neighbors.LocalOutlierFactor):
 class DBSCAN(cluster.DBSCAN):
     """`sklearn.cluster.DBSCAN`, with the same parameters and the same labels.
 
-    Neighbourhoods are not stored: beside the points it needs a few bytes per point, and a buffer. Sample weights are
-    summed in the order of the indices.
+    Neighbourhoods are not stored. In addition to the points it needs a few bytes per point, and a buffer. Sample
+    weights are summed in the order of the indices.
 
     Examples
     --------
@@ -388,7 +388,7 @@ class DBSCAN(cluster.DBSCAN):
                 sample_weight = _check_sample_weight(sample_weight, points)
             search = self._model().fit(points)._adjoin
         else:
-            tell(self, reason)
+            log_fallback(self, reason)
         if search is None:
             super().fit(X, sample_weight=sample_weight)
             return self
