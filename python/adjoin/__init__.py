@@ -7,12 +7,12 @@
     [2]
     >>> distances, indices = adjoin.knn_join(points, k=1)
 
-`range_join`, `knn_join`, `count` and `pairs` join one set with itself or two sets, and `dbscan` finds clusters. `blocks`
-and `write` are for results larger than memory, and `Index` is for points that are asked often. `KDTree` is SciPy's
-interface, and `install` puts it and other classes in the place of the originals for a whole process. Results are exact
-and the same on every machine, whatever the number of threads and wherever they are computed.
+`range_join`, `knn_join`, `count` and `pairs` join one set with itself, or two sets. `dbscan` finds clusters. `blocks`
+and `write` are for results larger than memory. `Index` is for points that are queried often. `KDTree` has SciPy's
+interface, and `install` makes it and other classes replace the originals in the whole process. Results are exact, and
+do not depend on the machine, the number of threads or the use of a GPU.
 
-Modules for other packages are imported by name: `adjoin.astropy`, `adjoin.dask`, `adjoin.faiss`, `adjoin.sklearn`,
+Adapters for other packages are imported by name: `adjoin.astropy`, `adjoin.dask`, `adjoin.faiss`, `adjoin.sklearn`,
 `adjoin.torch`.
 """
 

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""``python -m adjoin script.py``: runs a script with the classes of this package in the place of SciPy's and
-scikit-learn's."""
+"""``python -m adjoin script.py``: runs a script in which adjoin's classes replace those of SciPy and scikit-learn."""
 
 from __future__ import annotations
 
@@ -16,21 +15,21 @@ from . import __version__, _install, show_config
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m adjoin",
-        description="Run a script with adjoin's classes in the place of scipy.spatial's trees and of the neighbours "
-        "and DBSCAN of scikit-learn. Without a script, show what adjoin runs on.",
+        description="Run a script in which adjoin's classes replace the trees of scipy.spatial and the neighbour "
+        "estimators and DBSCAN of scikit-learn. Without a script, print adjoin's configuration.",
     )
     packages = list(_install.TABLE)
-    parser.add_argument("--only", action="append", choices=packages, help="replace those of one package only")
-    parser.add_argument("-v", "--verbose", action="store_true", help="tell what is replaced, and what the originals do")
+    parser.add_argument("--only", action="append", choices=packages, help="replace the classes of this package only")
+    parser.add_argument("-v", "--verbose", action="store_true", help="log what is replaced, and calls of the originals")
     parser.add_argument("--version", action="version", version=f"adjoin {__version__}")
     parser.add_argument("-m", dest="module", action="store_true", help="the script is the name of a module")
-    parser.add_argument("script", nargs="?", help="a file, or with -m a module")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="what the script gets as sys.argv[1:]")
+    parser.add_argument("script", nargs="?", help="a file, or with -m the name of a module")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the script")
     return parser
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Installs, and runs a script."""
+    """Installs adjoin's classes, and runs a script."""
     asked = _parser().parse_args(arguments)
     if asked.verbose:
         logging.basicConfig(format="adjoin: %(message)s")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What this package runs on."""
+"""show_config: the library, threads, memory and GPUs that this package uses."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def show_config(mode: Literal["stdout"] = "stdout") -> None: ...
 @overload
 def show_config(mode: Literal["dicts"]) -> dict[str, Any]: ...
 def show_config(mode: Literal["stdout", "dicts"] = "stdout") -> dict[str, Any] | None:
-    """Tells the version, library, threads, memory, instruction set and GPUs in use.
+    """Shows the version, the library, and the threads, memory, instruction set and GPUs in use.
 
     Parameters
     ----------
     mode : {"stdout", "dicts"}
-        Print them, or return them.
+        "stdout" prints them, "dicts" returns them as a dictionary.
 
     Examples
     --------

@@ -1,25 +1,28 @@
 # SPDX-License-Identifier: MIT
-"""Contexts: threads, memory and devices. They are made when first needed and shared by calls with the same options.
+"""Contexts: threads, memory and devices. They are created when first needed, and shared by calls with the same options.
 
-A forked process has none of the threads of a context. There every context of the parent is left alone: `generation`
-changes, new calls make new contexts, and nothing of an older generation is used or freed.
+A forked process does not have the threads of its parent's contexts, so it must not use or free them. After a fork
+`generation` changes, and new calls create new contexts. Objects of an older generation are neither used nor freed.
 """
 
 from __future__ import annotations
 
 import ctypes
 import logging
+import numbers
+import operator
 import os
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from . import _declarations as d
 from ._errors import ArgumentError, ArrayTypeError
 from ._library import check, fresh, lib
 
-__all__ = ["Context", "context", "default", "generation", "parse_memory"]
+__all__ = ["Context", "context", "default", "generation", "parse_memory", "whole"]
 
 logger = logging.getLogger("adjoin")
 _KEPT = 8
@@ -27,7 +30,7 @@ _SUFFIXES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 class _Generation:
-    """How many forks lie between this process and the first one."""
+    """The number of forks between the first process and this one."""
 
     number = 0
 
@@ -45,7 +48,7 @@ _log = d.LOG(_forward)
 
 
 class Context:
-    """An adj_ctx. Results, indexes and plans hold a reference, so it goes last."""
+    """An adj_ctx. Results, indexes and plans hold a reference to it, so it is destroyed last."""
 
     __slots__ = ("__weakref__", "generation", "handle")
 
@@ -55,8 +58,7 @@ class Context:
         options.memory_limit = memory
         options.log = _log
         if devices is not None:
-            numbers = (ctypes.c_int32 * max(1, len(devices)))(*devices)
-            options.devices = numbers
+            options.devices = (ctypes.c_int32 * max(1, len(devices)))(*devices)
             options.device_count = len(devices)
         handle = ctypes.c_void_p()
         self.generation = -1
@@ -74,8 +76,18 @@ _contexts: OrderedDict[Key, Context] = OrderedDict()
 _lock = threading.Lock()
 
 
+def whole(name: str, value: Any) -> int:
+    """An argument that must be a whole number. NumPy's integers are taken too."""
+    try:
+        if not isinstance(value, bool):
+            return operator.index(value)
+    except TypeError:
+        pass
+    raise ArrayTypeError(f"{name}: {value!r} is not a whole number")
+
+
 def parse_memory(memory: int | str | None) -> int:
-    """Bytes of a number or a text such as "4G".
+    """The bytes in a number or a text such as "4G".
 
     >>> parse_memory("2.5M")
     2621440
@@ -87,7 +99,9 @@ def parse_memory(memory: int | str | None) -> int:
         if not found:
             raise ArgumentError(f'memory: {memory!r} is not a number of bytes such as 4000000000 or "4G"')
         memory = int(float(found[1]) * _SUFFIXES[found[2].upper()])
-    if memory <= 0:
+    if not isinstance(memory, numbers.Real):
+        raise ArrayTypeError(f'memory: {memory!r} is neither a number of bytes nor a text such as "4G"')
+    if not 0 < memory < 1 << 64:
         raise ArgumentError(f"memory: {memory} is not a positive number of bytes")
     return int(memory)
 
@@ -95,20 +109,22 @@ def parse_memory(memory: int | str | None) -> int:
 def _parse_devices(device: int | Sequence[int] | None) -> tuple[int, ...] | None:
     if device is None:
         return None
-    if isinstance(device, int):
-        return (device,)
-    return tuple(int(number) for number in device)
+    several = isinstance(device, Iterable) and not isinstance(device, str)
+    devices = tuple(whole("device", number) for number in (device if several else [device]))  # type: ignore[union-attr]
+    wrong = [number for number in devices if not 0 <= number < 1 << 31]
+    if wrong:
+        raise ArgumentError(f"device: {wrong[0]} is not the number of a GPU")
+    return devices
 
 
 def context(
     threads: int | None = None, memory: int | str | None = None, device: int | Sequence[int] | None = None
 ) -> Context:
-    """The context of these options, new or kept."""
-    if threads is not None and (not isinstance(threads, int) or isinstance(threads, bool)):
-        raise ArrayTypeError(f"threads: {threads!r} is not an int")
-    if threads is not None and not 0 < threads < 1 << 16:
-        raise ArgumentError(f"threads: {threads} is not a number of threads")
-    key = (threads or 0, parse_memory(memory), _parse_devices(device))
+    """The context for these options. The last few are kept."""
+    count = 0 if threads is None else whole("threads", threads)
+    if threads is not None and not 0 < count < 1 << 16:
+        raise ArgumentError(f"threads: {count} is not between 1 and 65535")
+    key = (count, parse_memory(memory), _parse_devices(device))
     with _lock:
         found = _contexts.get(key)
         if found is None:
@@ -129,7 +145,7 @@ def default() -> Context:
 
 
 def _forget() -> None:
-    """In a forked process: nothing of the parent's contexts is used or freed."""
+    """In a forked process: leaves the contexts of the parent alone."""
     global _lock
     generation.number += 1
     _lock = threading.Lock()

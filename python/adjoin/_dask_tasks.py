@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""The tasks of adjoin.dask: functions of NumPy arrays, which run on workers. dask.py puts them together.
+"""The tasks of adjoin.dask: functions of NumPy arrays that run on workers. dask.py combines them into graphs.
 
-Two methods. By regions: space is cut, each point moves to the region it is in, and each region is joined alone. A range
-join sends copies of points to regions within a radius; a kNN join sends queries to regions that may hold nearer points,
-and merges what they find. By blocks: each partition is joined with each, and the results are merged.
+There are two methods. "Regions" cuts space into regions, moves each point to its region, and joins each region
+separately. A range join also sends copies of points to the regions within the radius. A kNN join sends queries to other
+regions that may hold nearer points, and merges the lists. "Blocks" joins each partition with every other one, and
+merges the results.
 
-Points carry their ids, which are row numbers in the whole set. Points of a join ascend by id, so that rows have the
-bits of the join of all points.
+Points carry their ids, which are row numbers in the whole set. In each join the points are sorted by id, so that the
+rows have the same bits as in a join of all points.
 """
 
 from __future__ import annotations
@@ -27,18 +28,18 @@ from ._options import Settings, order_of, settings
 from ._result import Result
 from ._split import Split, dataset, merge, radii_of, reported, spec_of
 
-# A split is made from about as many points.
+# The number of points, roughly, from which a split is made.
 SAMPLE = 1 << 16
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A join, as tasks get it."""
+    """The parameters of a join, as passed to tasks."""
 
     options: dict[str, Any]
     dtype: np.dtype[Any]
     dim: int
-    own: bool  # one set, joined with itself
+    own: bool  # one set is joined with itself
     include_self: bool
     regions: int
     radius: float | None = None
@@ -48,19 +49,19 @@ class Asked:
     order: str = "id"
 
     def settings(self) -> Settings:
-        """The options in the values of the library."""
+        """The options as values for the library."""
         return settings(self.options)
 
     def spec(self) -> d.adj_join_spec:
-        """The join for functions of the library."""
+        """The join as a struct for the library."""
         return spec_of(self.settings(), d.ADJ_KNN if self.k else d.ADJ_RANGE, self.radius)
 
     def split(self, stored: bytes) -> Split:
-        """A split of its bytes."""
+        """The split in these bytes."""
         return Split.load(self.settings(), self.spec(), self.dtype, self.dim, stored)
 
     def empty(self) -> Array:
-        """No points."""
+        """A set without points."""
         return np.empty((0, self.dim), self.dtype)
 
 
@@ -72,14 +73,14 @@ class Points(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """What a partition sends to a region: points that have their home there, and those of the halo."""
+    """The points that a partition sends to a region: those whose home it is, and those of its halo."""
 
     own: Points
     halo: Points
 
 
 class Rows(NamedTuple):
-    """Rows of neighbours on the way to their partition: ids of the rows, entries of each, and the entries."""
+    """Rows of neighbours for a partition: the ids of the rows, the number of entries of each, and the entries."""
 
     ids: Array
     counts: Array
@@ -88,7 +89,7 @@ class Rows(NamedTuple):
 
 
 class Nearest(NamedTuple):
-    """Lists of nearest neighbours: ids of the rows (or their places), then k ids and sums a row."""
+    """Lists of nearest neighbours: the ids of the rows (or their places), then k ids and k sums per row."""
 
     rows: Array
     ids: Array
@@ -96,7 +97,7 @@ class Nearest(NamedTuple):
 
 
 class Visitors(NamedTuple):
-    """Queries that are searched in another region too: their places at home, and how far to look."""
+    """Queries that are also searched in another region: their places in their own region, and search radii."""
 
     rows: Array
     points: Array
@@ -108,7 +109,7 @@ class Visitors(NamedTuple):
 
 @contextlib.contextmanager
 def _named(name: str, number: int) -> Iterator[None]:
-    """Messages name the partition."""
+    """Adds the partition to the messages of errors."""
     try:
         yield
     except Error as reason:
@@ -116,7 +117,7 @@ def _named(name: str, number: int) -> Iterator[None]:
 
 
 def points_of(asked: Asked, name: str, number: int, part: Any) -> Array:
-    """The points of a partition, which are checked here, where their rows have the numbers that a user knows."""
+    """The points of a partition. They are checked here, so that messages have the user's row numbers."""
     with _named(name, number):
         points = as_points(part, name, asked.dtype, asked.options.get("columns"))
         with dataset(asked.settings().get_context(), points):
@@ -124,7 +125,7 @@ def points_of(asked: Asked, name: str, number: int, part: Any) -> Array:
 
 
 def offsets_of(lengths: Sequence[int]) -> Array:
-    """The id of the first point of each partition, and the number of all."""
+    """The id of the first point of each partition, and at the end the number of all points."""
     return np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))
 
 
@@ -135,13 +136,13 @@ def sample_of(points: Array, offsets: Array) -> Array:
 
 
 def split_of(asked: Asked, offsets: Array, samples: Sequence[Array]) -> bytes:
-    """Space in regions. Where points coincide there are fewer than asked for, and the others have no points."""
+    """The regions of space. If many points coincide there are fewer regions than asked for."""
     sample = np.concatenate(samples)
     return Split.of(asked.settings(), asked.spec(), sample, int(offsets[-1]), asked.regions).save()
 
 
 def _divided(points: Array, first: int, keys: Array, count: int) -> list[Points]:
-    """Points by a key, each list in their order."""
+    """The points by their keys. Points with the same key keep their order."""
     order = np.argsort(keys, kind="stable")
     ends = np.searchsorted(keys[order], np.arange(1, count))
     return [Points(rows + first, points[rows]) for rows in np.split(order, ends)]
@@ -150,7 +151,7 @@ def _divided(points: Array, first: int, keys: Array, count: int) -> list[Points]
 def scatter(
     asked: Asked, name: str, number: int, points: Array, offsets: Array, stored: bytes, own: bool, halo: bool
 ) -> list[Piece]:
-    """What a partition sends to each region."""
+    """The piece that a partition sends to each region."""
     split, first = asked.split(stored), int(offsets[number])
     nothing = Points(np.empty(0, np.int64), asked.empty())
     homes = halos = [nothing] * asked.regions
@@ -168,12 +169,12 @@ def _stacked(pieces: Sequence[Points]) -> Points:
 
 
 def region_of(pieces: Sequence[Piece]) -> Points:
-    """All points that have their home in a region."""
+    """All points whose home is this region."""
     return _stacked([piece.own for piece in pieces])
 
 
 def _by_partition(offsets: Array, ids: Array) -> list[tuple[int, int]]:
-    """Where the rows of each partition are among ids that ascend."""
+    """The begin and end of each partition's rows in a sorted array of ids."""
     return list(itertools.pairwise(np.searchsorted(ids, offsets).tolist()))
 
 
@@ -181,7 +182,7 @@ def _by_partition(offsets: Array, ids: Array) -> list[tuple[int, int]]:
 
 
 def _joined(asked: Asked, left: Points, right: Points, values: bool) -> Rows:
-    """Neighbours of left points among right ones, with sums or distances; without pairs of a point with itself."""
+    """The right neighbours of left points, with sums or distances, and without pairs of a point with itself."""
     job = _range_job(left.points, right.points, asked.radius, asked.options)
     drop = asked.own and not asked.include_self
     if asked.counts:
@@ -201,7 +202,7 @@ def _joined(asked: Asked, left: Points, right: Points, values: bool) -> Rows:
 
 
 def join_region(asked: Asked, offsets: Array, pieces: Sequence[Piece], others: Sequence[Piece] | None) -> list[Rows]:
-    """The rows of a region, by partition."""
+    """The rows of a region, one entry for each partition."""
     left = region_of(pieces)
     right = _stacked([piece.halo for piece in (pieces if others is None else others)])
     if others is None:
@@ -221,7 +222,7 @@ def join_region(asked: Asked, offsets: Array, pieces: Sequence[Piece], others: S
 def join_block(
     asked: Asked, left: Array, right: Array, at: tuple[int, int], offsets: Array, right_offsets: Array
 ) -> Rows:
-    """The neighbours of a partition in another."""
+    """The neighbours of a partition's points in another partition."""
     i, j = at
     queries = Points(np.arange(offsets[i], offsets[i + 1]), left)
     candidates = Points(np.arange(right_offsets[j], right_offsets[j + 1]), right)
@@ -237,7 +238,7 @@ def gather_counts(number: int, offsets: Array, pieces: Sequence[Rows]) -> Array:
 
 
 def gather_rows(asked: Asked, number: int, offsets: Array, candidates: int, pieces: Sequence[Rows]) -> Result:
-    """The rows of a partition, in order; those that came in several pieces, with their entries together."""
+    """The rows of a partition in order. The entries of a row that came in several pieces are joined together."""
     first, count = int(offsets[number]), int(offsets[number + 1] - offsets[number])
     rows = np.concatenate([piece.ids for piece in pieces]) - first
     lengths = np.concatenate([piece.counts for piece in pieces])
@@ -261,7 +262,7 @@ def gather_rows(asked: Asked, number: int, offsets: Array, candidates: int, piec
 
 
 def _searched(asked: Asked, queries: Array, right: Points | None, ids: Array, radius: Any) -> tuple[Array, Array]:
-    """The nearest points of each query: ids and sums. Without right points: of the queries themselves."""
+    """The ids and sums of each query's nearest right points, or without right points of its nearest other queries."""
     points = None if right is None else right.points
     job = _knn_job(queries, points, asked.k, radius, right is None and asked.include_self, asked.options)
     job.spec.flags = d.ADJ_WITH_SUM | (job.spec.flags & d.ADJ_WITH_SELF)
@@ -270,20 +271,20 @@ def _searched(asked: Asked, queries: Array, right: Points | None, ids: Array, ra
 
 
 def bounds_of(asked: Asked, points: Array, stored: bytes) -> Array:
-    """The boxes of a partition's points in each region."""
+    """The bounding box of a partition's points in each region."""
     split = asked.split(stored)
     return split.bounds(points, split.home(points))
 
 
 def bounds_of_all(parts: Sequence[Array]) -> Array:
-    """The boxes of all points in each region."""
+    """The bounding box of all points in each region."""
     return np.stack([np.min([part[0] for part in parts], axis=0), np.max([part[1] for part in parts], axis=0)])
 
 
 def search_region(
     asked: Asked, number: int, left: Points, right: Points, stored: bytes, bounds: Array
 ) -> tuple[Nearest, list[Visitors]]:
-    """The nearest points of a region's queries in that region; and queries that others may have nearer points of."""
+    """The nearest points of a region's queries in that region, and the queries to search in other regions too."""
     ids, sums = _searched(asked, left.points, None if asked.own else right, right.ids, asked.radius)
     split = asked.split(stored)
     split.set_bounds(bounds)
@@ -298,7 +299,7 @@ def search_region(
 
 
 def search_visitors(asked: Asked, right: Points, visits: Sequence[Visitors]) -> list[Nearest]:
-    """The nearest points of queries of other regions, for each of these."""
+    """The nearest points in this region of queries from other regions, one entry for each of those regions."""
     queries = np.concatenate([visit.points for visit in visits])
     radii = np.concatenate([visit.radii for visit in visits])
     ends = np.cumsum([len(visit.rows) for visit in visits])[:-1]
@@ -311,7 +312,7 @@ def search_visitors(asked: Asked, right: Points, visits: Sequence[Visitors]) -> 
 
 
 def finish_region(offsets: Array, found: tuple[Nearest, Any], others: Sequence[Nearest]) -> list[Nearest]:
-    """The lists of a region, complete, by partition."""
+    """The complete lists of a region, one entry for each partition."""
     mine = found[0]
     ids, sums = mine.ids.copy(), mine.sums.copy()
     for each in others:
@@ -330,7 +331,7 @@ def search_block(
     offsets: Array,
     right_offsets: Array,
 ) -> Nearest:
-    """The nearest points of a partition in another, merged with those found before."""
+    """The nearest points of a partition's queries in another partition, merged with those found before."""
     i, j = at
     candidates = Points(np.arange(right_offsets[j], right_offsets[j + 1]), right)
     with_itself = asked.own and i == j
@@ -343,7 +344,7 @@ def search_block(
 
 
 def gather_nearest(asked: Asked, number: int, offsets: Array, pieces: Sequence[Nearest]) -> tuple[Array, Array]:
-    """The lists of a partition, in order, as distances and ids."""
+    """The lists of a partition in order, as distances and ids."""
     count = int(offsets[number + 1] - offsets[number])
     ids, sums = np.empty((count, asked.k), np.int64), np.empty((count, asked.k), asked.dtype)
     for piece in pieces:

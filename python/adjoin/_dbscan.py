@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Clusters by density."""
+"""dbscan: clusters of points by density."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ __all__ = ["Clusters", "dbscan"]
 
 
 class Clusters(NamedTuple):
-    """Clusters of points.
+    """The result of `dbscan`.
 
     Attributes
     ----------
     labels : array of int64
-        The cluster of each point, from 0; -1 for points in none.
+        The cluster of each point, numbered from 0. -1 for points in no cluster.
     core : array of bool
-        Which points are core points.
+        True for core points.
     """
 
     labels: Any
@@ -38,12 +38,12 @@ class Clusters(NamedTuple):
 
 
 class _Job(PairJob):
-    """A set, and a join of it that the library plans and runs itself."""
+    """A set of points to cluster. The library plans and runs the join itself."""
 
     __slots__ = ()
 
     def open(self, handles: Handles, stop: Stop) -> ctypes.c_void_p:
-        return dataset(self.context, self.left, handles, stop)
+        return dataset(self.context, self.left, handles, stop, "a")
 
     def clusters(self, min_points: int, weights: Array | None) -> Clusters:
         count = len(self.left)
@@ -61,18 +61,21 @@ class _Job(PairJob):
 def _weights(weights: Any, count: int) -> Array | None:
     if weights is None:
         return None
-    values = np.ascontiguousarray(weights, np.float64)
+    try:
+        values = np.ascontiguousarray(weights, np.float64)
+    except (TypeError, ValueError) as reason:
+        raise ArrayTypeError(f"weights: {reason}") from None
     if values.shape != (count,):
         raise ArgumentError(f"weights: shape {values.shape} is not one number for each of {count} points")
     return values
 
 
 def clusters_of(points: Any, radius: float, min_points: Any, weights: Any, chosen: Settings) -> Clusters:
-    """dbscan() with options that are in the values of the library."""
+    """dbscan() with options that are already checked."""
     if is_on_device(points):
-        raise ArrayTypeError("dbscan takes points in host memory")
+        raise ArrayTypeError("a: dbscan takes points in host memory, not on a GPU")
     if np.ndim(radius):
-        raise ArgumentError("radius: dbscan has one radius for all points")
+        raise ArgumentError("radius: dbscan takes one radius for all points")
     job = _Job(points, None, chosen, d.ADJ_RANGE)
     job.within(radius)
     return job.clusters(_whole("min_points", min_points, 1, (1 << 64) - 1), _weights(weights, len(job.left)))
@@ -87,29 +90,29 @@ def dbscan(
     weights: Any = None,
     **options: Unpack[JoinOptions],
 ) -> Clusters:
-    """Clusters of points by density (DBSCAN), label by label as scikit-learn numbers them.
+    """Clusters of points by density (DBSCAN), with the same labels as scikit-learn.
 
     A core point has at least `min_points` points within the radius. Core points within the radius of each other are in
-    one cluster, and so is every point within the radius of one of them. No pair is kept: the memory is that of the
-    points, a few bytes a point, and a buffer.
+    the same cluster, and so are all points within the radius of a core point. Pairs are not stored: in addition to
+    the points it needs a few bytes per point, and a buffer.
 
     Parameters
     ----------
     a : array_like
-        Points, one a row; a vector is points in one dimension.
+        The points, one per row. A 1-D array holds points in one dimension.
     radius : float
-        How near (``<=``).
+        The largest distance of a neighbour (``<=``).
     min_points : int
-        How many points, the core point itself included.
+        The number of points within the radius that makes a point a core point. The point itself counts.
     weights : array_like, optional
-        How much each point counts, by default 1.
+        The weight of each point, which counts towards `min_points`. By default 1.
     {options}
 
     Returns
     -------
     Clusters
-        ``labels``, the cluster of each point or -1, and ``core``, which points are core points. Clusters are numbered
-        in the order of their lowest core points. A point near several clusters is in the first of them.
+        ``labels``, the cluster of each point or -1, and ``core``, which is true for core points. Clusters are numbered
+        in the order of their first core points. A point near several clusters belongs to the first of them.
 
     Examples
     --------

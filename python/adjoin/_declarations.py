@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What this package uses of adjoin.h and adjoin_cuda.h, for ctypes. A test compares it with the headers.
+"""The parts of adjoin.h and adjoin_cuda.h that this package uses, for ctypes. A test compares them with the headers.
 
-A struct has the name of the C one, with its fields in order. FUNCTIONS lists what is called: the result, then the
-arguments. Enumerations are ints.
+Structs have the names and fields of the C structs. FUNCTIONS gives the result type and then the argument types of each
+function. Enumerations are ints.
 """
 
 from __future__ import annotations
@@ -273,7 +273,7 @@ ADJ_WITH_DISTANCE, ADJ_WITH_SELF, ADJ_ONE_WAY, ADJ_WITH_SUM = 1, 2, 4, 8
 ADJ_DEGREES, ADJ_RADIANS = 0, 1
 ADJ_UNIT_METRES, ADJ_UNIT_DEGREES, ADJ_UNIT_RADIANS = 0, 1, 2
 ADJ_NO_CLOBBER, ADJ_NO_SYNC = 1, 2
-ADJ_OK, ADJ_CANCELLED, ADJ_E_UNSUPPORTED, ADJ_E_SINK = 0, 1, -40, -50
+ADJ_OK, ADJ_CANCELLED, ADJ_E_DATA, ADJ_E_UNSUPPORTED, ADJ_E_SINK = 0, 1, -20, -40, -50
 ADJ_LOG_WARN, ADJ_LOG_INFO = 1, 2
 
 FUNCTIONS: dict[str, tuple[Any, ...]] = {

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Joins of arrays that are on a GPU. Points and results stay there; results are arrays of the caller's kind.
+"""Joins of arrays that are on a GPU. Points and results stay there, and results are arrays of the caller's package.
 
-Work is put on the stream that the caller's package uses at the time of the call. Whoever uses a result on another
-stream waits for that one first, and keeps the result until that use is over.
+Work runs on the package's current stream at the time of the call. To use a result on another stream, first wait for
+that stream, and keep the result alive until the use is over.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ._context import Context, context, generation
 from ._dlpack import DeviceArray, allocate, imported, synchronize
 from ._errors import ArgumentError, ArrayTypeError
 from ._join import radius_of
-from ._library import check, fresh, lib, settled
+from ._library import check, check_call, fresh, lib
 from ._result import Result
 from ._run import Stop, interruptible, is_long
 
@@ -37,7 +37,7 @@ def kind_of(x: Any) -> str:
 
 
 class Place:
-    """A device, a stream on it, and a kind of arrays."""
+    """A device, a stream on it, and the package whose arrays are used."""
 
     __slots__ = ("device", "kind", "stream")
 
@@ -64,7 +64,7 @@ class Place:
                 self.stream = x.__cuda_array_interface__.get("stream")
 
     def wrap(self, owner: Any, address: int | None, shape: tuple[int, ...], typestr: str) -> Any:
-        """An array of this kind over memory that belongs to owner."""
+        """An array of this package over memory that belongs to `owner`."""
         if not address or 0 in shape:
             return self.empty(shape, typestr)
         view = DeviceArray(owner, address, shape, typestr, self.device, self.stream)
@@ -87,7 +87,7 @@ class Place:
         return jax.dlpack.from_dlpack(view)
 
     def empty(self, shape: tuple[int, ...], typestr: str) -> Any:
-        """A new array of this kind; that of other kinds and of JAX, which has no writable ones, is a DeviceArray."""
+        """A new array to be filled. For JAX, whose arrays are not writable, and for other packages a DeviceArray."""
         dtype = np.dtype(typestr)
         if self.kind == "torch":
             import torch
@@ -105,7 +105,7 @@ class Place:
         return allocate(shape, typestr, self.device, self.stream)
 
     def finish(self, x: Any) -> Any:
-        """The array for the caller, of one that the library has filled."""
+        """The caller's array for one from empty() that the library has filled."""
         return self._from_view(x) if isinstance(x, DeviceArray) else x
 
 
@@ -115,7 +115,7 @@ def _address(x: Any) -> int:
 
 
 class Points:
-    """Points on a device: the array and what the library needs to know of it."""
+    """Points on a device: the array, and its description for the library."""
 
     __slots__ = ("array", "dtype", "keep", "shape", "struct")
 
@@ -131,7 +131,7 @@ class Points:
         self.dtype = np.dtype(interface["typestr"])
         if len(self.shape) != 2 or self.dtype not in (F32, F64):
             raise ArrayTypeError(
-                f"{name}: an array of shape {self.shape} and dtype {self.dtype} on a GPU is not points"
+                f"{name}: points on a GPU are a 2-D array of float32 or float64, not shape {self.shape} of {self.dtype}"
             )
         self.struct = fresh(d.adj_cuda_points)
         self.struct.count, self.struct.dim = self.shape
@@ -143,7 +143,7 @@ class Points:
 
 
 def _converted(x: Any, name: str, kind: str, dtype: np.dtype[Any] | None) -> Any:
-    """A matrix of f32 or f64 with strides that go forwards, by the means of the array's own package."""
+    """A matrix of f32 or f64 with positive strides, converted by the array's own package."""
     if kind == "other":
         return x
     if kind == "torch":
@@ -151,12 +151,12 @@ def _converted(x: Any, name: str, kind: str, dtype: np.dtype[Any] | None) -> Any
     if x.ndim == 1:
         x = x.reshape(-1, 1)
     if x.ndim != 2 or x.shape[1] == 0:
-        raise ArgumentError(f"{name}: an array of shape {tuple(x.shape)} is not a set of points")
+        raise ArgumentError(f"{name}: points are a 2-D array with one point per row, not of shape {tuple(x.shape)}")
     if dtype is None:
         now = str(x.dtype).rpartition(".")[2]
         narrow = now in ("float16", "bfloat16", "float32")
         if not narrow and now.startswith("complex"):
-            raise ArrayTypeError(f"{name}: dtype {now} cannot be joined; real numbers can")
+            raise ArrayTypeError(f"{name}: dtype {now} is not a type of real numbers")
         dtype = F32 if narrow else F64
     if kind == "torch":
         import torch
@@ -165,14 +165,16 @@ def _converted(x: Any, name: str, kind: str, dtype: np.dtype[Any] | None) -> Any
         return x if min(x.stride()) > 0 else x.contiguous()
     x = x if x.dtype == dtype else x.astype(dtype)
     if x.dtype != dtype:
-        raise ArrayTypeError(f"{name}: JAX made {x.dtype} of {dtype}; set jax_enable_x64, or pass dtype=numpy.float32")
+        raise ArrayTypeError(
+            f"{name}: JAX converted it to {x.dtype} instead of {dtype}; set jax_enable_x64, or pass dtype=numpy.float32"
+        )
     if kind == "cupy" and min(x.strides) <= 0:
         x = x.copy()
     return x
 
 
 class DeviceHeld:
-    """A result on a device, freed with the last array over its memory."""
+    """A result on a device. It is freed with the last array over its memory."""
 
     __slots__ = ("__weakref__", "context", "generation", "handle", "stream")
 
@@ -187,8 +189,8 @@ class DeviceHeld:
             destroy(self.handle, self.stream)
 
 
-class _Asking:
-    """What joins and questions share: the radius, and results as arrays."""
+class _DeviceJoin:
+    """Common to joins and to queries of an index: the radius, and results as arrays."""
 
     place: Place
     context: Context
@@ -198,7 +200,7 @@ class _Asking:
     radii: Any = None
 
     def within(self, radius: Any) -> None:
-        """Sets the radius, or a radius for each left point."""
+        """Sets one radius, or a radius for each left point."""
         self.spec.radius, self.radii = radius_of(radius, self.left.shape[0])
         if self.radii is not None:
             self.spec.radii = self.radii.ctypes.data
@@ -247,7 +249,7 @@ class _Asking:
         return self.place.finish(degrees)
 
     def total(self) -> int:
-        """The number of neighbours of all rows."""
+        """The total number of neighbours."""
         out = ctypes.c_uint64()
         self._run("count", None, byref(out))
         return out.value
@@ -255,7 +257,7 @@ class _Asking:
 
 def _device_context(settings: Settings, place: Place) -> Context:
     if settings.backend not in (d.ADJ_BACKEND_AUTO, d.ADJ_BACKEND_GPU):
-        raise ArgumentError("backend: the points are on a GPU, and joined there")
+        raise ArgumentError('backend: points on a GPU are joined there, with backend "auto" or "gpu"')
     if settings.plain:
         return context(device=place.device)
     return settings.on_device(place.device)
@@ -264,14 +266,14 @@ def _device_context(settings: Settings, place: Place) -> Context:
 _JOINS = {"range": lib.adj_cuda_range_join, "knn": lib.adj_cuda_knn_join, "count": lib.adj_cuda_range_count}
 
 
-class DeviceJob(_Asking):
+class DeviceJob(_DeviceJoin):
     """A join of one or two sets on a device."""
 
     def __init__(self, a: Any, b: Any, settings: Settings, kind: int) -> None:
         if not hasattr(a, "__dlpack__") and not hasattr(a, "__cuda_array_interface__"):
-            raise ArrayTypeError("b is on a GPU and a is not")
+            raise ArrayTypeError("a, b: b is on a GPU, and a is not")
         if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
-            raise ArrayTypeError("one of the two sets is on a GPU, and the other is not")
+            raise ArrayTypeError("a, b: one is on a GPU, and the other is not")
         self.place = Place(a)
         self.context = _device_context(settings, self.place)
         self.left = Points(a, "a", self.place, settings.dtype)
@@ -293,14 +295,14 @@ class DeviceJob(_Asking):
         right = None if self.right is None else byref(self.right.struct)
         left = byref(self.left.struct)
         handle, stream = self.context.handle, self.place.stream
-        settled(stop, _JOINS[name], handle, byref(self.spec), left, right, stream, *rest)
+        check_call(stop, _JOINS[name], handle, byref(self.spec), left, right, stream, *rest)
 
 
 _QUESTIONS = {"range": lib.adj_cuda_index_range, "knn": lib.adj_cuda_index_knn, "count": lib.adj_cuda_index_count}
 
 
-class _DeviceQuestion(_Asking):
-    """A question to an index on a device."""
+class _DeviceQuestion(_DeviceJoin):
+    """A join of queries with an index on a device."""
 
     def __init__(self, index: DeviceIndex, queries: Points | None, place: Place, kind: int) -> None:
         self.index = index
@@ -315,7 +317,7 @@ class _DeviceQuestion(_Asking):
     def call(self, name: str, *outputs: Any) -> None:
         stop, *rest = outputs
         queries = None if self.queries is None else byref(self.queries.struct)
-        settled(stop, _QUESTIONS[name], self.index.handle, byref(self.spec), queries, self.place.stream, *rest)
+        check_call(stop, _QUESTIONS[name], self.index.handle, byref(self.spec), queries, self.place.stream, *rest)
 
 
 class DeviceIndex:
@@ -342,12 +344,12 @@ class DeviceIndex:
             destroy(self.handle)
 
     def question(self, queries: Any, kind: int, settings: Settings) -> _DeviceQuestion:
-        """A question. The queries are on the same device."""
+        """A join of queries on the same device, or of the points with themselves."""
         del settings
         if queries is None:
             return _DeviceQuestion(self, None, Place(self.points), kind)
         if isinstance(queries, np.ndarray) or not hasattr(queries, "shape"):
-            raise ArrayTypeError("queries: the index is on a GPU, and these are not")
+            raise ArrayTypeError("queries: the index is on a GPU, and the queries are not")
         if len(queries.shape) == 1 and self.held.shape[1] != 1:
             queries = queries.reshape(1, -1)
         place = Place(queries)
@@ -363,7 +365,7 @@ def select_on_device(values: Any, k: int, largest: bool, ordered: bool) -> tuple
     vector = len(values.shape) == 1
     held = Points(values.reshape(1, -1) if vector else values, "values", place, None)
     if held.struct.column_stride not in (0, held.dtype.itemsize):
-        raise ArgumentError("values: the columns of a row must lie side by side")
+        raise ArgumentError("values: the columns of a row must be contiguous in memory")
     matrix = fresh(d.adj_matrix)
     matrix.type, matrix.values = held.struct.type, held.struct.data
     matrix.rows, matrix.columns = held.shape
@@ -400,7 +402,7 @@ def row_numbers(indptr: Any, indices: Any, first: int) -> Any:
 
         numbers = jnp.arange(first, first + rows, dtype=jnp.int32)
         return jnp.repeat(numbers, indptr[1:] - indptr[:-1], total_repeat_length=indices.shape[0])
-    raise ArrayTypeError("the arrays of this result are of no package that can do this")
+    raise ArrayTypeError("this result's arrays belong to no package that can do this: torch, CuPy or JAX")
 
 
 def stack(rows: Any, columns: Any) -> Any:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Memory of a GPU, given to other packages and taken from them: by __cuda_array_interface__ and by DLPack.
+"""Exchange of GPU memory with other packages, by __cuda_array_interface__ and by DLPack.
 
-Both are tables of a pointer, a shape and a type. DLPack puts them into a capsule with a function that frees the
-memory; these structs are those of its header dlpack.h.
+Both describe an array by a pointer, a shape and a type. DLPack puts them into a capsule, with a function that frees the
+memory. The structs here are those of its header dlpack.h.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _is_valid.restype, _is_valid.argtypes = c.c_int, (c.c_void_p, c.c_char_p)
 _get = c.pythonapi.PyCapsule_GetPointer
 _get.restype, _get.argtypes = c.c_void_p, (c.c_void_p, c.c_char_p)
 
-# What capsules point to, until their new owner frees them.
+# The memory that our capsules point to, until their new owner frees it.
 _given: dict[int, Any] = {}
 
 
@@ -66,7 +66,7 @@ def _free(address: int) -> None:
 
 
 def _drop(capsule: int) -> None:
-    """A capsule that nobody took."""
+    """Destructor of our capsules. It frees the memory if nobody took the capsule."""
     if _is_valid(capsule, _NAME):
         _free(_get(capsule, _NAME))
 
@@ -76,7 +76,7 @@ _destructor = c.CFUNCTYPE(None, c.c_void_p)(_drop)
 
 
 class DeviceArray:
-    """An array on a GPU, packed by rows, that other packages take without a copy."""
+    """A C-contiguous array on a GPU, which other packages can use without a copy."""
 
     __slots__ = ("__weakref__", "address", "device", "dtype", "owner", "shape", "stream")
 
@@ -104,7 +104,7 @@ class DeviceArray:
         return CUDA, self.device
 
     def __dlpack__(self, *, stream: Any = None, max_version: Any = None, **unused: Any) -> Any:
-        """A capsule. What is on its way is waited for, since the other stream knows nothing of ours."""
+        """A capsule. Waits for our stream first, because the other package does not know it."""
         del stream, max_version, unused
         synchronize(self.device, self.stream)
         managed = DLManagedTensor()
@@ -125,7 +125,7 @@ class DeviceArray:
 
 
 class _Taken:
-    """A capsule of another package, freed with what was made of it."""
+    """Keeps a capsule of another package alive while its memory is used."""
 
     __slots__ = ("capsule",)
 
@@ -134,15 +134,16 @@ class _Taken:
 
 
 def imported(x: Any, stream: int | None) -> tuple[dict[str, Any], Any]:
-    """A __cuda_array_interface__ of an array that has __dlpack__ only, and what keeps it alive.
+    """A __cuda_array_interface__ for an array that has only __dlpack__, and the object that keeps it alive.
 
-    The capsule stays as it is, so its own destructor frees it."""
+    The capsule is not marked as used, so its own destructor frees it.
+    """
     capsule = x.__dlpack__(stream=stream or 1)
     address = _get(id(capsule), _NAME)
     tensor = DLManagedTensor.from_address(address).dl_tensor
     kind, shape = tensor.dtype, tuple(tensor.shape[: tensor.ndim])
     if kind.lanes != 1 or kind.code not in _LETTERS:
-        raise ArrayTypeError("an array on a GPU whose type cannot be joined; f32 and f64 can")
+        raise ArrayTypeError("points on a GPU are a 2-D array of float32 or float64, and not of this type")
     item = kind.bits // 8
     strides = tuple(item * step for step in tensor.strides[: tensor.ndim]) if tensor.strides else None
     interface = {
@@ -154,14 +155,14 @@ def imported(x: Any, stream: int | None) -> tuple[dict[str, Any], Any]:
     return interface, _Taken(capsule)
 
 
-# ---- The driver, which a process with arrays on a GPU has loaded already ----
+# ---- The CUDA driver, which any process with arrays on a GPU has already loaded ----
 
 
 def _driver() -> Any:
     try:
         return c.CDLL("libcuda.so.1")
     except OSError as reason:
-        raise DeviceError(f"the driver of the GPU cannot be loaded: {reason}") from None
+        raise DeviceError(f"the CUDA driver cannot be loaded: {reason}") from None
 
 
 def _demand(status: int, what: str) -> None:
@@ -170,7 +171,7 @@ def _demand(status: int, what: str) -> None:
 
 
 class _Current:
-    """The context that packages share, current for a while."""
+    """Makes the primary CUDA context of a device, which all packages share, current in a `with` block."""
 
     def __init__(self, device: int) -> None:
         self.cuda = _driver()
@@ -191,13 +192,13 @@ class _Current:
 
 
 def synchronize(device: int, stream: int | None) -> None:
-    """Waits for a stream."""
+    """Waits until the work on a stream is done."""
     with _Current(device) as cuda:
         _demand(cuda.cuStreamSynchronize(c.c_void_p(stream or 0)), "cuStreamSynchronize")
 
 
 class _Memory:
-    """Memory of a GPU."""
+    """An allocation in GPU memory."""
 
     __slots__ = ("address", "device")
 
@@ -216,6 +217,6 @@ class _Memory:
 
 
 def allocate(shape: tuple[int, ...], typestr: str, device: int, stream: int | None) -> DeviceArray:
-    """A new array, for packages whose arrays cannot be written to."""
+    """A new array on a device, for packages whose arrays are not writable."""
     memory = _Memory(math.prod(shape) * np.dtype(typestr).itemsize, device)
     return DeviceArray(memory, memory.address, shape, typestr, device, stream)

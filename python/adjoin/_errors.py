@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Exceptions. Each is also one of Python's own kinds, and carries the message of the library."""
+"""Exceptions. Each is also a built-in exception such as ValueError, and carries the library's message."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ __all__ = [
 
 
 class Error(Exception):
-    """What every exception of this package is."""
+    """Base class of the exceptions of this package."""
 
 
 class ArgumentError(Error, ValueError):
-    """An argument has a value that makes no sense."""
+    """An argument has an invalid value."""
 
 
 class ArrayTypeError(Error, TypeError):
-    """An argument is of a type that cannot be joined."""
+    """An argument has a type that cannot be joined."""
 
 
 class DataError(ArgumentError):
-    """A point holds a value that cannot be joined, such as NaN. The message names its row and column, from 0."""
+    """A point has a value that cannot be joined, such as NaN. The message names its row and column, counted from 0."""
 
 
 class FileError(Error, OSError):
@@ -41,7 +41,7 @@ class FileError(Error, OSError):
 
 
 class OutOfMemoryError(Error, MemoryError):
-    """The memory limit, or the memory of the machine or device, is too small."""
+    """The memory limit was reached, or the machine or device has too little memory."""
 
 
 class LimitError(Error, ValueError):
@@ -49,7 +49,7 @@ class LimitError(Error, ValueError):
 
 
 class UnsupportedError(Error, ValueError):
-    """This build or machine cannot do it, or the metric or backend cannot."""
+    """This build, machine, metric or backend does not support the call."""
 
 
 class DeviceError(Error, RuntimeError):
@@ -57,11 +57,11 @@ class DeviceError(Error, RuntimeError):
 
 
 class CancelledError(Error, RuntimeError):
-    """Another thread ended the call."""
+    """Another thread cancelled the call."""
 
 
 class InternalError(Error, RuntimeError):
-    """The library found a mistake of its own. Please report it."""
+    """The library found a bug in itself. Please report it."""
 
 
 CANCELLED = 1
@@ -82,8 +82,19 @@ _KINDS: dict[int, type[Error]] = {
 
 
 def error(status: int, message: str) -> Error:
-    """The exception of a status. The library counts rows and columns from 1, as people do in files; Python from 0."""
+    """The exception for a status.
+
+    The library counts rows and columns from 1, and messages here count them from 0. The library's `radii` are the
+    argument `radius` here.
+    """
     kind = _KINDS.get(status, InternalError)
-    if kind is DataError:
+    if issubclass(kind, ArgumentError):
         message = re.sub(r"\b(row|column|coordinate) ([0-9]+)", lambda m: f"{m[1]} {int(m[2]) - 1}", message)
+        message = re.sub(r"^radii\[", "radius[", message)
     return kind(message)
+
+
+def with_names(reason: DataError, **names: str) -> DataError:
+    """The same error with an argument's own name where the message begins with the library's: left, right or point."""
+    begin, colon, rest = str(reason).partition(": ")
+    return DataError(f"{names[begin]}: {rest}") if colon and begin in names else reason

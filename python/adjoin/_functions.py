@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The plain functions: joins of one set with itself, or of two sets."""
+"""The plain functions: joins of one set with itself, or of two sets; and select_k."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ import numpy as np
 from . import _declarations as d
 from ._arrays import F32, F64, Array, is_on_device
 from ._context import context as context_of
-from ._errors import ArgumentError, ArrayTypeError
+from ._errors import ArgumentError, ArrayTypeError, OutOfMemoryError
 from ._join import PairJob
 from ._library import check, fresh, lib
-from ._options import JoinOptions, Settings, documented, k_of, order_of, settings
+from ._options import JoinOptions, Settings, _string, documented, k_of, order_of, settings
 from ._plan import Plan, explained
 from ._result import Result
 from ._stream import blocks_of
@@ -33,7 +33,7 @@ def _flags(distances: bool, include_self: bool) -> int:
 
 
 def _job(a: Any, b: Any, chosen: Settings, kind: int) -> Any:
-    """A join, on a GPU if the points are there."""
+    """A join. It runs on a GPU if the points are there."""
     if is_on_device(a) or (b is not None and is_on_device(b)):
         from ._device import DeviceJob
 
@@ -60,9 +60,9 @@ def _knn_job(a: Any, b: Any, k: int, radius: Any, include_self: bool, options: A
 
 
 def _any_job(a: Any, b: Any, radius: Any, k: int | None, distances: bool, include_self: bool, options: Any) -> Any:
-    """A kNN join if k is given, otherwise a range join; of points in host memory."""
+    """A kNN join if k is given, otherwise a range join. The points are in host memory."""
     if is_on_device(a) or (b is not None and is_on_device(b)):
-        raise ArrayTypeError("explain, blocks and write take points in host memory")
+        raise ArrayTypeError("a, b: explain, blocks and write take points in host memory, not on a GPU")
     if k is not None:
         return _knn_job(a, b, k, radius, include_self, options)
     if radius is None:
@@ -88,23 +88,24 @@ def range_join(
     Parameters
     ----------
     a : array_like
-        Points, one a row; a vector is points in one dimension.
+        The points, one per row. A 1-D array holds points in one dimension.
     b : array_like, optional
-        The points that neighbours are taken from. By default those of `a`, each without itself.
+        The points that neighbours are taken from. By default the points of `a`, and a point is not its own neighbour.
     radius : float or array_like
-        Neighbours are no farther than this (``<=``); one for all points, or one for each point of `a`.
+        The largest distance of a neighbour (``<=``): one for all points, or one for each point of `a`.
     distances : bool
         Also return the distances.
     order : {"id", "distance", "any"}
-        The order of each row. "any" is the quickest.
+        How the neighbours of a point are ordered: by index, by distance (ties by index), or in any order, which is the
+        fastest.
     include_self : bool
-        Without `b`: a point is a neighbour of itself.
+        Without `b`: a point is also a neighbour of itself.
     {options}
 
     Returns
     -------
     Result
-        Rows of neighbours: ``indptr``, ``indices`` and ``distances``.
+        One row of neighbours for each point of `a`: ``indptr``, ``indices`` and ``distances``.
 
     Examples
     --------
@@ -140,21 +141,21 @@ def knn_join(
     Parameters
     ----------
     a : array_like
-        Points, one a row; a vector is points in one dimension.
+        The points, one per row. A 1-D array holds points in one dimension.
     b : array_like, optional
-        The points that neighbours are taken from. By default those of `a`, each without itself.
+        The points that neighbours are taken from. By default the points of `a`, and a point is not its own neighbour.
     k : int
-        How many neighbours. Ties go to the lower index.
+        The number of neighbours. Ties go to the lower index.
     radius : float or array_like, optional
-        Neighbours are no farther than this; one for all points, or one for each point of `a`.
+        The largest distance of a neighbour (``<=``): one for all points, or one for each point of `a`.
     include_self : bool
-        Without `b`: a point is a neighbour of itself.
+        Without `b`: a point is also a neighbour of itself.
     {options}
 
     Returns
     -------
     distances, indices : arrays of shape (n, k)
-        Nearest first. A row with fewer neighbours ends in distance infinity and index -1.
+        Nearest first. If a point has fewer than k neighbours, its row is filled up with distance infinity and index -1.
 
     Examples
     --------
@@ -201,14 +202,14 @@ def count(
     include_self: bool = False,
     **options: Unpack[JoinOptions],
 ) -> Any:
-    """How many neighbours within a radius each point has. No pair is stored.
+    """The number of neighbours within a radius of each point. No pairs are stored.
 
     Parameters
     ----------
     a, b, radius, include_self
-        As of `range_join`.
+        As for `range_join`.
     total : bool
-        Return the sum only, which is quicker. Without `b` every pair counts twice.
+        Return only the sum, which is faster. Without `b` every pair counts twice.
     {options}
 
     Returns
@@ -238,12 +239,12 @@ def pairs(
     distances: bool = False,
     **options: Unpack[JoinOptions],
 ) -> Any:
-    """All pairs of points within a radius, one a row. Pairs of one set come once, the lower index first.
+    """All pairs of points within a radius, one per row. A pair of one set is listed once, with the lower index first.
 
     Parameters
     ----------
     a, b, radius
-        As of `range_join`. Without `b` the radius is one number.
+        As for `range_join`. Without `b` the radius must be a single number.
     distances : bool
         Also return the distances.
     {options}
@@ -252,7 +253,7 @@ def pairs(
     -------
     pairs : array of int64, shape (n, 2)
     distances : array, shape (n,)
-        Only if asked for.
+        Only with ``distances=True``.
 
     Examples
     --------
@@ -262,6 +263,8 @@ def pairs(
            [1, 2]])
     """
     job = _range_job(a, b, radius, options)
+    if b is None and job.radii is not None:
+        raise ArgumentError("radius: pairs of one set need a single radius; range_join takes one for each point")
     job.spec.flags = _flags(distances, False) | (d.ADJ_ONE_WAY if b is None else 0)
     result: Result = job.rows()
     found = result.edge_index.T
@@ -282,20 +285,21 @@ def explain(
     analyze: bool = False,
     **options: Unpack[JoinOptions],
 ) -> Plan:
-    """How a join would be done, why, and what it would take. Notebooks show it as a table.
+    """How a join would be computed and why, and its expected size and time.
 
     Parameters
     ----------
     a, b, radius, k, distances, include_self
-        As of `range_join` and, with `k`, `knn_join`.
+        As for `range_join` or, if `k` is given, `knn_join`.
     analyze : bool
-        Also run the join, counting only, and tell what happened.
+        Also run the join, counting only, and report what happened.
     {options}
 
     Returns
     -------
     Plan
-        Its text is ``str(plan)``; ``plan.pairs``, ``plan.seconds`` and others are estimates.
+        ``str(plan)`` is the explanation, which notebooks show as a table. ``plan.pairs``, ``plan.seconds`` and others
+        are estimates.
 
     Examples
     --------
@@ -320,18 +324,18 @@ def blocks(
     include_self: bool = False,
     **options: Unpack[JoinOptions],
 ) -> Iterator[Result]:
-    """A join whose result may be larger than memory, block by block.
+    """The result of a join in blocks of rows, for results larger than memory.
 
     Parameters
     ----------
     a, b, radius, k, distances, order, include_self
-        As of `range_join` and, with `k`, `knn_join`.
+        As for `range_join` or, if `k` is given, `knn_join`.
     {options}
 
     Yields
     ------
     Result
-        Consecutive rows, beginning with row ``first_row``. Rows of a kNN join have k entries each.
+        Consecutive rows, from row ``first_row`` on. In a kNN join each row has k entries.
 
     Examples
     --------
@@ -360,20 +364,23 @@ def write(
     overwrite: bool = True,
     **options: Unpack[JoinOptions],
 ) -> None:
-    """A join straight to a file, of any size. The file appears when it is complete.
+    """Writes the result of a join to a file. The result may be larger than memory.
+
+    The file appears only when it is complete.
 
     Parameters
     ----------
     path : str or path
-        Its ending tells the format: .npz (``scipy.sparse.load_npz`` reads it), .csv, .tsv, .npy; kNN also .ivecs.
+        Its extension is the format: .npz (``scipy.sparse.load_npz`` reads range joins), .csv, .tsv, .npy and, for kNN
+        joins, .ivecs.
     a, b, radius, k, distances, include_self
-        As of `range_join` and, with `k`, `knn_join`.
+        As for `range_join` or, if `k` is given, `knn_join`.
     counts : bool
-        Write the number of neighbours of each point, not the pairs.
+        Write the number of neighbours of each point instead of the pairs.
     format : str, optional
-        The format, if the ending does not tell it.
+        The format, such as "npz". By default the extension of the path.
     overwrite : bool
-        Replace a file that exists already.
+        Replace an existing file. If false, an existing file raises `FileError`.
     {options}
 
     Examples
@@ -387,7 +394,7 @@ def write(
     job = _any_job(a, b, radius, k, distances, include_self, options)
     how = fresh(d.adj_write_options)
     how.counts = int(counts)
-    how.format = None if format is None else format.encode()
+    how.format = _string("format", format)
     how.flags = 0 if overwrite else d.ADJ_NO_CLOBBER
     job.write(path, how)
 
@@ -406,19 +413,22 @@ def select_k(
     Parameters
     ----------
     values : array_like, shape (n, m)
-        f32 or f64; others become f64. A vector is one row.
+        The matrix. f16 becomes f32, and types other than f32 and f64 become f64. A 1-D array is one row.
     k : int
-        How many. A row with fewer columns ends in infinity and column -1.
+        The number of values to select. A row with fewer than k columns is filled up with infinity (minus infinity
+        with `largest`) and column -1.
     largest : bool
         Select the largest values.
     ordered : bool
-        Each row ascends (descends, if the largest are selected), ties by column; NaN comes last.
+        Sort the selected values of each row: smallest first, or largest first with `largest`. Ties go to the lower
+        column, and NaN comes last.
     threads, memory
-        As of `range_join`.
+        As for `range_join`.
 
     Returns
     -------
-    values, columns : arrays of shape (n, k), or (k,) for a vector
+    values, columns : arrays of shape (n, k), or (k,) for a 1-D array
+        The selected values and their columns.
 
     Examples
     --------
@@ -430,16 +440,19 @@ def select_k(
         from ._device import select_on_device
 
         return select_on_device(values, k_of(k), largest, ordered)
-    matrix = np.asarray(values)
+    try:
+        matrix = np.asarray(values)
+    except ValueError as reason:
+        raise ArgumentError(f"values: cannot be converted to a matrix: {reason}") from None
     if matrix.dtype not in (F32, F64):
         if matrix.dtype.kind not in "fiub":
-            raise ArrayTypeError(f"values: dtype {matrix.dtype} is not of real numbers")
-        matrix = matrix.astype(F32 if matrix.dtype.kind == "f" and matrix.dtype.itemsize < 4 else F64)
+            raise ArrayTypeError(f"values: dtype {matrix.dtype} is not a type of real numbers")
+        matrix = matrix.astype(F32 if matrix.dtype.kind == "f" and matrix.dtype.itemsize <= 4 else F64)
     if matrix.ndim == 1:
         best, columns = _select(matrix.reshape(1, -1), k_of(k), largest, ordered, context_of(threads, memory).handle)
         return best[0], columns[0]
     if matrix.ndim != 2:
-        raise ArgumentError(f"values: an array of {matrix.ndim} dimensions is not a matrix")
+        raise ArgumentError(f"values: expected a 2-D array, or one row as a 1-D array, not a {matrix.ndim}-D array")
     return _select(matrix, k_of(k), largest, ordered, context_of(threads, memory).handle)
 
 
@@ -453,6 +466,9 @@ def _select(matrix: Array, k: int, largest: bool, ordered: bool, context: Any) -
     question.rows, question.columns = matrix.shape
     question.row_stride = matrix.strides[0]
     question.values = matrix.ctypes.data
+    needed, limit = matrix.shape[0] * k * (matrix.itemsize + 4), lib.adj_ctx_memory_limit(context)
+    if needed > limit:
+        raise OutOfMemoryError(f"k: {k} values for each of {matrix.shape[0]} rows need {needed} B of at most {limit} B")
     best = np.empty((matrix.shape[0], k), matrix.dtype)
     columns = np.empty(best.shape, np.uint32)
     order = d.ADJ_ORDER_ID if ordered else d.ADJ_ORDER_ANY

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Index: points that are asked often."""
+"""Index: points that are prepared once and queried often."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import numpy as np
 from . import _declarations as d
 from ._arrays import Array, as_points, is_on_device
 from ._context import Context, generation
-from ._errors import ArgumentError
+from ._errors import ArgumentError, ArrayTypeError, DataError, with_names
 from ._join import Handles, Job, dataset
-from ._library import check, fresh, lib, settled
+from ._library import check, check_call, fresh, lib
 from ._options import JoinOptions, Settings, documented, k_of, order_of, settings
 from ._run import LONG, Stop, interruptible, is_long
 
@@ -30,7 +30,7 @@ _NOT_OF_AN_INDEX = ("progress", "max_pairs", "algorithm", "tuning", "system")
 
 
 class Kept:
-    """An adj_index and the dataset below it."""
+    """An adj_index and its dataset."""
 
     __slots__ = ("__weakref__", "context", "generation", "handle", "handles", "points")
 
@@ -43,9 +43,9 @@ class Kept:
         def work(stop: Stop) -> int:
             options = fresh(d.adj_index_options)
             chosen.fill_index(options)
-            data = dataset(self.context, points, self.handles, stop)
+            data = dataset(self.context, points, self.handles, stop, "points")
             out = c_void_p()
-            settled(stop, lib.adj_index_create, self.context.handle, byref(options), data, byref(out))
+            check_call(stop, lib.adj_index_create, self.context.handle, byref(options), data, byref(out))
             self.handles.append((lib.adj_index_destroy, out))
             return out.value or 0
 
@@ -60,7 +60,7 @@ class Kept:
 
 
 class _Question(Job):
-    """A question to an index."""
+    """A join of queries with the points of an index, or of the points with themselves."""
 
     __slots__ = ("kept", "queries")
 
@@ -77,27 +77,32 @@ class _Question(Job):
         self.radii = None
 
     def open(self, handles: Handles, stop: Stop) -> ctypes.c_void_p:
-        queries = None if self.queries is None else dataset(self.context, self.queries, handles, stop)
+        queries = None if self.queries is None else dataset(self.context, self.queries, handles, stop, "queries")
         plan = c_void_p()
-        settled(stop, lib.adj_index_plan, self.kept.handle, byref(self.spec), queries, byref(plan))
+        try:
+            check_call(stop, lib.adj_index_plan, self.kept.handle, byref(self.spec), queries, byref(plan))
+        except DataError as reason:
+            raise with_names(reason, left="queries") from None
         handles.append((lib.adj_plan_destroy, plan))
         return plan
 
 
 class Index:
-    """Points that are asked often: made once, then asked with new queries, k and radii.
+    """An index of points: built once, then queried any number of times with different queries, k and radii.
 
-    Answers are the same as those of `range_join` and `knn_join`. Threads may ask one index at the same time.
+    Results are the same as those of `range_join` and `knn_join`. Queries are converted to the type of the points.
+    Several threads may query one index at the same time.
 
     Parameters
     ----------
     points : array_like
-        One point a row; a vector is points in one dimension. They must not change while the index is used.
+        The points, one per row. A 1-D array holds points in one dimension. The array must not change while the index
+        is in use, unless `copy` is true.
     copy : bool
         Keep a copy of the points, so that the array may change.
     **options
         `metric`, `p`, `box`, `angle`, `unit`, `sphere_radius`, `backend`, `threads`, `memory`, `device`, `dtype` and
-        `columns`, as of `range_join`.
+        `columns`, as for `range_join`.
 
     Examples
     --------
@@ -117,7 +122,7 @@ class Index:
     def __init__(self, points: Any, *, copy: bool = False, **options: Unpack[JoinOptions]) -> None:
         for name in _NOT_OF_AN_INDEX:
             if name in options:
-                raise TypeError(f"Index() has no argument {name!r}")
+                raise TypeError(f"Index() got an unexpected keyword argument {name!r}")
         self._options = dict(options)
         self._settings = settings(options)
         self._device: Any = None
@@ -133,12 +138,12 @@ class Index:
 
     @property
     def count_of_points(self) -> int:
-        """How many points the index has."""
+        """The number of points."""
         return int(self.points.shape[0])
 
     @property
     def dim(self) -> int:
-        """How many dimensions they have."""
+        """The number of dimensions."""
         return int(self.points.shape[1])
 
     def __len__(self) -> int:
@@ -151,7 +156,7 @@ class Index:
         return _restore, (self.points, self._options)
 
     def _current(self) -> Kept:
-        """What the library has of it. A forked process makes its own."""
+        """The library's index. A forked process builds its own."""
         if self._kept.generation != generation.number:
             if not self._settings.plain:
                 self._settings = Settings(**self._options)
@@ -173,11 +178,14 @@ class Index:
         return _Question(self._current(), None if queries is None else self._queries(queries), kind, chosen)
 
     def _one(self, query: Any) -> Array | None:
-        """A single query in several dimensions, which comes as a vector; otherwise None."""
+        """A single query, given as a 1-D array of coordinates. None for any other queries."""
         dim = self.points.shape[1]
         if dim == 1 or queries_are_many(query):
             return None
-        array = np.asarray(query, self.points.dtype, order="C")
+        try:
+            array = np.asarray(query, self.points.dtype, order="C")
+        except (TypeError, ValueError, OverflowError) as reason:
+            raise ArrayTypeError(f"queries: {reason}") from None
         if array.shape != (dim,):
             raise ArgumentError(f"queries: shape {array.shape} is neither ({dim},) nor (n, {dim})")
         return array
@@ -196,20 +204,22 @@ class Index:
         Parameters
         ----------
         queries : array_like, optional
-            One a row, or a single one as a vector. By default the points of the index, each without itself.
+            One query per row, or the coordinates of a single query as a 1-D array. By default the points of the
+            index, and a point is not its own neighbour.
         k : int
-            How many. Ties go to the lower index.
+            The number of neighbours. Ties go to the lower index.
         radius : float or array_like, optional
-            Neighbours are no farther than this; one for all queries, or one for each.
+            The largest distance of a neighbour: one for all queries, or one for each.
         include_self : bool
-            Without queries: a point is a neighbour of itself.
+            Without `queries`: a point is also a neighbour of itself.
         progress : bool or callable
-            As of `range_join`.
+            As for `range_join`.
 
         Returns
         -------
         distances, indices : arrays of shape (n, k), or (k,) for a single query
-            A row with fewer neighbours ends in distance infinity and index -1.
+            Nearest first. If a query has fewer than k neighbours, its row is filled up with distance infinity and
+            index -1.
         """
         number = k_of(k)
         if queries is not None and self._device is None:
@@ -232,12 +242,15 @@ class Index:
         return nearest
 
     def _nearest(self, query: Array, k: int) -> tuple[Array, Array]:
-        """One query, by the quickest way."""
+        """The neighbours of one query, without the cost of a plan."""
         distances = np.empty(k, query.dtype)
         ids = np.empty(k, np.int32)
         handle = self._current().handle
         addresses = [array.__array_interface__["data"][0] for array in (query, ids, distances)]
-        check(lib.adj_index_nearest(handle, addresses[0], k, addresses[1], addresses[2], None))
+        try:
+            check(lib.adj_index_nearest(handle, addresses[0], k, addresses[1], addresses[2], None))
+        except DataError as reason:
+            raise with_names(reason, point="queries") from None
         return distances, ids
 
     def range(
@@ -255,16 +268,17 @@ class Index:
         Parameters
         ----------
         queries : array_like, optional
-            One a row, or a single one as a vector. By default the points of the index, each without itself.
+            One query per row, or the coordinates of a single query as a 1-D array. By default the points of the
+            index, and a point is not its own neighbour.
         radius : float or array_like
-            Neighbours are no farther than this; one for all queries, or one for each.
+            The largest distance of a neighbour: one for all queries, or one for each.
         distances, order, include_self, progress
-            As of `range_join`.
+            As for `range_join`.
 
         Returns
         -------
         Result
-            A row for each query.
+            One row of neighbours for each query.
         """
         job = self._within(queries, radius, progress)
         job.spec.flags |= d.ADJ_WITH_DISTANCE if distances else 0
@@ -312,14 +326,14 @@ class Index:
         include_self: bool = False,
         progress: Any = False,
     ) -> Any:
-        """How many points are within a radius of each query.
+        """The number of points within a radius of each query.
 
         Parameters
         ----------
         queries, radius, include_self, progress
-            As of `Index.range`.
+            As for `Index.range`.
         total : bool
-            Return the sum only, which is quicker.
+            Return only the sum, which is faster.
 
         Returns
         -------
@@ -331,11 +345,13 @@ class Index:
 
 
 def queries_are_many(query: Any) -> bool:
-    """Whether the queries are more than a vector."""
+    """Whether this is anything but a 1-D array or sequence of numbers."""
     shape = getattr(query, "shape", None)
     if shape is not None:
         return len(shape) != 1
-    return hasattr(query, "columns") or (len(query) > 0 and np.ndim(query[0]) > 0)
+    if hasattr(query, "columns") or not hasattr(query, "__len__") or not hasattr(query, "__getitem__"):
+        return True
+    return len(query) > 0 and np.ndim(query[0]) > 0
 
 
 def _restore(points: Any, options: dict[str, Any]) -> Index:

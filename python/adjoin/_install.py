@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Puts classes of this package in the place of SciPy's and scikit-learn's, for a whole process, and back.
+"""Replaces classes of SciPy and scikit-learn with those of this package in the whole process, and undoes it.
 
-What takes the place of a class is a stand-in: a subclass of ours that does nothing itself. It is there for two reasons.
-``isinstance(x, scipy.spatial.KDTree)`` stays true of trees that are SciPy's own. And ``uninstall`` can tell names that
-were imported from SciPy from names that were imported from this package. Stand-ins are attributes of this module, made
-when first asked for, so that objects can be pickled.
+A class is replaced by a stand-in: an empty subclass of ours. There are two reasons for stand-ins. First,
+``isinstance(x, scipy.spatial.KDTree)`` stays true for trees of SciPy's own class. Second, ``uninstall`` can tell names
+that were imported from SciPy from names that were imported from this package. Stand-ins are attributes of this module,
+created on first use, so that their objects can be pickled.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ logger = logging.getLogger("adjoin")
 
 
 class _Row(NamedTuple):
-    """A class or function, the module it is imported from, and the module of ours that has the same."""
+    """A class or function: the module and the name of the original, and our module that has the replacement."""
 
     module: str
     name: str
@@ -51,20 +51,21 @@ TABLE: dict[str, tuple[_Row, ...]] = {
     ),
 }
 
-# The original of every stand-in that is installed, by the id of the stand-in.
+# The installed stand-ins with their originals, by the id of the stand-in.
 _installed: dict[int, tuple[Any, Any]] = {}
 
 
-class _Standing(type):
-    """The class of stand-ins: instances of the original, and of our class, are instances of the stand-in too.
+class _StandInMeta(type):
+    """The metaclass of stand-ins: instances of the original and of our class are also instances of the stand-in.
 
-    It is also the class of subclasses of a stand-in, of which this is not true."""
+    Subclasses of a stand-in have the same metaclass, but not this behaviour.
+    """
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return cls.__subclasscheck__(type(instance))
 
     def __subclasscheck__(cls, subclass: type) -> bool:
-        # By the bases alone: an abstract class asks its subclasses, of which the stand-in may be one.
+        # Only the bases are looked at: issubclass() of an abstract class asks its subclasses, such as the stand-in.
         meant = cls.__dict__.get("_adjoin_stands_for")
         if meant is None:
             return super().__subclasscheck__(subclass)
@@ -73,7 +74,7 @@ class _Standing(type):
 
 @functools.cache
 def _stand_in(row: _Row) -> Any:
-    """What takes the place of an original."""
+    """The replacement of an original."""
     original = _original(row)
     ours = getattr(importlib.import_module(row.ours), row.name)
     if not inspect.isclass(ours):
@@ -84,7 +85,7 @@ def _stand_in(row: _Row) -> Any:
 
         function.__module__ = __name__
         return function
-    kind = type("StandIn", (_Standing, type(ours)), {})
+    kind = type("StandIn", (_StandInMeta, type(ours)), {})
     names = {
         "__module__": __name__,
         "__qualname__": row.name,
@@ -96,12 +97,12 @@ def _stand_in(row: _Row) -> Any:
 
 @functools.cache
 def _original(row: _Row) -> Any:
-    """What a name means before anything is installed."""
+    """The original object of a name. The first call must precede any replacement."""
     return getattr(importlib.import_module(row.module), row.name)
 
 
 def __getattr__(name: str) -> Any:
-    """A stand-in, for pickles."""
+    """A stand-in, so that pickle finds it."""
     for rows in TABLE.values():
         for row in rows:
             if row.name == name:
@@ -110,9 +111,10 @@ def __getattr__(name: str) -> Any:
 
 
 def _replace(old: Any, new: Any) -> int:
-    """Changes what names of modules mean, but not where the old one is defined, nor in this package.
+    """Rebinds the names for `old` in all modules, except in the module that defines it and in this package.
 
-    Returns how many there were."""
+    Returns the number of names.
+    """
     home, changed = getattr(old, "__module__", None), 0
     for name, module in list(sys.modules.items()):
         if name == home or name.partition(".")[0] == "adjoin":
@@ -128,23 +130,23 @@ def _replace(old: Any, new: Any) -> int:
 
 
 def install(*packages: str) -> None:
-    """Puts the classes of this package in the place of SciPy's and scikit-learn's, for the whole process.
+    """Replaces classes of SciPy and scikit-learn with those of this package, in the whole process.
 
-    These are replaced: ``scipy.spatial.KDTree`` and ``cKDTree``; the estimators of ``sklearn.neighbors``; and
-    ``sklearn.cluster.DBSCAN`` and ``dbscan``. Modules that imported them already get the new ones too. Objects that
-    exist stay what they are. What a class cannot do, its original does; a line of the logger "adjoin", of level INFO,
-    tells so. A second call has no effect.
+    The replaced classes are ``scipy.spatial.KDTree`` and ``cKDTree``, the estimators of ``sklearn.neighbors``, and
+    ``sklearn.cluster.DBSCAN`` with the function ``dbscan``. Modules that have already imported them get the new classes
+    too. Existing objects do not change. If a class of this package cannot answer a call, the original does, and logs it
+    to the logger "adjoin" with level INFO. A second call has no effect.
 
     ``python -m adjoin script.py`` does the same for a script.
 
     Parameters
     ----------
     *packages : {"scipy", "sklearn"}
-        Which; by default both, if they are there.
+        The packages whose classes are replaced. By default both, if they are installed.
 
     See Also
     --------
-    uninstall : Undoes it.
+    uninstall : Restores the original classes.
 
     Examples
     --------
@@ -159,26 +161,26 @@ def install(*packages: str) -> None:
     """
     for package in packages or TABLE:
         if package not in TABLE:
-            raise ArgumentError(f"packages: {package!r} is none of {', '.join(map(repr, TABLE))}")
+            raise ArgumentError(f"packages: {package!r} is not one of {', '.join(map(repr, TABLE))}")
         try:
-            # Looked up before any is replaced, because modules of ours import some of them.
+            # All are looked up before the first is replaced, because our own modules import some of them.
             found = [(row, _original(row), _stand_in(row)) for row in TABLE[package]]
         except ImportError as reason:
             if package in packages:
                 raise
-            logger.info("install: nothing of %s is replaced: %s", package, reason)
+            logger.info("install: no class of %s is replaced: %s", package, reason)
             continue
         for row, original, stand_in in found:
             if id(stand_in) not in _installed:
                 _installed[id(stand_in)] = stand_in, original
                 count = _replace(original, stand_in)
-                logger.info("install: %s.%s is that of %s, by %d names", row.module, row.name, row.ours, count)
+                logger.info("install: %s.%s is now that of %s (%d names)", row.module, row.name, row.ours, count)
 
 
 def uninstall() -> None:
-    """Undoes `install`: names mean the originals again, also in modules that were imported since.
+    """Undoes `install`: all names mean the original classes again, also in modules that were imported since.
 
-    Objects that were made meanwhile stay what they are.
+    Existing objects do not change.
 
     Examples
     --------

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Jobs, which are joins that are ready to run, and what can be done with one: collect, count, stream, write, explain.
+"""Jobs: joins that are ready to run. A job can be collected, counted, streamed, written to a file or explained.
 
-A job opens a plan of the library. One of two sets makes its own; one of an index (_index.py) asks that.
+To run, a job opens a plan of the library: PairJob creates one for its one or two sets, and the jobs of _index.py get
+theirs from an index.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ import numpy as np
 from . import _declarations as d
 from ._arrays import F64, INT32, INT64, REAL, Array, Held, as_points, describe, held, ids_from, same_type
 from ._context import Context
-from ._errors import ArgumentError
-from ._library import check, fresh, lib, settled
+from ._errors import ArgumentError, ArrayTypeError, DataError, with_names
+from ._library import check, check_call, fresh, lib
 from ._result import Result
 from ._run import Stop, control_of, interruptible, is_long
 
@@ -27,29 +28,37 @@ if TYPE_CHECKING:
 __all__ = ["Job", "PairJob"]
 
 T = TypeVar("T")
-# What to destroy when a plan is no longer needed, the last first.
+# The handles below a plan, each with its destroy function. They are destroyed in reverse order.
 Handles = list[tuple[Callable[[Any], None], ctypes.c_void_p]]
 byref, c_void_p = ctypes.byref, ctypes.c_void_p
 _VALUES = d.ADJ_WITH_DISTANCE | d.ADJ_WITH_SUM
 
 
-def dataset(context: Context, points: Array, handles: Handles, stop: Stop) -> ctypes.c_void_p:
-    """A dataset over an array."""
+def dataset(context: Context, points: Array, handles: Handles, stop: Stop, name: str) -> ctypes.c_void_p:
+    """A dataset over an array. Messages about its values begin with the argument's name."""
     out = c_void_p()
-    settled(stop, lib.adj_dataset_create, context.handle, byref(describe(points)), byref(out))
+    try:
+        check_call(stop, lib.adj_dataset_create, context.handle, byref(describe(points)), byref(out))
+    except DataError as reason:
+        raise DataError(f"{name}: {reason}") from None
     handles.append((lib.adj_dataset_destroy, out))
     return out
 
 
 def radius_of(radius: Any, rows: int) -> tuple[float, Array | None]:
-    """A radius for all, or one for each row."""
-    if isinstance(radius, (float, int)):
-        return float(radius), None
+    """One radius for all rows and None, or an array with one radius for each row."""
+    if radius is None:
+        raise ArgumentError("radius is not given")
     if hasattr(radius, "get") and hasattr(radius, "__cuda_array_interface__"):
         radius = radius.get()
     elif hasattr(radius, "cpu"):
         radius = radius.cpu()
-    radii = np.ascontiguousarray(radius, F64) if np.ndim(radius) else np.asarray(radius, F64)
+    try:
+        radii = np.asarray(radius, F64, order="C")
+    except (ValueError, OverflowError) as reason:
+        raise ArgumentError(f"radius: {reason}") from None
+    except TypeError:
+        raise ArrayTypeError(f"radius: {type(radius).__name__} is neither a number nor an array of numbers") from None
     if radii.ndim == 0:
         return float(radii), None
     if radii.shape != (rows,):
@@ -58,25 +67,25 @@ def radius_of(radius: Any, rows: int) -> tuple[float, Array | None]:
 
 
 class Job:
-    """A join that is ready to run: the arrays it reads, and how a plan for it is opened."""
+    """A join that is ready to run: the arrays that it reads, and how to open a plan for it."""
 
     __slots__ = ("_long", "candidates", "context", "kind", "left", "radii", "settings", "spec")
 
     context: Context
     settings: Settings
     left: Array
-    candidates: int  # points that neighbours are taken from
+    candidates: int  # how many points neighbours are taken from
     kind: int
     spec: Any
     radii: Array | None
     _long: bool
 
     def open(self, handles: Handles, stop: Stop) -> ctypes.c_void_p:
-        """A plan. It, and what it needs, is put into handles."""
+        """Opens a plan, and adds it and the handles below it to `handles`."""
         raise NotImplementedError
 
     def within(self, radius: Any) -> None:
-        """Sets the radius, or a radius for each left point."""
+        """Sets one radius, or a radius for each left point."""
         if type(radius) is float:
             self.spec.radius = radius
             return
@@ -86,7 +95,7 @@ class Job:
             self.spec.radius_count = len(self.radii)
 
     def run(self, work: Callable[[ctypes.c_void_p, Stop], T], here: Stop | None = None) -> T:
-        """work(plan, stop), in a way that Ctrl-C ends; or in this thread, until `here` says to stop."""
+        """Calls work(plan, stop). Ctrl-C ends a long call; with `here` it runs in this thread until `here` is set."""
 
         def whole(stop: Stop) -> T:
             handles: Handles = []
@@ -101,21 +110,21 @@ class Job:
         return whole(Stop() if here is None else here)
 
     def controlled(self, stop: Stop, function: Any, *arguments: Any) -> None:
-        """Runs a plan with progress and limits: function(*arguments, control, NULL)."""
+        """Calls function(*arguments, control, NULL), where control has the progress callback and the limits."""
         control = control_of(self.settings.progress, self.settings.max_pairs)
         if control is None:
-            settled(stop, function, *arguments, None, None)
+            check_call(stop, function, *arguments, None, None)
             return
         control.stop = stop
         complete = False
         try:
-            settled(stop, function, *arguments, control.reference, None)
+            check_call(stop, function, *arguments, control.reference, None)
             complete = True
         finally:
             control.finish(complete)
 
     def collect(self) -> Held:
-        """The whole result, in the memory of the library."""
+        """The whole result, in the library's memory."""
 
         def work(plan: ctypes.c_void_p, stop: Stop) -> Held:
             out = c_void_p()
@@ -130,7 +139,7 @@ class Job:
         return rows_of(self.collect(), self.left.shape[0], self.candidates, self.left.dtype, with_distances)
 
     def nearest(self) -> tuple[Array, Array]:
-        """The result of a kNN join: distances and ids, k a row."""
+        """The result of a kNN join: distances and ids, k per row."""
         owner = self.collect()
         shape = (self.left.shape[0], self.spec.k)
         ids = held(owner, lib.adj_result_ids(owner.handle), shape, INT32)
@@ -144,19 +153,19 @@ class Job:
         return degrees.view(np.int32) if self.candidates < 1 << 31 else degrees.astype(np.int64)
 
     def total(self) -> int:
-        """The number of neighbours of all rows."""
+        """The total number of neighbours."""
         out = ctypes.c_uint64()
         self.run(lambda plan, stop: self.controlled(stop, lib.adj_count, plan, None, byref(out)))
         return out.value
 
     def write(self, path: str | os.PathLike[str], options: d.adj_write_options) -> None:
-        """The result to a file."""
+        """Writes the result to a file."""
         name = os.fsencode(path)
         self.run(lambda plan, stop: self.controlled(stop, lib.adj_write, plan, name, byref(options)))
 
 
 def rows_of(owner: Held, count: int, candidates: int, dtype: np.dtype[Any], with_distances: bool) -> Result:
-    """Rows in the memory of a result."""
+    """A Result over the memory of a range join."""
     handle = owner.handle
     indptr = held(owner, lib.adj_result_offsets(handle), (count + 1,), INT64)
     shape = (indptr.item(count),)
@@ -166,20 +175,23 @@ def rows_of(owner: Held, count: int, candidates: int, dtype: np.dtype[Any], with
 
 
 class PairJob(Job):
-    """A join of a set with itself or with another."""
+    """A join of one set with itself, or of two sets."""
 
-    __slots__ = ("right",)
+    __slots__ = ("names", "right")
 
     def __init__(self, a: Any, b: Any, settings: Settings, kind: int) -> None:
         self.settings = settings
         self.context = settings.get_context()
+        self.names = "a", "b"
         self.left = as_points(a, "a", settings.dtype, settings.columns)
         self.right: Array | None = None
         if b is not None:
             self.right = as_points(b, "b", settings.dtype, settings.columns)
             self.left, self.right = same_type(self.left, self.right)
             if self.left.shape[1] != self.right.shape[1]:
-                raise ArgumentError(f"a has {self.left.shape[1]} dimensions and b has {self.right.shape[1]}")
+                dims = self.left.shape[1], self.right.shape[1]
+                hint = "; a 1-D array holds points in one dimension, so pass a single point as [point]"
+                raise ArgumentError(f"a has {dims[0]} dimensions and b has {dims[1]}{hint if 1 in dims else ''}")
         count, dim = self.left.shape
         self.candidates = count if self.right is None else self.right.shape[0]
         self._long = is_long(count, self.candidates, dim)
@@ -190,29 +202,34 @@ class PairJob(Job):
         self.radii = None
 
     def collect(self) -> Held:
-        """The whole result. A short join with nothing to show is a single call."""
+        """The whole result. A short join without progress or limits is a single call."""
         if self._long or self.settings.progress or self.settings.max_pairs:
             return super().collect()
         out = c_void_p()
         right = None if self.right is None else byref(describe(self.right))
         status = lib.adj_join(self.context.handle, byref(self.spec), byref(describe(self.left)), right, byref(out))
         if status:
-            if status == d.ADJ_CANCELLED:  # on behalf of another thread
+            # Run again if another thread cancelled it, and for a message that names the argument.
+            if status in (d.ADJ_CANCELLED, d.ADJ_E_DATA):
                 return super().collect()
             check(status)
         return Held(out.value or 0, self.context)
 
     def open(self, handles: Handles, stop: Stop) -> ctypes.c_void_p:
-        left = dataset(self.context, self.left, handles, stop)
-        right = None if self.right is None else dataset(self.context, self.right, handles, stop)
+        names = self.names
+        left = dataset(self.context, self.left, handles, stop, names[0])
+        right = None if self.right is None else dataset(self.context, self.right, handles, stop, names[1])
         plan = c_void_p()
-        settled(stop, lib.adj_plan_create, self.context.handle, byref(self.spec), left, right, byref(plan))
+        try:
+            check_call(stop, lib.adj_plan_create, self.context.handle, byref(self.spec), left, right, byref(plan))
+        except DataError as reason:
+            raise with_names(reason, left=names[0], right=names[1]) from None
         handles.append((lib.adj_plan_destroy, plan))
         return plan
 
 
 def explanation(plan: ctypes.c_void_p) -> str:
-    """What a plan decided and why."""
+    """The text of a plan: what it decided, and why."""
     needed = ctypes.c_size_t()
     check(lib.adj_plan_explain(plan, None, 0, byref(needed)))
     buffer = ctypes.create_string_buffer(needed.value)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Answers of a KDTree in the shapes and types of SciPy."""
+"""Results of a KDTree in SciPy's shapes and types."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from .kdtree import cKDTree
 
 MATRICES = ("dict", "ndarray", "coo_array", "coo_matrix", "dok_array", "dok_matrix")
-# Room for the neighbours of one query, at first.
+# The first buffer for the neighbours of one query has room for so many.
 _ROOM = 256
-# From so many on threads copy them.
+# Arrays of at least so many ids are copied by all threads.
 _MANY_IDS = 1 << 20
 
 
 def number(r: Any) -> float:
-    """A radius; anything but a number is an error."""
+    """A single radius as a float. Anything but a number is an error."""
     if not hasattr(r, "__float__") and not hasattr(r, "__index__"):
         raise TypeError(f"must be real number, not {type(r).__name__}")
     return float(r)
@@ -49,7 +49,10 @@ def wrap(points: Array, lengths: Array) -> Array:
 
 
 def radii(tree: cKDTree, points: Array, r: Any) -> Any:
-    """Radii no larger than any distance, and -1 for those that find nothing: NaN, and those below 0."""
+    """Radii that the library accepts, with -1 for those that find nothing (NaN and negative ones).
+
+    A huge radius is replaced by one that is still larger than any distance.
+    """
     if isinstance(r, float) and 0 <= r < 1e150:
         return r
     most = _diameter(tree, points)
@@ -59,7 +62,7 @@ def radii(tree: cKDTree, points: Array, r: Any) -> Any:
 
 
 def _diameter(tree: cKDTree, points: Array) -> float:
-    """More than any distance between points of the tree and the queries, in any norm."""
+    """An upper bound of the distances between points of the tree and the queries, in any norm."""
     if not tree.n or not points.size:
         return 1.0
     high = max(float(np.abs(tree._points).max()), float(np.abs(points).max()))
@@ -67,7 +70,7 @@ def _diameter(tree: cKDTree, points: Array) -> float:
 
 
 def widened(ids: Array) -> Array:
-    """A copy of ids as intp; a large one by all threads, since most of its time are fresh pages."""
+    """A copy of ids as intp. All threads copy a large array, because most of the time goes into touching new pages."""
     out: Array = np.empty(ids.shape, np.intp)
     if ids.size < _MANY_IDS:
         out[...] = ids
@@ -81,7 +84,7 @@ def widened(ids: Array) -> Array:
 
 
 def nearest(tree: cKDTree, points: Array, k: int, p: float, bound: float) -> tuple[Array, Array]:
-    """The k nearest neighbours: distances, and ids of type intp; n for none."""
+    """The k nearest neighbours: distances, and ids of type intp. The id of a missing neighbour is n."""
     shape = points.shape[:-1] + (k,)
     flat = points if points.ndim == 2 else points.reshape(-1, tree.m)
     none = np.isnan(bound) or bound <= 0
@@ -102,7 +105,7 @@ def nearest(tree: cKDTree, points: Array, k: int, p: float, bound: float) -> tup
 
 
 def one_ball(tree: cKDTree, point: Array, r: float, p: float, length: bool) -> Any:
-    """The ids within r of one point, as a list; or their number."""
+    """The ids within r of one point, as a list, or their number."""
     if not r >= 0 or tree.n == 0:
         return np.intp(0) if length else []
     if r >= 1e150:
@@ -123,7 +126,7 @@ def one_ball(tree: cKDTree, point: Array, r: float, p: float, length: bool) -> A
 
 
 def without(rows: Result, skip: Any) -> Result:
-    """Rows of which some are to be empty."""
+    """The same rows, with those marked in `skip` made empty."""
     counts = np.where(skip, 0, rows.counts)
     keep = np.repeat(np.broadcast_to(~np.asarray(skip), (len(rows),)), rows.counts)
     indptr = np.concatenate([[0], np.cumsum(counts)])
@@ -133,7 +136,7 @@ def without(rows: Result, skip: Any) -> Result:
 
 @contextlib.contextmanager
 def _many_objects() -> Iterator[None]:
-    """Making millions of lists, none of which can be garbage: the collector would look at all of them many times."""
+    """Pauses the garbage collector, which would scan millions of new lists again and again."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -151,7 +154,7 @@ def lists(rows: Result) -> list[list[int]]:
 
 
 def balls(tree: cKDTree, points: Array, r: Any, p: float, length: bool) -> Array:
-    """The ids within r of each point, as an array of lists; or their numbers."""
+    """The ids within r of each point, as an array of lists, or their numbers."""
     shape = points.shape[:-1]
     flat = points if points.ndim == 2 else points.reshape(-1, tree.m)
     radius = radii(tree, flat, r if isinstance(r, float) else r.reshape(-1))
@@ -188,7 +191,7 @@ def as_set(found: Array) -> set[tuple[int, int]]:
 
 
 def weights_of(tree: cKDTree, other: cKDTree, weights: Any) -> tuple[Array | None, Array | None]:
-    """Weights of the points of both trees; None: all 1."""
+    """The weights of the points of both trees. None means that all are 1."""
     if weights is None:
         return None, None
     if isinstance(weights, tuple):
@@ -212,7 +215,7 @@ def _weights(tree: cKDTree, weights: Any) -> Array | None:
 
 
 def counts(tree: cKDTree, other: cKDTree, r: Array, p: float, cumulative: bool) -> Array:
-    """Pairs within each radius; not cumulative: and beyond the one before."""
+    """The number of pairs within each radius. If not cumulative, without those within the radius before it."""
     distinct, places = np.unique(np.abs(r) if p == 2 else r, return_inverse=True)
     totals = np.array([_count(tree, other, float(radius), p) for radius in distinct], np.intp)
     found = totals[places]
@@ -236,7 +239,7 @@ def _count(tree: cKDTree, other: cKDTree, r: float, p: float) -> int:
 def weighted_counts(
     tree: cKDTree, other: cKDTree, r: Array, p: float, weights: tuple[Any, Any], cumulative: bool
 ) -> Array:
-    """The same with the sum of products of weights: a block of rows at a time, sorted into bins by distance."""
+    """The same, with the sum of the products of weights. Pairs are put into bins of distance, one block at a time."""
     own, theirs = weights
     edges, places = np.unique(np.abs(r) if p == 2 else r, return_inverse=True)
     sums = np.zeros(len(edges) + 1)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""One query per call, which takes the library a microsecond or two: the shortest way there and back.
+"""A fast path for one query per call, which takes the library only a microsecond or two.
 
-The point goes to a buffer of the thread and the answer comes from another. Whatever is unusual (types, shapes, values
-that are not finite, points outside of a box) is left to the long way, which also has the exceptions.
+The point and the answer go through buffers of the calling thread. Anything unusual (types, shapes, values that are not
+finite, points outside of a box) is left to the general path, which also raises the exceptions.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _nearest, _within = lib.adj_index_nearest, lib.adj_index_within
 
 
 class _Buffers(threading.local):
-    """Of each thread: a point, ids, distances, and how many there are."""
+    """Buffers of a thread: a point, ids, distances, and the number of results."""
 
     def __init__(self, dim: int) -> None:
         self.point = (ctypes.c_double * dim)()
@@ -36,7 +36,7 @@ class _Buffers(threading.local):
 
 
 class OneQuery:
-    """Single queries to a tree. They return None where the long way is to be taken."""
+    """Single queries to a tree. Methods return None if the general path must answer."""
 
     __slots__ = ("buffers", "kept", "tree")
 
@@ -67,7 +67,7 @@ class OneQuery:
         return kept.handle, buffers
 
     def nearest(self, x: Any, k: Any, p: Any) -> Any:
-        """The k nearest: distances and ids."""
+        """The distances and ids of the k nearest points."""
         if type(k) is not int or not 0 < k <= _ROOM:
             return None
         ready = self._ready(x, p)
@@ -81,7 +81,7 @@ class OneQuery:
         return np.array(b.distances[:k]), np.array(b.ids[:k], np.intp)
 
     def ball(self, x: Any, r: Any, p: Any, length: bool) -> Any:
-        """The ids within r, or their number."""
+        """The ids of the points within r, or their number."""
         if type(r) is not float or not 0 <= r < 1e150:
             return None
         ready = self._ready(x, p)

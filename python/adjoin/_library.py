@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""libadjoin: finds and loads it, and makes calls whose status becomes an exception."""
+"""Finds and loads libadjoin, and turns its status codes into exceptions."""
 
 from __future__ import annotations
 
@@ -17,20 +17,21 @@ S = TypeVar("S", bound=ctypes.Structure)
 
 
 def _find() -> str:
-    """The library: $ADJOIN_LIBRARY, or the one inside this package."""
+    """The path of the library: $ADJOIN_LIBRARY, or the copy inside this package."""
     asked = os.environ.get("ADJOIN_LIBRARY")
     if asked:
         return asked
     inside = sorted(Path(__file__).parent.glob("lib/libadjoin.so*"))
     if not inside:
         raise ImportError(
-            "libadjoin is not inside the package: install it with pip, or set ADJOIN_LIBRARY to a libadjoin.so"
+            "this copy of the package has no libadjoin: install adjoin with pip, or set ADJOIN_LIBRARY to the path of "
+            "a libadjoin.so"
         )
     return str(inside[0])
 
 
 def _load(file: str) -> Any:
-    """The library with all functions declared. Calls release the GIL."""
+    """Loads the library and declares its functions. Calls release the GIL."""
     library = ctypes.CDLL(file)
     for name, (result, *arguments) in d.FUNCTIONS.items():
         function = getattr(library, name)
@@ -53,18 +54,18 @@ _defaults = {struct: _default(struct) for struct in d.SIZED}
 
 
 def fresh(struct: type[S]) -> S:
-    """A struct with its defaults. Copying them takes less time than a call of its _init function."""
+    """A struct with its default values. Copying them is faster than calling its _init function."""
     return struct.from_buffer_copy(_defaults[struct])
 
 
 def check(status: int) -> None:
-    """Raises the exception of a status that is not success. The calling thread made the call."""
+    """Raises an exception if a status is not success. To be called in the thread that made the call."""
     if status:
         raise error(status, lib.adj_last_error().decode(errors="replace"))
 
 
-def settled(stopped: Any, function: Any, *arguments: Any) -> None:
-    """Makes a call, again if it was ended on behalf of another thread: adj_cancel ends every call of a context."""
+def check_call(stopped: Any, function: Any, *arguments: Any) -> None:
+    """Makes a call, and repeats it if a cancel of another thread ended it: adj_cancel ends all calls of a context."""
     while True:
         status = function(*arguments)
         if status == CANCELLED and not stopped:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The options that every join has: their names, their documentation, and their values for the library."""
+"""The options that all joins share: their names, their documentation, and their values for the library."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
 import numpy as np
 
 from . import _declarations as d
-from ._context import Context, context, default
+from ._context import Context, context, default, whole
 from ._errors import ArgumentError, ArrayTypeError
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ UNITS = {"metres": d.ADJ_UNIT_METRES, "degrees": d.ADJ_UNIT_DEGREES, "radians": 
 
 
 class JoinOptions(TypedDict, total=False):
-    """Options of every join. All have defaults."""
+    """Options of all joins. All have defaults."""
 
     metric: str
     p: float
@@ -95,38 +95,44 @@ _DEFAULTS: dict[str, Any] = {
 }
 
 _TEXT = """metric : str, default "euclidean"
-        "euclidean" ("l2"), "manhattan" ("cityblock", "l1"), "chebyshev" ("linf"), "minkowski" with `p`, "cosine"
-        (1 - cosine of the angle), "dot" (larger is nearer) or "haversine" (columns: longitude, latitude).
+        The distance: "euclidean" ("l2"), "manhattan" ("cityblock", "l1"), "chebyshev" ("linf"), "minkowski" with `p`,
+        "cosine" (1 - the cosine of the angle), "dot" (the inner product, larger is nearer) or "haversine" (points
+        are longitude, latitude).
     p : float, optional
-        The exponent of "minkowski". Without a metric, `p` chooses it.
+        The exponent of "minkowski", by default 2. If `p` is given without `metric`, the metric is "minkowski". Other
+        metrics ignore it.
     box : float or sequence of floats, optional
-        Lengths of a periodic box, one for all dimensions or one for each; 0: this dimension is not periodic.
-    angle, unit : str
-        Of "haversine": the unit of coordinates ("degrees" or "radians"), and that of the radius and of distances
-        ("metres", "degrees" or "radians").
+        The lengths of a periodic box: one for all dimensions, or one for each. A dimension of length 0 is not
+        periodic.
+    angle : {"degrees", "radians"}
+        For "haversine": the unit of the coordinates.
+    unit : {"metres", "degrees", "radians"}
+        For "haversine": the unit of the radius and of the distances.
     sphere_radius : float, optional
-        Of "haversine": the radius of the sphere, by default that of the earth, 6371008.8 m.
+        For "haversine": the radius of the sphere. By default that of the earth, 6371008.8 m.
     backend : {"auto", "cpu", "gpu", "hybrid", "reference"}
-        Where to join. Never changes the result.
+        Where to compute the join. The result does not depend on it.
     threads : int, optional
-        By default one for each core that this process may use.
+        The number of threads. By default one for each core that this process may use.
     memory : int or str, optional
-        The most memory to use, in bytes or as "4G". By default 90 % of what was available at the first call.
+        The largest amount of memory to use, in bytes or as a text such as "4G". By default 90 % of the memory that was
+        available at the first call.
     device : int or sequence of ints, optional
-        Numbers of GPUs.
+        The numbers of the GPUs to use.
     dtype : float32 or float64, optional
-        Convert the points to this type. By default f32 and f64 stay as they are, f16 becomes f32, and integers and
-        lists become f64.
+        Convert the points to this type. By default f32 and f64 stay as they are, f16 becomes f32, and all other types
+        and lists become f64 (integers beyond 2**53 are rounded). If one set is f32 and the other f64, both become f64.
     columns : sequence of str, optional
-        The columns of a pandas, polars or pyarrow table that hold the coordinates. By default all of them.
+        The columns of a pandas, polars or pyarrow table that hold the coordinates. By default all columns.
     progress : bool or callable
-        True: show a bar, if tqdm is installed. A callable gets (phase, fraction, pairs) about ten times a second.
+        True shows a progress bar, if tqdm is installed. A callable is called as ``progress(phase, fraction, pairs)``
+        about ten times a second.
     max_pairs : int
-        More pairs than this raise `LimitError`. 0: no limit.
+        Raise `LimitError` if there are more pairs than this. 0: no limit.
     algorithm, tuning, system : str, optional
-        How to join, for experiments. Never change the result."""
+        How to compute the join, for experiments. The result does not depend on them."""
 
-JoinOptions.__doc__ = f"""Options of every join, as keywords. All have defaults.
+JoinOptions.__doc__ = f"""Options of all joins, as keywords. All have defaults.
 
     Parameters
     ----------
@@ -137,7 +143,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def documented(*without: str) -> Callable[[F], F]:
-    """Puts the options into the signature and documentation of a function that takes them as keywords."""
+    """Adds the options to the signature and the docstring of a function that takes them as keywords."""
 
     def decorate(function: F) -> F:
         signature = inspect.signature(function)
@@ -156,7 +162,7 @@ def documented(*without: str) -> Callable[[F], F]:
 
 
 class Settings:
-    """Options in the values of the library."""
+    """Checked options, as values for the library."""
 
     __slots__ = (
         "algorithm",
@@ -183,7 +189,7 @@ class Settings:
     def __init__(self, **options: Any) -> None:
         unknown = options.keys() - _DEFAULTS.keys()
         if unknown:
-            raise TypeError(f"unexpected keyword argument {sorted(unknown)[0]!r}")
+            raise TypeError(f"got an unexpected keyword argument {sorted(unknown)[0]!r}")
         o = {**_DEFAULTS, **options}
         self.plain = not options
         self.context = None if self.plain else context(o["threads"], o["memory"], o["device"])
@@ -192,7 +198,7 @@ class Settings:
         self.backend = _choice("backend", o["backend"], BACKENDS)
         self.angle = _choice("angle", o["angle"], ANGLES)
         self.unit = _choice("unit", o["unit"], UNITS)
-        self.sphere_radius = float(o["sphere_radius"] or 0.0)
+        self.sphere_radius = _number("sphere_radius", o["sphere_radius"] or 0.0)
         self.box = _box(o["box"])
         self.columns = o["columns"]
         self.dtype = _dtype(o["dtype"])
@@ -203,7 +209,7 @@ class Settings:
         )
 
     def get_context(self) -> Context:
-        """The context of these options. That of the defaults is looked up each time, because a process may fork."""
+        """The context of these options. The default one is looked up each time, because a process may fork."""
         return self.context or default()
 
     def on_device(self, number: int) -> Context:
@@ -211,7 +217,7 @@ class Settings:
         return context(*self.place, number)
 
     def fill_index(self, options: d.adj_index_options) -> None:
-        """What an index needs of these."""
+        """Sets the options of an index."""
         options.metric = self.metric
         options.p = self.p
         options.backend = self.backend
@@ -223,7 +229,7 @@ class Settings:
             options.box_count = len(self.box)
 
     def fill(self, spec: d.adj_join_spec) -> None:
-        """And a join."""
+        """Sets the options of a join."""
         self.fill_index(spec)  # type: ignore[arg-type]
         spec.algorithm = self.algorithm
         spec.tuning = self.tuning
@@ -231,13 +237,20 @@ class Settings:
 
 
 def settings(options: Any) -> Settings:
-    """The settings of keywords; without any, those that are made once."""
+    """The settings for these keywords. Without any, one shared object."""
     return Settings(**options) if options else _plain()
 
 
 @functools.cache
 def _plain() -> Settings:
     return Settings()
+
+
+def _number(name: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise ArrayTypeError(f"{name}: {value!r} is not a number") from None
 
 
 def _choice(name: str, value: Any, values: dict[str, int]) -> int:
@@ -247,17 +260,17 @@ def _choice(name: str, value: Any, values: dict[str, int]) -> int:
 
 
 def order_of(value: str) -> int:
-    """The order of rows by its name."""
-    return ORDERS[value] if value in ORDERS else _choice("order", value, ORDERS)
+    """The library's value for the name of an order."""
+    return _choice("order", value, ORDERS)
 
 
 def _metric(metric: Any, p: Any) -> tuple[int, float]:
     kind = d.ADJ_L2 if metric is None else _choice("metric", metric, METRICS)
     if p is None:
         return kind, 2.0
-    exponent = float(p)
+    exponent = _number("p", p)
     if not exponent >= 1:
-        raise ArgumentError(f"p: {p!r} is not 1 or larger")
+        raise ArgumentError(f"p: {p!r} is below 1")
     if metric is None:
         kind = d.ADJ_LP
     if kind != d.ADJ_LP:
@@ -268,16 +281,22 @@ def _metric(metric: Any, p: Any) -> tuple[int, float]:
 def _box(box: Any) -> NDArray[np.float64] | None:
     if box is None:
         return None
-    lengths = np.array(box, np.float64, ndmin=1)
+    try:
+        lengths = np.array(box, np.float64, ndmin=1)
+    except (TypeError, ValueError):
+        raise ArrayTypeError(f"box: {box!r} is neither one length nor one for each dimension") from None
     if lengths.ndim != 1:
-        raise ArgumentError("box: neither one length nor one for each dimension")
+        raise ArgumentError(f"box: shape {lengths.shape} is neither one length nor one for each dimension")
     return lengths
 
 
 def _dtype(dtype: Any) -> np.dtype[Any] | None:
     if dtype is None:
         return None
-    kind = np.dtype({"f32": np.float32, "f64": np.float64}.get(dtype, dtype) if isinstance(dtype, str) else dtype)
+    try:
+        kind = np.dtype({"f32": np.float32, "f64": np.float64}.get(dtype, dtype) if isinstance(dtype, str) else dtype)
+    except TypeError:
+        raise ArrayTypeError(f"dtype: {dtype!r} is neither float32 nor float64") from None
     if kind not in (np.float32, np.float64):
         raise ArrayTypeError(f"dtype: {kind} is neither float32 nor float64")
     return kind
@@ -292,15 +311,12 @@ def _string(name: str, value: Any) -> bytes | None:
 
 
 def _whole(name: str, value: Any, least: int, most: int) -> int:
-    try:
-        number = value.__index__()
-    except AttributeError:
-        raise ArrayTypeError(f"{name}: {value!r} is not a whole number") from None
+    number = whole(name, value)
     if not least <= number <= most:
         raise ArgumentError(f"{name}: {number} is not between {least} and {most}")
-    return int(number)
+    return number
 
 
 def k_of(k: Any) -> int:
-    """The number of neighbours."""
+    """The number of neighbours, checked."""
     return _whole("k", k, 1, 0xFFFFFFFE)

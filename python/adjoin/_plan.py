@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What explain() returns."""
+"""The plan of a join, which explain() returns."""
 
 from __future__ import annotations
 
@@ -21,18 +21,22 @@ _STYLE = "text-align:left;vertical-align:top;padding:0.1em 0.8em 0.1em 0;white-s
 
 
 class Plan:
-    """How a join is done, and what it is expected to take.
+    """The plan of a join: how it will be computed, and its expected size and time.
 
     Attributes
     ----------
     text : str
         What the planner decided, and why.
-    pairs, candidates : float
-        Expected pairs, and pairs that are compared.
+    pairs : float
+        The expected number of pairs in the result.
+    candidates : float
+        The expected number of pairs whose distance is computed.
     result_bytes : float
-        Expected size of the result.
+        The expected size of the result.
     seconds : float
-        Expected time of the whole join; `count_seconds` if it only counts.
+        The expected time of the whole join.
+    count_seconds : float
+        The expected time if the join only counts.
     """
 
     __slots__ = ("candidates", "count_seconds", "pairs", "result_bytes", "seconds", "text")
@@ -52,7 +56,7 @@ class Plan:
         return self.text
 
     def _repr_html_(self) -> str:
-        """A table for notebooks: what was decided in bold, and the reasons below it."""
+        """A table for notebooks: decisions in bold, reasons below them."""
         rows = []
         for line in self.text.rstrip("\n").split("\n"):
             escaped = html.escape(line.strip())
@@ -66,7 +70,7 @@ class Plan:
 
 
 def explained(job: Job, analyze: bool) -> Plan:
-    """The plan of a job; if it is to be analysed, after a run that counts."""
+    """The plan of a job. With `analyze`, the job is run first, counting only."""
 
     def work(plan: ctypes.c_void_p, stop: Stop) -> Plan:
         if analyze:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a range join returns: rows of neighbours."""
+"""The result of a range join: rows of neighbours."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ __all__ = ["Coordinates", "Result"]
 
 
 class Coordinates(NamedTuple):
-    """Pairs one by one: row, column, and distance if there are distances."""
+    """Pairs as three arrays of equal length: rows, columns and distances.
+
+    `distances` is None unless the join computed them.
+    """
 
     rows: Any
     columns: Any
@@ -27,24 +30,25 @@ class Coordinates(NamedTuple):
 
 
 class Result:
-    """Rows of neighbours, as compressed sparse rows.
+    """Rows of neighbours in compressed sparse row (CSR) format.
 
-    Row i holds entries ``indptr[i]`` to ``indptr[i + 1] - 1`` of `indices` and `distances`. The arrays lie in the
-    memory of the library, which is freed with the last of them. Those of a join on a GPU are arrays of the caller's
-    kind on that device.
+    The neighbours of point i are ``indices[indptr[i]:indptr[i + 1]]``, and ``result[i]`` returns them. Iterating over a
+    result yields its rows. The arrays are views of the library's memory, which is freed with the last of them. For a
+    join on a GPU they are arrays on that device, of the same package as the points.
 
     Attributes
     ----------
     indptr : array of int64
-        Where rows begin; one entry more than rows.
+        Where each row begins. It has one entry more than there are rows.
     indices : array of int32
-        Neighbours (int64 where there are more than 2**31 points). Padding of a kNN row is -1.
+        The neighbours of all rows. int64 if there are more than 2**31 points. -1 fills up short rows of a kNN join.
     distances : array of float32 or float64, or None
-        As the points; None unless the join was asked for them. Padding of a kNN row is infinite.
+        The distance of each neighbour, in the type of the points. None unless the join was called with
+        ``distances=True``. Infinity fills up short rows of a kNN join.
     shape : tuple of int
-        The number of rows, and of points that neighbours are taken from.
+        The number of rows, and the number of points that neighbours are taken from.
     first_row : int
-        The number of the first row: not 0 in a block of a larger result.
+        The number of the first row. It is 0 except in a block of a larger result.
 
     Examples
     --------
@@ -94,7 +98,7 @@ class Result:
         if number < 0:
             number += self.shape[0]
         if not 0 <= number < self.shape[0]:
-            raise IndexError(f"row {row} of {self.shape[0]} rows")
+            raise IndexError(f"row {row} is out of range for a result of {self.shape[0]} rows")
         return int(self.indptr[number]), int(self.indptr[number + 1])
 
     def __getitem__(self, row: int) -> Any:
@@ -103,7 +107,7 @@ class Result:
         return self.indices[begin:end]
 
     def distances_of(self, row: int) -> Any:
-        """The distances of a row's neighbours."""
+        """The distances of the neighbours of a row."""
         begin, end = self._bounds(row)
         return self._distances()[begin:end]
 
@@ -118,7 +122,7 @@ class Result:
 
     def _distances(self) -> Any:
         if self.distances is None:
-            raise ArgumentError("the join was not asked for distances: pass distances=True")
+            raise ArgumentError("this result has no distances: call the join with distances=True")
         return self.distances
 
     @property
@@ -127,7 +131,7 @@ class Result:
         return self.indptr[1:] - self.indptr[:-1]
 
     def to_coo(self) -> Coordinates:
-        """Pairs one by one: arrays of rows, columns and distances.
+        """All pairs, as arrays of rows, columns and distances.
 
         Examples
         --------
@@ -147,7 +151,7 @@ class Result:
 
     @property
     def edge_index(self) -> Any:
-        """Pairs as an int64 array of shape (2, pairs): rows, then their neighbours.
+        """All pairs, as an int64 array of shape (2, pairs): rows first, then their neighbours.
 
         Examples
         --------
@@ -166,14 +170,15 @@ class Result:
         return stack(rows, columns)
 
     def to_scipy(self) -> csr_array:
-        """A ``scipy.sparse.csr_array``: of the distances, or of ones where there are none.
+        """A ``scipy.sparse.csr_array`` of the distances, or of ones if the result has no distances.
 
-        Indices are not copied unless there are 2**31 entries or more. Rows of a block are numbered from 0.
+        `indices` and `distances` are not copied unless there are 2**31 entries or more. Rows of a block are numbered
+        from 0.
         """
         from scipy.sparse import csr_array
 
         if not isinstance(self.indptr, np.ndarray):
-            raise ArgumentError("to_scipy: the result is on a GPU")
+            raise ArgumentError("to_scipy: the result is on a GPU; copy its arrays to host memory first")
         wide = len(self.indices) >= 1 << 31 or self.indices.dtype == np.int64
         kind = np.int64 if wide else np.int32
         data = np.ones(len(self.indices)) if self.distances is None else self.distances

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: MIT
 """Runs calls of the library so that Ctrl-C ends them.
 
-Python handles signals between bytecodes of the main thread, which is inside the library during a join. So a join that
-may take long, called from the main thread, runs in a thread of its own, and the main thread waits. Short ones, and
-those of other threads, run where they are called.
+Python handles signals in the main thread, between bytecodes, so not while that thread is inside the library. A join
+that may take long and is called from the main thread therefore runs in another thread, while the main thread waits.
+Short joins, and joins called from other threads, run in the calling thread.
 """
 
 from __future__ import annotations
 
 import ctypes
+import sys
 import threading
 import warnings
 from collections.abc import Callable
@@ -21,21 +22,21 @@ from ._library import fresh, lib
 __all__ = ["Control", "LONG", "interruptible", "is_long"]
 
 T = TypeVar("T")
-# Comparisons of coordinates that take some tenths of a second where every pair is compared.
+# Comparisons of coordinates that take a few tenths of a second, if every pair is compared.
 LONG = 1_000_000_000
 
 
 def is_long(left: int, right: int, dim: int) -> bool:
-    """Whether a join of so many points may take so long that somebody wants to end it."""
+    """Whether a join of this size may take so long that a user wants to interrupt it."""
     return left * right * dim > LONG and threading.current_thread() is threading.main_thread()
 
 
 class Stop(list[bool]):
-    """Empty until the call is to end, and then true."""
+    """A flag that asks a call to end: an empty list, which is false, until something is appended."""
 
 
 def interruptible(context: Context, work: Callable[[Stop], T]) -> T:
-    """work(stop) in another thread. What a signal handler raises here, such as KeyboardInterrupt, ends it."""
+    """Runs work(stop) in another thread. An exception from a signal handler, such as KeyboardInterrupt, ends it."""
     stop = Stop()
     outcome: list[Any] = []
     done = threading.Lock()
@@ -54,7 +55,7 @@ def interruptible(context: Context, work: Callable[[Stop], T]) -> T:
         done.acquire()
     except BaseException:
         stop.append(True)
-        # A cancel between two calls of the library ends nothing, so it is repeated.
+        # Repeated, because a cancel between two calls of the library has no effect.
         lib.adj_cancel(context.handle)
         while not done.acquire(timeout=0.02):
             lib.adj_cancel(context.handle)
@@ -69,7 +70,7 @@ def interruptible(context: Context, work: Callable[[Stop], T]) -> T:
 
 
 class Control:
-    """An adj_run_control with a callback that shows the progress. None of it where nothing is to be shown."""
+    """An adj_run_control with the limit of pairs and, if progress is to be shown, a callback."""
 
     __slots__ = ("bar", "callback", "error", "reference", "show", "stop", "struct")
 
@@ -108,7 +109,7 @@ class Control:
         self.bar.set_postfix(pairs=pairs)
 
     def finish(self, complete: bool) -> None:
-        """After the run: ends the bar, and raises what the callback raised."""
+        """To be called after the run: closes the bar, and raises the exception of the callback, if any."""
         if self.bar is not None:
             if complete:
                 self.bar.n = 100
@@ -125,11 +126,14 @@ def _bar() -> Any:
     try:
         from tqdm.auto import tqdm
     except ImportError:
-        warnings.warn("progress=True needs tqdm, which is not installed", stacklevel=6)
+        frame, level = sys._getframe(), 1
+        while frame.f_back is not None and frame.f_globals.get("__package__") == __package__:
+            frame, level = frame.f_back, level + 1
+        warnings.warn("progress=True needs tqdm, which is not installed", stacklevel=level)
         return None
     return tqdm(total=100, unit="%", bar_format="{desc} {percentage:3.0f}%|{bar}| {elapsed}{postfix}", leave=False)
 
 
 def control_of(progress: Any, max_pairs: int) -> Control | None:
-    """A control, if a run needs one."""
+    """A control, or None if the run needs none."""
     return Control(progress, max_pairs) if progress or max_pairs else None

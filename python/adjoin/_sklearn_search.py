@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""What the estimators of adjoin.sklearn ask: the points that one was fitted on, with a metric of scikit-learn's.
+"""The search of the estimators of adjoin.sklearn: fitted points, with one of scikit-learn's metrics.
 
-Points and distances are f64, and indices intp, as scikit-learn's are.
+As in scikit-learn, points and distances are f64 and indices are intp.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["Search", "search_of", "is_known"]
 
 logger = logging.getLogger("adjoin")
 
-# Metrics that mean the same here as there. scikit-learn's haversine has latitudes first, and angles in radians.
+# The join options for scikit-learn's metrics. Its haversine takes latitudes first, and angles in radians.
 _OPTIONS: dict[str, dict[str, Any]] = {
     "euclidean": {"metric": "euclidean"},
     "l2": {"metric": "euclidean"},
@@ -36,12 +36,12 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "cosine": {"metric": "cosine"},
     "haversine": {"metric": "haversine", "angle": "radians", "unit": "radians"},
 }
-# No distance is larger, where a metric has a largest one.
+# Upper bounds of the distances of metrics that have one.
 _LARGEST = {"cosine": 2.5, "haversine": 3.2}
 
 
 def _options(metric: Any, parameters: dict[str, Any]) -> dict[str, Any] | None:
-    """The options of a join for a metric and its parameters; None: there is no such join."""
+    """The join options for a metric and its parameters. None if there is no such join."""
     options = _OPTIONS.get(metric) if isinstance(metric, str) else None
     given = {name: value for name, value in parameters.items() if value is not None}
     if options is None:
@@ -53,7 +53,7 @@ def _options(metric: Any, parameters: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def is_known(metric: Any, p: Any, parameters: dict[str, Any] | None) -> bool:
-    """Whether there is a join for an estimator's metric."""
+    """Whether there is a join for the metric of an estimator."""
     given = dict(parameters or {})
     if metric == "minkowski" and p is not None:
         given.setdefault("p", p)
@@ -61,7 +61,7 @@ def is_known(metric: Any, p: Any, parameters: dict[str, Any] | None) -> bool:
 
 
 class Search:
-    """The points of an estimator, and questions about them. What is built for them is kept, and left out of pickles."""
+    """The points of an estimator, and joins with them. The index is kept for later calls, but not pickled."""
 
     def __init__(self, fitted: Array, metric: str, parameters: dict[str, Any]) -> None:
         self._made_of = fitted, metric, parameters
@@ -83,13 +83,13 @@ class Search:
         return values
 
     def takes(self, queries: Any) -> bool:
-        """Whether such queries can be answered: arrays, and with angles no point of zeros, which has none."""
+        """Whether these queries can be joined: a dense array and, for cosine, without points of zeros."""
         if not isinstance(queries, np.ndarray):
             return False
         return self.metric != "cosine" or bool(queries.any(axis=1).all())
 
     def settings(self) -> Settings:
-        """The options in the values of the library."""
+        """The options as values for the library."""
         return Settings(**self.options)
 
     def _kept(self) -> Index:
@@ -98,13 +98,13 @@ class Search:
         return self._index
 
     def nearest(self, queries: Array | None, k: int) -> tuple[Array, Array]:
-        """Distances and indices of the k nearest points of each query, or of each point without itself."""
+        """Distances and indices of the k nearest points of each query. None: of each point, without itself."""
         places = None if queries is None else self._coordinates(queries)
         distances, ids = self._kept().knn(places, k)
         return distances, ids.astype(np.intp)
 
     def _range(self, queries: Array | None) -> Job:
-        """Many queries need no index, if there is none."""
+        """A range join. For many queries no index is built."""
         left = self.points if queries is None else queries
         if self._index is not None or 8 * len(left) < len(self.points):
             return _Question(self._kept()._current(), queries, d.ADJ_RANGE, self.settings())
@@ -113,7 +113,7 @@ class Search:
         return PairJob(queries, self.points, self.settings(), d.ADJ_RANGE)
 
     def within(self, queries: Array | None, radius: Any, distances: bool, ordered: bool) -> Result:
-        """All points within a radius of each query, or of each point without itself."""
+        """All points within a radius of each query. None: of each point, without itself."""
         places = None if queries is None else self._coordinates(queries)
         job = self._range(places)
         job.within(self.reach(radius, places))
@@ -122,7 +122,7 @@ class Search:
         return job.rows()
 
     def reach(self, radius: Any, queries: Array | None = None) -> Any:
-        """A radius that the library takes: no larger than any distance can be."""
+        """The radius, reduced to a finite one that is still larger than any distance."""
         largest = _LARGEST.get(self.metric)
         if largest is None:
             if np.max(radius, initial=0) < 1e150:
@@ -132,7 +132,7 @@ class Search:
         return np.minimum(radius, largest)
 
     def original(self, estimator: Any) -> Any:
-        """scikit-learn's own NearestNeighbors on the same points, for what it must answer itself."""
+        """scikit-learn's own NearestNeighbors on the same points, for queries that have no join."""
         if self._model is None:
             names = NearestNeighbors().get_params()
             self._model = NearestNeighbors(**{name: getattr(estimator, name, None) for name in names})
@@ -141,17 +141,17 @@ class Search:
 
 
 def search_of(estimator: Any) -> Search | None:
-    """The search of an estimator that was fitted, on an array with a metric that is known. None: there is none."""
+    """The search of a fitted estimator whose metric is known. None if its points cannot be joined."""
     metric, points = estimator.effective_metric_, estimator._fit_X
     if metric == "haversine" and points.shape[1] != 2:
-        return None  # its queries are errors
+        return None  # every query raises an error, which is left to scikit-learn
     search = Search(points, metric, estimator.effective_metric_params_)
     if search.takes(points):
         return search
-    tell(estimator, "the points hold one of zeros, which has no angle")
+    log_fallback(estimator, "one of the points is all zeros, and has no angle")
     return None
 
 
-def tell(estimator: Any, reason: str) -> None:
-    """The log line of what scikit-learn does itself."""
+def log_fallback(estimator: Any, reason: str) -> None:
+    """Logs that scikit-learn's own code runs, and why."""
     logger.info("%s: scikit-learn's own code runs: %s", type(estimator).__name__, reason)

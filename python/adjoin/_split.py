@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Sets in parts: space cut into regions, and lists of nearest neighbours that are merged. For adjoin.dask."""
+"""For adjoin.dask: space cut into regions, and lists of nearest neighbours that are merged."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _address(x: Array | None) -> int | None:
 
 
 def spec_of(settings: Settings, kind: int, radius: float | None = None) -> d.adj_join_spec:
-    """The join of these settings."""
+    """The join with these settings, as a struct for the library."""
     spec = fresh(d.adj_join_spec)
     settings.fill(spec)
     spec.kind = kind
@@ -40,7 +40,7 @@ def spec_of(settings: Settings, kind: int, radius: float | None = None) -> d.adj
 
 @contextlib.contextmanager
 def dataset(context: Context, points: Array) -> Iterator[ctypes.c_void_p]:
-    """A dataset over an array, for a while."""
+    """A dataset over an array, for the length of a `with` block."""
     out = c_void_p()
     check(lib.adj_dataset_create(context.handle, byref(describe(points)), byref(out)))
     try:
@@ -50,7 +50,7 @@ def dataset(context: Context, points: Array) -> Iterator[ctypes.c_void_p]:
 
 
 class Split:
-    """Regions of space, each of about the same work. Every point has its home in one of them."""
+    """Regions of space with about the same work each. Every point has its home in one of them."""
 
     __slots__ = ("context", "dim", "dtype", "generation", "handle", "regions")
 
@@ -67,7 +67,7 @@ class Split:
 
     @classmethod
     def of(cls, settings: Settings, spec: d.adj_join_spec, sample: Array, total: int, regions: int) -> Split:
-        """Regions by a sample of `total` points."""
+        """A split into regions, from a sample of `total` points."""
         context = settings.get_context()
         weights = np.empty(len(sample))
         out = c_void_p()
@@ -78,7 +78,7 @@ class Split:
 
     @classmethod
     def load(cls, settings: Settings, spec: d.adj_join_spec, dtype: np.dtype[Any], dim: int, stored: bytes) -> Split:
-        """A split of its bytes."""
+        """The split in bytes that save() returned."""
         out = c_void_p()
         context = settings.get_context()
         where = stored, len(stored), byref(out)
@@ -94,14 +94,14 @@ class Split:
         return buffer.raw
 
     def home(self, points: Array) -> Array:
-        """The region of each point."""
+        """The home region of each point."""
         home = np.empty(len(points), np.uint32)
         with dataset(self.context, points) as data:
             check(lib.adj_split_home(self.handle, data, _address(home)))
         return home
 
     def bounds(self, points: Array, home: Array) -> Array:
-        """The box of the points of each region: its low and its high corners."""
+        """The bounding box of the points of each region: low corners, then high corners."""
         corners = np.empty((2, self.regions, lib.adj_split_dim(self.handle)))
         with dataset(self.context, points) as data:
             check(
@@ -110,11 +110,11 @@ class Split:
         return corners
 
     def set_bounds(self, corners: Array) -> None:
-        """Tells the boxes of all points."""
+        """Sets the bounding boxes of all points, as bounds() returns them."""
         check(lib.adj_split_set_bounds(self.handle, corners[0].ctypes.data, corners[1].ctypes.data))
 
     def halo(self, points: Array, home: Array | None, radii: Array | None = None) -> list[Array]:
-        """For each region, the points that may be within a radius of one of its own and have their home elsewhere."""
+        """For each region, the points of other regions that may be within the radius of one of its points."""
         starts = np.zeros(self.regions, np.uint64)
         with dataset(self.context, points) as data:
             arguments = self.handle, data, _address(home), _address(radii), _address(starts)
@@ -135,20 +135,23 @@ def _lists(ids: Array, sums: Array) -> d.adj_lists:
 
 
 def merge(ids: Array, sums: Array, other_ids: Array, other_sums: Array, rows: Array | None) -> None:
-    """Merges lists of nearest neighbours into others: row i into row rows[i]. All arrays are packed, ids int64."""
+    """Merges lists of nearest neighbours into `ids` and `sums`: row i of the others into row rows[i].
+
+    All arrays are C-contiguous, and ids are int64.
+    """
     where = None if rows is None else np.ascontiguousarray(rows, np.uint64)
     check(lib.adj_lists_merge(byref(_lists(ids, sums)), byref(_lists(other_ids, other_sums)), _address(where)))
 
 
 def reported(spec: d.adj_join_spec, sums: Array) -> Array:
-    """The distances that a join reports for sums."""
+    """The distances that a join reports for these sums."""
     out = np.empty_like(sums)
     check(lib.adj_sums_report(byref(spec), _TYPES[sums.dtype], sums.size, _address(sums), _address(out)))
     return out
 
 
 def radii_of(spec: d.adj_join_spec, sums: Array) -> Array:
-    """Radii within which a join finds everything with such a sum or less."""
+    """Radii within which a join finds every point with this sum or a smaller one."""
     packed = np.ascontiguousarray(sums)
     out = np.empty(packed.shape)
     check(lib.adj_sums_radii(byref(spec), _TYPES[packed.dtype], packed.size, _address(packed), _address(out)))

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Results larger than memory: the library fills a buffer in a thread of its own, and the caller takes a copy of each
-block. One block waits at most."""
+"""Results larger than memory, block by block.
+
+The join runs in another thread, and the caller gets a copy of each block. At most one finished block waits for the
+caller.
+"""
 
 from __future__ import annotations
 
@@ -25,18 +28,18 @@ __all__ = ["blocks_of"]
 
 
 class _Stream:
-    """A run whose blocks go to a queue. None ends it, an exception tells why it failed."""
+    """A run that puts its blocks into a queue, and None after the last. `error` is the exception if it failed."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        self.active = _active  # the name may be gone when the interpreter ends
+        self.active = _active  # the global may be gone when the interpreter exits
         self.stop = Stop()
         self.blocks: queue.Queue[Any] = queue.Queue(1)
         self.error: BaseException | None = None
         self.thread = threading.Thread(target=self._run, name="adjoin stream", daemon=True)
 
     def close(self) -> None:
-        """Ends the run, and waits for its end."""
+        """Cancels the run and waits for it to end."""
         self.stop.append(True)
         while self.thread.is_alive() and not sys.is_finalizing():
             lib.adj_cancel(self.job.context.handle)
@@ -90,7 +93,7 @@ class _Stream:
             control.finish(status == 0)
 
 
-# Streams whose blocks are not all taken. They end before the interpreter does.
+# Streams that are still running. They are closed before the interpreter exits.
 _active: set[_Stream] = set()
 
 
@@ -103,7 +106,7 @@ atexit.register(_close_all)
 
 
 def blocks_of(job: Job) -> Iterator[Result]:
-    """The blocks of a join, as they are found."""
+    """Yields the blocks of a join as they are found."""
     stream = _Stream(job)
     _active.add(stream)
     stream.thread.start()

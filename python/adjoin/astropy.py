@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""Matching of catalogues, in the manner of astropy: the four functions of ``astropy.coordinates``, and faster.
+"""Catalogue matching with the interface of astropy: the four matching functions of ``astropy.coordinates``, faster.
 
-Arguments, types, frames, units and exceptions are astropy's. What differs:
+Arguments, types, frames, units and exceptions are those of astropy. The differences are:
 
-- Of sources at the same distance the one with the lower index matches.
+- Of several sources at the same distance, the one with the lower index is the match.
 - The pairs of a search are ordered by the first index, then by the second.
-- `storekdtree` names a tree of this package, which astropy's own functions do not use: it is kept in the cache as
+- `storekdtree` names a tree of this package, which astropy's own functions do not use. Its name in the cache is
   ``"adjoin_" + storekdtree``.
 
-As in astropy, a search finds pairs at the limit exactly, but for rounding.
+As in astropy, a search includes pairs at exactly the limit, up to rounding.
 """
 
 from __future__ import annotations
@@ -28,18 +28,19 @@ __all__ = ["match_coordinates_3d", "match_coordinates_sky", "search_around_3d", 
 def match_coordinates_3d(
     matchcoord: Any, catalogcoord: Any, nthneighbor: int = 1, storekdtree: bool | str = "kdtree_3d"
 ) -> Any:
-    """The nearest source of a catalogue in space, for each coordinate.
+    """For each coordinate, the nearest source of a catalogue in space.
 
     Parameters
     ----------
     matchcoord : SkyCoord or frame
         The coordinates to match.
     catalogcoord : SkyCoord or frame
-        The catalogue, an array.
+        The catalogue, an array of coordinates.
     nthneighbor : int
-        Which of the nearest. A catalogue that is matched with itself needs 2.
+        Which neighbour to return: 1 is the nearest. Use 2 to match a catalogue with itself.
     storekdtree : bool or str
-        The name of the tree in the cache of the catalogue, which makes the next call quicker. False: it is not kept.
+        The name under which the catalogue's cache keeps the tree, which makes the next call faster. False: do not
+        keep it.
 
     Returns
     -------
@@ -67,17 +68,17 @@ def match_coordinates_3d(
 def match_coordinates_sky(
     matchcoord: Any, catalogcoord: Any, nthneighbor: int = 1, storekdtree: bool | str = "kdtree_sky"
 ) -> Any:
-    """The nearest source of a catalogue on the sky, for each coordinate.
+    """For each coordinate, the nearest source of a catalogue on the sky.
 
     Parameters
     ----------
     matchcoord, catalogcoord, nthneighbor, storekdtree
-        As of `match_coordinates_3d`.
+        As for `match_coordinates_3d`.
 
     Returns
     -------
     indices_to_catalog, angular_separation, physical_separation
-        As astropy returns them. Without distances the last is that of points on the unit sphere.
+        As astropy returns them. If the coordinates have no distances, the last one is measured on the unit sphere.
 
     Examples
     --------
@@ -106,11 +107,11 @@ def search_around_3d(coords1: Any, coords2: Any, distlimit: Any, storekdtree: bo
     Parameters
     ----------
     coords1, coords2 : SkyCoord or frame
-        The catalogues, arrays of one dimension.
+        The catalogues, one-dimensional arrays of coordinates.
     distlimit : Quantity
-        A length: the largest distance; one for all, or one for each of `coords1`.
+        The largest distance, a length: one for all, or one for each of `coords1`.
     storekdtree : bool or str
-        The name of the tree in the cache of `coords2`. False: it is not kept.
+        The name under which the cache of `coords2` keeps the tree. False: do not keep it.
 
     Returns
     -------
@@ -142,16 +143,16 @@ def search_around_sky(coords1: Any, coords2: Any, seplimit: Any, storekdtree: bo
     Parameters
     ----------
     coords1, coords2 : SkyCoord or frame
-        The catalogues, arrays of one dimension.
+        The catalogues, one-dimensional arrays of coordinates.
     seplimit : Quantity
-        An angle: the largest separation; one for all, or one for each of `coords1`.
+        The largest separation, an angle: one for all, or one for each of `coords1`.
     storekdtree : bool or str
-        The name of the tree in the cache of `coords2`. False: it is not kept.
+        The name under which the cache of `coords2` keeps the tree. False: do not keep it.
 
     Returns
     -------
     indices_to_first_set, indices_to_second_set, angular_separation, physical_separation
-        As astropy returns them. Without distances the last is that of points on the unit sphere.
+        As astropy returns them. If the coordinates have no distances, the last one is measured on the unit sphere.
 
     Examples
     --------
@@ -179,7 +180,7 @@ def search_around_sky(coords1: Any, coords2: Any, seplimit: Any, storekdtree: bo
 
 
 def _result(name: str, *parts: Any) -> Any:
-    """A named tuple of astropy; a plain one of an astropy that has none."""
+    """A named tuple of astropy, or a plain tuple for older versions that have none."""
     kind = getattr(matching, name, None)
     return parts if kind is None else kind(*parts)
 
@@ -203,18 +204,18 @@ def _in_frame_of(coords: Any, catalogue: Any) -> Any:
 
 
 def _on_sphere(coords: Any) -> Any:
-    """Without distances."""
+    """The same directions without distances."""
     return coords.realize_frame(coords.data.represent_as(UnitSphericalRepresentation))
 
 
 def _rows(xyz: Any) -> Array:
-    """Coordinates as points, one a row."""
+    """Coordinates as points, one per row."""
     flat: Array = np.ascontiguousarray(xyz.value.reshape(3, -1).T, np.float64)
     return flat
 
 
 def _tree(coords: Any, name: bool | str, on_sphere: bool = False) -> KDTree:
-    """The tree of a catalogue, made or found in its cache."""
+    """The tree of a catalogue, from its cache or new."""
     if name is not None and not isinstance(name, (bool, str)):
         raise TypeError(f"storekdtree: {name!r} is neither a bool nor a str")
     key = f"adjoin_{'kdtree' if name is True else name}"
@@ -242,7 +243,7 @@ def _nth_nearest(tree: KDTree, xyz: Any, nth: int) -> tuple[Array, Array]:
 
 
 def _angles(catalogue: Any, indices: Array, match: Any) -> Any:
-    """The separations on the sky. That of a scalar is an array of one, as in astropy."""
+    """The separations on the sky. For a scalar this is an array of one, as in astropy."""
     return catalogue[indices.reshape(-1) if match.isscalar else indices].separation(match)
 
 
@@ -252,6 +253,6 @@ def _around(tree: KDTree, xyz: Any, radius: Any) -> tuple[Array, Array]:
     if np.isnan(points).any():
         raise ValueError("Catalog coordinates cannot contain NaN entries.")
     if np.ndim(radius) and len(radius) != len(points):
-        raise ValueError(f"there are {len(radius)} limits and {len(points)} coordinates")
+        raise ValueError(f"the limit has {len(radius)} values, and there are {len(points)} coordinates")
     first, second = tree.query_ball_csr(points, radius).edge_index
     return first, second

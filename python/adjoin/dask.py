@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: MIT
 """Joins of Dask arrays and DataFrames that are larger than the memory of a worker, on any Dask cluster.
 
-`range_join`, `knn_join` and `count` are those of `adjoin`, and have the same results, bit for bit. They return at once;
-partitions are joined when results are computed. What differs:
+`range_join`, `knn_join` and `count` have the same results as those of `adjoin`, bit for bit. They are lazy: partitions
+are joined when a result is computed. The differences are:
 
-- Ids are int64: row numbers in the whole set, partition after partition.
-- A radius is one number.
-- A task uses one thread, unless ``threads=`` says otherwise: Dask runs a task for each thread of a worker.
-- `progress` and `max_pairs` are not there; Dask has a dashboard.
+- Ids are int64. They number the rows of the whole set, partition after partition.
+- The radius is a single number.
+- A task uses one thread, unless `threads` says otherwise, because Dask runs one task per thread of a worker.
+- There are no options `progress` and `max_pairs`. Dask shows the progress on its dashboard.
 
-A join of p partitions has about 3 p^2 tasks, most of which pick a piece of an array, so partitions should not be small:
-100 MB is a good size. A worker holds a few partitions at a time, and the results of its tasks.
+A join of p partitions has about 3 p^2 tasks, and most of them only pick a piece of an array. So partitions should not
+be small: 100 MB is a good size. A worker holds a few partitions at a time, and the results of its tasks.
 """
 
 from __future__ import annotations
@@ -37,18 +37,19 @@ if TYPE_CHECKING:
 
 __all__ = ["Rows", "count", "knn_join", "range_join"]
 
-# By regions in up to as many dimensions; in more, a region's halo is nearly everything.
+# "auto" joins by regions in up to so many dimensions. In more, the halo of a region holds nearly all points.
 _FEW = 6
 _NOT_OF_DASK = ("progress", "max_pairs")
 
 
 class Rows:
-    """The result of a range join: one `adjoin.Result` for each partition of the left points, not computed yet.
+    """The lazy result of a range join: one `adjoin.Result` for each partition of the left points.
 
     Attributes
     ----------
     partitions : list of Delayed
-        Each computes a `Result` with the rows of a partition; its `first_row` is the row number of the first.
+        Each computes a `Result` with the rows of a partition. Its `first_row` is the number of its first row in the
+        whole set.
 
     Examples
     --------
@@ -69,7 +70,7 @@ class Rows:
         return f"Rows(partitions={len(self.partitions)})"
 
     def compute(self, **options: Any) -> Result:
-        """All rows, in memory. Options are those of ``dask.compute``."""
+        """Computes all rows, as one `Result` in memory. Options are those of ``dask.compute``."""
         parts: tuple[Result, ...] = dask.compute(*self.partitions, **options)
         ends = np.cumsum([0] + [len(part.indices) for part in parts])
         indptr = np.concatenate([[0], *(part.indptr[1:] + end for part, end in zip(parts, ends))])
@@ -78,15 +79,15 @@ class Rows:
         return Result(indptr, indices, distances, (len(indptr) - 1, parts[0].shape[1]))
 
     def persist(self, **options: Any) -> Rows:
-        """The same, computed and kept by the workers. Options are those of ``dask.persist``."""
+        """The same rows, computed and kept in the memory of the workers. Options are those of ``dask.persist``."""
         return Rows(dask.persist(*self.partitions, **options), self._distances)
 
     def to_delayed(self) -> list[Delayed]:
-        """The partitions."""
+        """The partitions, as a list of Delayed objects."""
         return list(self.partitions)
 
     def to_dataframe(self) -> Any:
-        """Pairs as a Dask DataFrame, not computed yet: columns row, column and, if asked for, distance."""
+        """All pairs as a lazy Dask DataFrame with columns row, column and, if the join computes them, distance."""
         import pandas as pd
         from dask import dataframe as dd
 
@@ -122,26 +123,26 @@ def range_join(
     Parameters
     ----------
     a : dask Array or DataFrame
-        Points, one a row; a vector is points in one dimension.
+        The points, one per row. A 1-D array holds points in one dimension.
     b : dask Array or DataFrame, optional
-        The points that neighbours are taken from. By default those of `a`, each without itself.
+        The points that neighbours are taken from. By default the points of `a`, and a point is not its own neighbour.
     radius : float
-        Neighbours are no farther than this (``<=``).
+        The largest distance of a neighbour (``<=``).
     distances : bool
         Also return the distances.
     order : {"id", "distance", "any"}
-        The order of each row.
+        How the neighbours of a point are ordered: by index, by distance (ties by index), or in any order.
     include_self : bool
-        Without `b`: a point is a neighbour of itself.
+        Without `b`: a point is also a neighbour of itself.
     method : {"auto", "regions", "blocks"}
-        Whether points move to regions of space, or every two partitions are joined. By default regions in up to six
-        dimensions. Never changes the result.
+        "regions" moves the points to regions of space and joins each region, "blocks" joins every two partitions.
+        "auto" uses regions in up to six dimensions. The result does not depend on it.
     {options}
 
     Returns
     -------
     Rows
-        A `Result` for each partition of `a`, not computed yet.
+        A lazy `Result` for each partition of `a`.
 
     Examples
     --------
@@ -172,17 +173,18 @@ def knn_join(
     Parameters
     ----------
     a, b, include_self, method
-        As of `range_join`.
+        As for `range_join`.
     k : int
-        How many neighbours. Ties go to the lower index.
+        The number of neighbours. Ties go to the lower index.
     radius : float, optional
-        Neighbours are no farther than this.
+        The largest distance of a neighbour (``<=``).
     {options}
 
     Returns
     -------
     distances, indices : dask Arrays of shape (n, k)
-        Nearest first, with the chunks of `a`. A row with fewer neighbours ends in distance infinity and index -1.
+        Nearest first, with the chunks of `a`. If a point has fewer than k neighbours, its row is filled up with
+        distance infinity and index -1.
 
     Examples
     --------
@@ -210,20 +212,20 @@ def count(
     method: Literal["auto", "regions", "blocks"] = "auto",
     **options: Unpack[JoinOptions],
 ) -> Any:
-    """How many neighbours within a radius each point has. No pair is stored.
+    """The number of neighbours within a radius of each point. No pairs are stored.
 
     Parameters
     ----------
     a, b, radius, include_self, method
-        As of `range_join`.
+        As for `range_join`.
     total : bool
-        Return the sum only. Without `b` every pair counts twice.
+        Return only the sum. Without `b` every pair counts twice.
     {options}
 
     Returns
     -------
     dask Array of int64
-        One for each point, with the chunks of `a`; or of no dimension, if only the sum is asked for.
+        One count for each point, with the chunks of `a`. With `total` a 0-dimensional array.
 
     Examples
     --------
@@ -242,7 +244,7 @@ def count(
 
 def _number(radius: Any) -> float:
     if np.ndim(radius):
-        raise ArgumentError("radius: joins of Dask collections have one radius for all points")
+        raise ArgumentError("radius: joins of Dask collections take one radius for all points")
     return float(radius)
 
 
@@ -255,7 +257,7 @@ class _Set:
             if x.ndim == 1:
                 x = x[:, None]
             if x.ndim != 2:
-                raise ArgumentError(f"{name}: an array of {x.ndim} dimensions is not a set of points; one of 2 is")
+                raise ArgumentError(f"{name}: points are a 2-D array with one point per row, not a {x.ndim}-D array")
             if len(x.chunks[1]) > 1:
                 x = x.rechunk({1: -1})
             self.chunks: tuple[Any, ...] = x.chunks[0]
@@ -271,14 +273,14 @@ class _Set:
 
 
 class _Graph:
-    """The tasks of a join. Keys are (name of the step, numbers of partitions and regions)."""
+    """The task graph of a join. A key is the name of a step, with the numbers of partitions or regions."""
 
     def __init__(self, a: Any, b: Any, options: Any, method: str, include_self: bool, **asked: Any) -> None:
         for name in _NOT_OF_DASK:
             if name in options:
-                raise TypeError(f"joins of Dask collections have no argument {name!r}")
+                raise TypeError(f"joins of Dask collections take no argument {name!r}")
         options = {"threads": 1, **options}
-        chosen = settings(options)  # wrong ones are told here, not by a worker
+        chosen = settings(options)  # raises an error for wrong options here, and not on a worker
         self.left = _Set(a, "a", chosen.columns)
         self.right = self.left if b is None else _Set(b, "b", chosen.columns)
         kinds = {each.meta.dtype for each in (self.left, self.right)}
@@ -296,25 +298,25 @@ class _Graph:
     def _method(self, method: str, metric: int) -> bool:
         has_regions = metric != METRICS["dot"]
         if method not in ("auto", "regions", "blocks"):
-            raise ArgumentError(f"method: {method!r} is none of auto, regions, blocks")
+            raise ArgumentError(f"method: {method!r} is not one of auto, regions, blocks")
         if method == "regions" and not has_regions:
-            raise ArgumentError("method: regions are for distances, and not for inner products")
+            raise ArgumentError("method: inner products cannot be joined by regions, use blocks")
         return method == "regions" or (method == "auto" and has_regions and self.left.meta.shape[1] <= _FEW)
 
     def add(self, step: str, *numbers: int, task: Any) -> Any:
-        """A task; returns its key."""
+        """Adds a task, and returns its key."""
         key = (f"{step}-{self.token}", *numbers)
         self.tasks[key] = task
         return key
 
     def pick(self, step: str, key: Any, *numbers: int) -> Any:
-        """One entry of what a task returns, the last of the numbers."""
+        """Adds a task that picks one entry of another task's list. The last of the numbers is its place."""
         return self.add(step, *numbers, task=(operator.getitem, key, numbers[-1]))
 
     # ---- Partitions ----
 
     def points(self, of: _Set) -> tuple[list[Any], Any]:
-        """The keys of the points of each partition, and that of their offsets."""
+        """The keys of the points of each partition, and the key of the partitions' offsets."""
         step, name = f"points-{of.name}", of.name
         keys = []
         for i, part in enumerate(of.parts):
@@ -323,12 +325,12 @@ class _Graph:
         return keys, self.add(f"offsets-{name}", task=(tasks.offsets_of, lengths))
 
     def split(self, points: list[Any], offsets: Any) -> Any:
-        """The regions, by a sample of the left points."""
+        """The key of the regions, which are made from a sample of the left points."""
         samples = [self.add("sample", i, task=(tasks.sample_of, key, offsets)) for i, key in enumerate(points)]
         return self.add("split", task=(tasks.split_of, self.asked_key, offsets, samples))
 
     def scatter(self, of: _Set, keys: list[Any], offsets: Any, split: Any, own: bool, halo: bool) -> list[list[Any]]:
-        """For each region, the keys of what each partition sends there."""
+        """For each region, the keys of the pieces that the partitions send there."""
         regions: list[list[Any]] = [[] for _ in range(self.regions)]
         for i, key in enumerate(keys):
             task = (tasks.scatter, self.asked_key, of.name, i, key, offsets, split, own, halo)
@@ -338,14 +340,14 @@ class _Graph:
         return regions
 
     def by_partition(self, step: str, keys: Iterable[Any]) -> list[list[Any]]:
-        """For each left partition, the keys of its part of what regions found."""
+        """For each left partition, the keys of its parts of the regions' results."""
         found = list(enumerate(keys))
         return [[self.pick(step, key, r, i) for r, key in found] for i in range(len(self.left.parts))]
 
     # ---- Joins ----
 
     def range_join(self) -> list[Any]:
-        """The keys of the rows, or counts, of each left partition."""
+        """The keys of the rows or counts of each left partition."""
         asked, own = self.asked_key, self.asked.own
         left, offsets = self.points(self.left)
         right, right_offsets = (left, offsets) if own else self.points(self.right)
@@ -417,7 +419,7 @@ class _Graph:
         return [self.add(f"region-{of.name}", r, task=(tasks.region_of, each)) for r, each in enumerate(pieces)]
 
     def _search_blocks(self, i: int, left: list[Any], right: list[Any], offsets: Any, right_offsets: Any) -> Any:
-        """The key of a partition's lists: it is searched in one partition after the other."""
+        """The key of a left partition's lists. A chain of tasks searches one right partition after the other."""
         found = None
         for j, key in enumerate(right):
             task = (tasks.search_block, self.asked_key, found, left[i], key, [i, j], offsets, right_offsets)
@@ -431,17 +433,17 @@ class _Graph:
         return HighLevelGraph.from_collections(name, self.tasks, dependencies=parts)
 
     def delayed(self, keys: list[Any]) -> list[Delayed]:
-        """What tasks compute, as Delayed."""
+        """The results of tasks, as Delayed objects."""
         graph = self._finished(self.token)
         return [Delayed(key, graph, layer=self.token) for key in keys]
 
     def counts(self, keys: list[Any]) -> Any:
-        """What tasks compute, as an array."""
+        """The results of tasks, as one array."""
         name = keys[0][0]
         return da.Array(self._finished(name), name, (self.left.chunks,), dtype=np.int64)
 
     def nearest(self, keys: list[Any]) -> tuple[Any, Any]:
-        """The two that tasks compute, as arrays."""
+        """The distances and ids of tasks, as two arrays."""
         steps, arrays = ("distances", "ids"), []
         for place, step in enumerate(steps):
             for i, key in enumerate(keys):

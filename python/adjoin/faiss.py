@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""Exact search in the manner of FAISS: `knn`, `knn_gpu`, `range_search`, and the flat indexes.
+"""Exact search with the interface of FAISS: `knn`, `knn_gpu`, `range_search`, and the flat indexes.
 
-Types and conventions are those of FAISS: vectors are f32, distances of METRIC_L2 are squares, indices are int64, and a
-neighbour that is missing has index -1 and distance 3.4e38 (-3.4e38 with inner products). A range is open: pairs have a
-square below the threshold, or a product above it. What differs:
+Types and conventions are those of FAISS: vectors are f32, distances of METRIC_L2 are squared, indices are int64, and a
+missing neighbour has index -1 and distance 3.4e38 (-3.4e38 for inner products). A range is open: it holds the pairs
+whose squared distance is below the threshold, or whose inner product is above it. The differences are:
 
-- Results are exact, with ties to the lower index: squares are the sums that docs/exactness.md defines. FAISS computes
-  ``|x|^2 - 2 x y + |y|^2`` for many queries, whose rounding errors grow with the norms.
+- Results are exact, and ties go to the lower index. Squared distances are the sums that docs/exactness.md defines. For
+  many queries FAISS computes ``|x|^2 - 2 x y + |y|^2``, whose rounding errors grow with the norms.
 - k has no limit on a GPU.
-- Vectors on a GPU (torch, CuPy) are searched there by `knn`, `knn_gpu` and `search`, and the results are arrays of the
-  same kind.
+- `knn`, `knn_gpu` and `search` search vectors on a GPU (torch, CuPy) there, and return arrays of the same package.
 - The metrics are METRIC_L2, METRIC_INNER_PRODUCT, METRIC_L1 and METRIC_Linf.
 """
 
@@ -57,17 +56,18 @@ def knn(xq: Any, xb: Any, k: int, metric: int = METRIC_L2, metric_arg: float = 0
     Parameters
     ----------
     xq, xb : array_like, shape (n, d)
-        Queries, and the vectors that neighbours are taken from.
+        The queries, and the vectors that neighbours are taken from.
     k : int
-        How many.
+        The number of neighbours.
     metric : int
         METRIC_L2, METRIC_INNER_PRODUCT, METRIC_L1 or METRIC_Linf.
     metric_arg
-        Accepted.
+        Ignored.
 
     Returns
     -------
     D, I : arrays of float32 and int64, shape (n, k)
+        Distances (squared for METRIC_L2) and indices, nearest first.
 
     Examples
     --------
@@ -97,19 +97,20 @@ def knn_gpu(
     Parameters
     ----------
     res
-        Accepted. The package has its own resources.
+        Ignored. This package has its own resources.
     xq, xb, k, metric
-        As of `knn`. Vectors in host memory are copied to the device.
+        As for `knn`. Vectors in host memory are copied to the GPU.
     D, I : arrays of float32 and int64, shape (n, k), optional
-        Where results in host memory go.
+        Arrays in host memory for the results.
     device : int
-        The number of the GPU; -1: any.
+        The number of the GPU. -1: any GPU.
     use_cuvs, vectorsMemoryLimit, queriesMemoryLimit
-        Accepted. Vectors larger than the device go there in pieces.
+        Ignored. Vectors that do not fit into GPU memory are copied there in pieces.
 
     Returns
     -------
     D, I : arrays of float32 and int64, shape (n, k)
+        As for `knn`.
 
     Examples
     --------
@@ -124,21 +125,22 @@ def knn_gpu(
 
 
 def range_search(xq: Any, xb: Any, thresh: float, metric: int = METRIC_L2) -> tuple[Array, Array, Array]:
-    """The vectors within a threshold of each query, as of ``IndexFlat.range_search``.
+    """The vectors within a threshold of each query: ``IndexFlat.range_search`` without an index.
 
     Parameters
     ----------
     xq, xb : array_like, shape (n, d)
-        Queries, and the vectors that neighbours are taken from.
+        The queries, and the vectors that neighbours are taken from.
     thresh : float
-        Squares of distances are below this (METRIC_L2), distances are (METRIC_L1, METRIC_Linf), or products above.
+        The limit, which is not part of the range: squared distances (METRIC_L2) or distances (METRIC_L1, METRIC_Linf)
+        are below it, and inner products above it.
     metric : int
-        As of `knn`.
+        As for `knn`.
 
     Returns
     -------
     lims, D, I : arrays of uint64, float32 and int64
-        The neighbours of query i are entries ``lims[i]`` to ``lims[i + 1] - 1`` of D and I.
+        The neighbours of query i are ``I[lims[i]:lims[i + 1]]``, and their distances ``D[lims[i]:lims[i + 1]]``.
 
     Examples
     --------
@@ -153,7 +155,7 @@ def range_search(xq: Any, xb: Any, thresh: float, metric: int = METRIC_L2) -> tu
 
 
 class IndexFlat:
-    """Vectors that are searched exactly: `faiss.IndexFlat`.
+    """An exact index of vectors: `faiss.IndexFlat`.
 
     Parameters
     ----------
@@ -165,9 +167,9 @@ class IndexFlat:
     Attributes
     ----------
     d, ntotal, metric_type : int
-        Dimensions, vectors, and the metric.
+        The number of dimensions, the number of vectors, and the metric.
     is_trained : bool
-        True.
+        Always true.
 
     Examples
     --------
@@ -196,13 +198,13 @@ class IndexFlat:
         return sum(len(part) for part in self._parts)
 
     def train(self, x: Any) -> None:
-        """Does nothing."""
+        """Does nothing, because a flat index needs no training."""
 
     def add(self, x: Any) -> None:
-        """Adds vectors, one a row. A copy is kept."""
+        """Adds a copy of the vectors, one per row."""
         part = self._checked(x)
         if self._parts and kind_of(part) != kind_of(self._parts[0]):
-            raise ArrayTypeError("x: some vectors are on a GPU and some are not, or they are of two packages")
+            raise ArrayTypeError("x: not in the same memory, or not of the same package, as the vectors of the index")
         self._parts.append(part.clone() if kind_of(part) == "torch" else part.copy())
         self._index = None
 
@@ -212,14 +214,14 @@ class IndexFlat:
         self._index = None
 
     def reconstruct(self, key: int) -> Any:
-        """A vector."""
+        """A copy of vector `key`."""
         return self.reconstruct_n(key, 1)[0]
 
     def reconstruct_n(self, n0: int = 0, ni: int = -1) -> Any:
-        """Vectors n0 to n0 + ni - 1; -1: to the last."""
+        """A copy of vectors n0 to n0 + ni - 1, or from n0 to the last if ni is -1."""
         end = self.ntotal if ni == -1 else n0 + ni
         if not 0 <= n0 <= end <= self.ntotal:
-            raise ArgumentError(f"n0, ni: there are {self.ntotal} vectors, and not {n0} to {end - 1}")
+            raise ArgumentError(f"n0, ni: vectors {n0} to {end - 1} do not exist, there are {self.ntotal} vectors")
         vectors = self._vectors()[n0:end]
         return vectors.clone() if kind_of(vectors) == "torch" else vectors.copy()
 
@@ -232,7 +234,7 @@ class IndexFlat:
         D: Any = None,
         I: Any = None,  # noqa: E741
     ) -> tuple[Any, Any]:
-        """The k nearest vectors of each query, as of `knn`. D and I are arrays for the results."""
+        """The k nearest vectors of each query, as for `knn`. D and I are optional arrays for the results."""
         del params
         queries, number = self._checked(x), k_of(k)
         if not self.ntotal:
@@ -249,11 +251,11 @@ class IndexFlat:
         return self.search(x, k, I=labels)[1]
 
     def range_search(self, x: Any, thresh: float, *, params: Any = None) -> tuple[Array, Array, Array]:
-        """The vectors within a threshold of each query, as of the function `range_search`."""
+        """The vectors within a threshold of each query, as for the function `range_search`."""
         del params
         queries = self._checked(x)
         if is_on_device(queries) or (self._parts and is_on_device(self._parts[0])):
-            raise ArrayTypeError("range_search takes vectors in host memory; adjoin.range_join takes any")
+            raise ArrayTypeError("x: range_search takes vectors in host memory; adjoin.range_join also takes a GPU's")
         limit = np.float32(thresh)
         products = self.metric_type == METRIC_INNER_PRODUCT
         if not self.ntotal or (limit == np.inf if products else not limit > 0):
@@ -263,7 +265,7 @@ class IndexFlat:
         if self.metric_type == METRIC_L2:
             job.within(_radius(limit))
             return _below(job.rows(), limit)
-        # The last value below the limit, or the first product above it.
+        # A closed range up to the last distance below the limit, or from the first product above it.
         job.within(float(np.nextafter(limit, np.float32(np.inf if products else -np.inf))))
         rows = job.rows()
         return rows.indptr.astype(np.uint64), np.array(rows.distances), rows.indices.astype(np.int64)
@@ -291,7 +293,7 @@ class IndexFlat:
 
 
 class IndexFlatL2(IndexFlat):
-    """Vectors that are searched by Euclidean distance: `faiss.IndexFlatL2`.
+    """An exact index by Euclidean distance: `faiss.IndexFlatL2`.
 
     Examples
     --------
@@ -307,7 +309,7 @@ class IndexFlatL2(IndexFlat):
 
 
 class IndexFlatIP(IndexFlat):
-    """Vectors that are searched by inner product: `faiss.IndexFlatIP`.
+    """An exact index by inner product: `faiss.IndexFlatIP`.
 
     Examples
     --------
@@ -324,7 +326,7 @@ class IndexFlatIP(IndexFlat):
 
 def _name(metric: int) -> str:
     if metric not in _NAMES:
-        raise ArgumentError(f"metric: {metric!r} is none of METRIC_L2, METRIC_INNER_PRODUCT, METRIC_L1, METRIC_Linf")
+        raise ArgumentError(f"metric: {metric!r} is not one of METRIC_L2, METRIC_INNER_PRODUCT, METRIC_L1, METRIC_Linf")
     return _NAMES[metric]
 
 
@@ -333,18 +335,20 @@ def _vectors(x: Any, name: str) -> Any:
     if not is_on_device(x):
         return as_points(x, name, F32)
     if len(x.shape) != 2:
-        raise ArgumentError(f"{name}: an array of shape {tuple(x.shape)} is not vectors, one a row")
+        raise ArgumentError(f"{name}: expected a 2-D array with one vector per row, not shape {tuple(x.shape)}")
     return x.detach().float() if kind_of(x) == "torch" else x.astype(F32)
 
 
 def _values(metric: int) -> int:
-    """The flag for the values that FAISS reports: of METRIC_L2 the sums of squares, which joins compare."""
+    """The flag for the values that FAISS reports: for METRIC_L2 sums of squares, otherwise distances."""
     return d.ADJ_WITH_SUM if metric == METRIC_L2 else d.ADJ_WITH_DISTANCE
 
 
 def _knn(xq: Any, xb: Any, k: int, metric: int, **options: Any) -> tuple[Any, Any]:
     vectors = _vectors(xq, "xq"), _vectors(xb, "xb")
-    return _nearest(_knn_job(*vectors, k, None, False, {"metric": _name(metric), **options}), metric)
+    job = _knn_job(*vectors, k, None, False, {"metric": _name(metric), **options})
+    job.names = "xq", "xb"
+    return _nearest(job, metric)
 
 
 def _nearest(job: Any, metric: int) -> tuple[Any, Any]:
@@ -353,25 +357,26 @@ def _nearest(job: Any, metric: int) -> tuple[Any, Any]:
 
 
 def _finished(found: tuple[Any, Any], metric: int) -> tuple[Any, Any]:
-    """Values and ids as FAISS has them."""
+    """Distances and ids in FAISS's form."""
     values, ids = found
     values[ids < 0] = -_MISSING if metric == METRIC_INNER_PRODUCT else _MISSING
     return values, ids.long() if kind_of(ids) == "torch" else ids.astype(np.int64)
 
 
 def _stored(found: tuple[Any, Any], *places: Any) -> tuple[Any, Any]:
-    """Results in the arrays of the caller, if there are any."""
+    """The results, copied into the caller's arrays if there are any."""
     for array, place in zip(found, places):
         if place is not None:
             if tuple(place.shape) != tuple(array.shape):
-                raise ArgumentError(f"D, I: shape {tuple(place.shape)}, and the results have {tuple(array.shape)}")
+                shapes = tuple(place.shape), tuple(array.shape)
+                raise ArgumentError(f"D, I: shape {shapes[0]} is not that of the results, {shapes[1]}")
             place[...] = array
     distances, ids = (array if place is None else place for array, place in zip(found, places))
     return distances, ids
 
 
 def _radius(limit: np.float32) -> float:
-    """A radius whose square is not below a limit."""
+    """A radius whose square, rounded to f32, is at least the limit."""
     radius = np.sqrt(min(limit, np.float32(_MISSING)))
     with np.errstate(over="ignore"):
         while radius * radius < limit:
@@ -380,8 +385,11 @@ def _radius(limit: np.float32) -> float:
 
 
 def _below(rows: Any, limit: np.float32) -> tuple[Array, Array, Array]:
-    """Pairs whose square is below a limit. The library compares with the square of a radius, and the limit may lie
-    between two such squares: so it found a little more."""
+    """Drops pairs whose squared distance is not below the limit.
+
+    The library compares with the square of a radius. If the limit lies between two such squares, the join found a few
+    pairs too many.
+    """
     keep = rows.distances < limit
     kept = np.concatenate(([0], np.cumsum(keep)))[rows.indptr]
     return kept.astype(np.uint64), rows.distances[keep], rows.indices[keep].astype(np.int64)

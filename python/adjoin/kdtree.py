@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 """SciPy's KDTree and cKDTree on top of an Index: the same methods, arguments, results, types and exceptions.
 
-Where SciPy leaves an order open (ties, rows that are not sorted, pairs), it is that of the ids. Distances are those of
-docs/exactness.md, which differ from SciPy's by rounding at most. All threads of the process work on a call, whatever
-`workers` says. The nodes of the tree (`tree`, `indices`, `size`), and norms below 1, are SciPy's own: they are made
-when first asked for.
+Where SciPy leaves an order open (ties, unsorted rows, pairs), results are ordered by index. Distances are those of
+docs/exactness.md. They differ from SciPy's only by rounding. All threads of the process work on a call, whatever
+`workers` is. The nodes of the tree (`tree`, `indices`, `size`) and norms with p < 1 come from a SciPy tree of the same
+points, which is built on first use.
 """
 
 from __future__ import annotations
@@ -59,9 +59,11 @@ def _refuse_complex(x: Any) -> None:
 
 
 def _reach(r: Any, p: float, eps: Any = 0.0) -> Any:
-    """The radius that SciPy's means. It compares powers, so the sign has no effect with p = 2, and NaN finds nothing.
+    """The radius for a join that finds what SciPy finds within `r`.
 
-    An approximate search may also find what is a little farther; ours does so by no more than rounding."""
+    SciPy compares powers: with p = 2 the sign of the radius has no effect. With `eps` SciPy may also return points a
+    little beyond the radius, so the radius grows by an amount about as large as rounding errors.
+    """
     if p == 2:
         r = np.abs(r)
     if eps:
@@ -70,7 +72,7 @@ def _reach(r: Any, p: float, eps: Any = 0.0) -> Any:
 
 
 def _protected(array: Array) -> Array:
-    """A view that cannot be written to."""
+    """A read-only view."""
     view: Array = array.view()
     view.flags.writeable = False
     return view
@@ -78,7 +80,7 @@ def _protected(array: Array) -> Array:
 
 @functools.cache
 def _protects() -> bool:
-    """Whether the SciPy here, if any, keeps callers from writing to the points of a tree."""
+    """Whether the installed SciPy makes the points of a tree read-only. True if SciPy is not installed."""
     try:
         version = importlib.metadata.version("scipy").split(".")
     except importlib.metadata.PackageNotFoundError:
@@ -87,9 +89,9 @@ def _protects() -> bool:
 
 
 class cKDTree:  # noqa: N801 - SciPy's name
-    """Points in a tree, for queries of neighbours: `scipy.spatial.cKDTree`.
+    """A faster `scipy.spatial.cKDTree` with the same interface.
 
-    `KDTree` is the same with a default leaf size of 10, and tells the documentation.
+    `KDTree`, which describes the arguments, is the same with a default leaf size of 10.
     """
 
     def __init__(
@@ -118,7 +120,7 @@ class cKDTree:  # noqa: N801 - SciPy's name
         self._scipy: Any = None
 
     def _check_box(self, boxsize: Any) -> tuple[Array | None, Array | None]:
-        """The box as it was given, and as the library wants it: 0 for what is not periodic."""
+        """The box as given, and as the library takes it, with 0 for dimensions that are not periodic."""
         if boxsize is None:
             return None, None
         box = np.empty(self.m)
@@ -136,7 +138,7 @@ class cKDTree:  # noqa: N801 - SciPy's name
 
     @property
     def data(self) -> Array:
-        """The points. From SciPy 1.18 on they cannot be written to by this name."""
+        """The points. Read-only, as in SciPy 1.18 and later, unless an older SciPy is installed."""
         return self._view
 
     @property
@@ -175,7 +177,7 @@ class cKDTree:  # noqa: N801 - SciPy's name
         extra = {name: value for name, value in self.__dict__.items() if name not in _OWN}
         return type(self), arguments, extra or None
 
-    # ---- What SciPy has of it ----
+    # ---- SciPy's tree of the same points ----
 
     def _original(self) -> Any:
         """SciPy's tree of these points."""
@@ -183,14 +185,14 @@ class cKDTree:  # noqa: N801 - SciPy's name
             try:
                 from scipy.spatial._ckdtree import cKDTree as original
             except ImportError:
-                raise NotImplementedError("nodes of the tree, and norms below 1, need SciPy") from None
-            _logger.info("%s: SciPy's own tree answers what ours cannot: nodes, norms below 1", type(self).__name__)
+                raise NotImplementedError("the nodes of a tree, and norms with p < 1, need SciPy") from None
+            _logger.info("%s: nodes, and norms with p < 1, come from SciPy's own tree", type(self).__name__)
             self._scipy = original(self._points, self.leafsize, boxsize=self._box, **self._build)
         return self._scipy
 
     @property
     def tree(self) -> Any:
-        """The root node, one of SciPy's."""
+        """The root node of SciPy's tree."""
         return self._original().tree
 
     @property
@@ -210,18 +212,18 @@ class cKDTree:  # noqa: N801 - SciPy's name
     # ---- Queries ----
 
     def _norm(self, p: float) -> Any:
-        """The options of a norm in the box."""
+        """The join options for a norm, with the box if there is one."""
         return {"p": p} if self._lengths is None else {"p": p, "box": self._lengths}
 
     def _index(self, p: float) -> Index:
-        """The index of a norm, made when first needed."""
+        """The index for a norm, created on first use."""
         index = self._indexes.get(p)
         if index is None:
             index = self._indexes[p] = Index(self._points, **self._norm(p))
         return index
 
     def _range(self, points: Array, p: float) -> Job:
-        """All within a radius of queries, or of the points themselves. Many queries need no index, if there is none."""
+        """A range join of queries, or of the points themselves. For many queries no index is built."""
         queries = None if points is self._points else points
         if p in self._indexes or 8 * len(points) < self.n:
             return _Question(self._index(p)._current(), queries, d.ADJ_RANGE, settings({}))
@@ -242,7 +244,7 @@ class cKDTree:  # noqa: N801 - SciPy's name
         return points if self._lengths is None or points is self._points else answers.wrap(points, self._lengths)
 
     def _has_these(self, points: Array) -> bool:
-        """Whether queries are a copy of the points, such as f32 in f64: a set joined with itself takes less time."""
+        """Whether the queries equal the points, such as f32 points converted again. Such a self-join is faster."""
         own = self._points
         return points.shape == own.shape and np.array_equal(points[:1], own[:1]) and np.array_equal(points, own)
 
@@ -268,7 +270,7 @@ class cKDTree:  # noqa: N801 - SciPy's name
             return self._original().query(x, k, eps, p, distance_upper_bound, workers)
         single = isinstance(k, int) or np.isscalar(k)
         if not single:
-            len(k)  # a TypeError for what is neither a number nor a sequence
+            len(k)  # raises a TypeError if k is neither a number nor a sequence
         numbers = np.arange(1, k + 1).astype(np.intp) if single else np.array(k, np.intp)
         if numbers.ndim != 1:
             raise ValueError(f"Buffer has wrong number of dimensions (expected 1, got {numbers.ndim})")
@@ -285,7 +287,7 @@ class cKDTree:  # noqa: N801 - SciPy's name
         return distances, ids
 
     def _rows(self, points: Array, r: Any, p: float, distances: bool = False, order: int = d.ADJ_ORDER_ID) -> Result:
-        """Neighbours of a matrix of queries, or of the points themselves."""
+        """The neighbours of many queries, or of the points themselves."""
         negative = r < 0
         if not np.any(negative):
             job = self._range(points, p)
@@ -296,41 +298,43 @@ class cKDTree:  # noqa: N801 - SciPy's name
         return answers.without(self._rows(points, np.maximum(r, 0.0), p, distances), negative)
 
     def _itself(self, points: Array) -> int:
-        """The flag by which a point of the tree finds itself; a query always finds the point that it equals."""
+        """The flag for queries that are the points themselves: as in SciPy, a point is its own neighbour."""
         return d.ADJ_WITH_SELF if points is self._points else 0
 
     def query_ball_csr(self, x: Any, r: Any, p: float = 2.0, eps: float = 0, *, distances: bool = False) -> Result:
-        """All points within `r` of each point of `x`, as arrays: what `query_ball_point` finds, many times faster.
+        """All points within `r` of each point of `x`, as arrays instead of lists.
+
+        It finds the same neighbours as `query_ball_point`, many times faster. SciPy has no such method.
 
         Parameters
         ----------
         x : array_like, shape (n, m)
-            Points to search neighbours of.
+            The points whose neighbours are searched.
         r : float or array_like
-            One radius, or one for each point.
+            The radius: one for all points, or one for each.
         p : float
-            Which norm.
+            The exponent of the norm.
         eps : float
-            As of `query_ball_point`.
+            As for `query_ball_point`.
         distances : bool
             Also return the distances.
 
         Returns
         -------
         Result
-            Rows of neighbours, each in ascending order: ``indptr``, ``indices`` and ``distances``.
+            Rows of neighbours, ordered by index: ``indptr``, ``indices`` and ``distances``.
         """
         points = self._queries(x)
         if points.ndim == 1:
             points = points.reshape(1, -1)
         if points.ndim != 2:
-            raise ValueError("x must be an array of points, one a row")
+            raise ValueError("x must be an array with one point per row")
         self._check_power(p, points)
         radius = answers.radii(self, points, _reach(np.asarray(r, np.float64), p, eps))
         return self._rows(points, radius, p, distances)
 
     def _check_power(self, p: float, points: Array) -> None:
-        """SciPy refuses a norm whose powers overflow; and so do we."""
+        """Raises an error if powers of this norm overflow, as SciPy does."""
         if p in (1, 2, np.inf) or not len(points) or not self.n:
             return
         low = np.minimum(self.mins, points.reshape(-1, self.m).min(axis=0))
@@ -369,7 +373,7 @@ class cKDTree:  # noqa: N801 - SciPy's name
         return answers.balls(self, points, reach, p, return_length)
 
     def _other(self, other: Any, name: str) -> cKDTree:
-        """The other tree; one of SciPy's is taken too."""
+        """The other tree. It may also be one of SciPy's."""
         if not isinstance(other, cKDTree):
             if type(other).__name__ not in ("KDTree", "cKDTree") or not hasattr(other, "boxsize"):
                 kind = f"{type(other).__module__}.{type(other).__qualname__}".removeprefix("builtins.")
@@ -381,7 +385,7 @@ class cKDTree:  # noqa: N801 - SciPy's name
         return tree
 
     def _facing(self, other: cKDTree) -> cKDTree:
-        """The other tree in the box of this one, which is what SciPy measures in."""
+        """The other tree with the box of this one, because SciPy measures in the first tree's box."""
         mine, theirs = self._lengths, other._lengths
         same = mine is theirs or (mine is not None and theirs is not None and np.array_equal(mine, theirs))
         return other if same else cKDTree(other._points, boxsize=self._box)
@@ -399,7 +403,7 @@ class cKDTree:  # noqa: N801 - SciPy's name
         return answers.lists(tree._rows(self._points, reach, p))
 
     def query_pairs(self, r: float, p: float = 2.0, eps: float = 0, output_type: str = "set") -> Any:
-        """All pairs of points within `r`; see `scipy.spatial.KDTree.query_pairs`."""
+        """All pairs of points of this tree within `r`; see `scipy.spatial.KDTree.query_pairs`."""
         radius = answers.number(r)
         if not p >= 1 or self.m == 0:
             return self._original().query_pairs(r, p, eps, output_type)
@@ -410,7 +414,7 @@ class cKDTree:  # noqa: N801 - SciPy's name
         return found if output_type == "ndarray" else answers.as_set(found)
 
     def count_neighbors(self, other: Any, r: Any, p: float = 2.0, weights: Any = None, cumulative: bool = True) -> Any:
-        """How many pairs of points of two trees are within `r`; see `scipy.spatial.KDTree.count_neighbors`."""
+        """The number of pairs of points of two trees within `r`; see `scipy.spatial.KDTree.count_neighbors`."""
         tree = self._other(other, "count_neighbors")
         if np.ndim(r) > 1:
             raise ValueError("r must be either a single value or a one-dimensional array of values")
@@ -433,7 +437,10 @@ class cKDTree:  # noqa: N801 - SciPy's name
     def sparse_distance_matrix(
         self, other: Any, max_distance: float, p: float = 2.0, output_type: str = "dok_matrix"
     ) -> Any:
-        """Distances of the pairs of two trees; see `scipy.spatial.KDTree.sparse_distance_matrix`."""
+        """The distances of all pairs of two trees up to `max_distance`, as a sparse matrix.
+
+        See `scipy.spatial.KDTree.sparse_distance_matrix`.
+        """
         tree = self._other(other, "sparse_distance_matrix")
         radius = answers.number(max_distance)
         if not p >= 1 or self.m == 0:
@@ -451,7 +458,7 @@ _OWN = ("_points", "_view", "leafsize", "_build", "_box", "_lengths", "_indexes"
 
 
 class _Node:
-    """A class of nodes of SciPy's KDTree, found when it is asked for."""
+    """A node class of SciPy's KDTree, imported on first use."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -463,18 +470,19 @@ class _Node:
 
 
 class KDTree(cKDTree):
-    """Points in a tree, for queries of neighbours: `scipy.spatial.KDTree`, and faster.
+    """A faster `scipy.spatial.KDTree` with the same interface.
 
     Parameters
     ----------
     data : array_like, shape (n, m)
-        The points. They are used where they are if they are f64 and packed by rows, and must not change then.
+        The points. A C-contiguous f64 array is used in place, without a copy, and must not change while the tree is
+        in use.
     leafsize, compact_nodes, balanced_tree
-        Of SciPy's nodes. They have no effect on queries.
+        Options of SciPy's nodes. They have no effect on queries.
     copy_data : bool
         Keep a copy of the points.
     boxsize : array_like or scalar, optional
-        Lengths of a periodic box.
+        The lengths of a periodic box: one for all dimensions, or one for each.
 
     Examples
     --------
@@ -508,7 +516,7 @@ class KDTree(cKDTree):
 
     @property
     def tree(self) -> Any:
-        """The root node: SciPy's."""
+        """The root node of SciPy's tree."""
         if "_tree" not in self.__dict__:
             self._tree = KDTree.node._create(self._original().tree)
         return self._tree
@@ -527,23 +535,23 @@ class KDTree(cKDTree):
         Parameters
         ----------
         x : array_like, last dimension m
-            Points to search neighbours of.
+            The points whose neighbours are searched.
         k : int or sequence of ints
-            How many neighbours, or which ones, counted from 1.
+            The number of neighbours, or a sequence that says which ones, counted from 1.
         eps : float
-            Accepted. The answer is exact.
+            Ignored, because the result is exact.
         p : float
-            Which norm, 1 to infinity.
+            The exponent of the norm, from 1 to infinity.
         distance_upper_bound : float
-            Neighbours are nearer than this.
+            Return only neighbours nearer than this (``<``).
         workers : int
-            Accepted. All threads of the process work on a call.
+            Ignored: all threads of the process work on a call.
 
         Returns
         -------
         distances, indices : float and int, or arrays
-            Shape ``x.shape[:-1] + (k,)``, without the last dimension if k is 1. A neighbour that is missing has
-            distance infinity and index n.
+            The shape is ``x.shape[:-1] + (k,)``, without the last dimension if k is 1. A missing neighbour has distance
+            infinity and index n.
         """
         if type(x) is not np.ndarray or x.dtype.kind == "c":
             _refuse_complex(x)

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: MIT
-"""scikit-learn's neighbours, DBSCAN and LocalOutlierFactor, with the same parameters, results and types.
+"""The neighbour estimators of scikit-learn, DBSCAN and LocalOutlierFactor, with the same parameters, results and types.
 
     >>> from adjoin.sklearn import NearestNeighbors
     >>> model = NearestNeighbors(n_neighbors=1).fit([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]])
     >>> model.kneighbors([[0.0, 0.9]])
     (array([[0.1]]), array([[2]]))
 
-Each class is scikit-learn's, and only its searches are done here: parameters are checked there, pipelines, cloning and
-pickling work, and what is not said below is as there. The metrics "euclidean", "manhattan", "chebyshev", "minkowski"
-(p >= 1), "cosine" and "haversine" on arrays are searched here. All else (sparse matrices, other metrics, distances that
-are given) is scikit-learn's own code; a log line of level INFO tells so (``logging.getLogger("adjoin")``).
+Each class is a subclass of scikit-learn's that replaces only the search. scikit-learn still checks the parameters, and
+pipelines, cloning and pickling work. The metrics "euclidean", "manhattan", "chebyshev", "minkowski" (p >= 1), "cosine"
+and "haversine" on dense arrays are searched here. Everything else (sparse matrices, other metrics, precomputed
+distances) runs scikit-learn's own code, which is logged with level INFO (``logging.getLogger("adjoin")``).
 
-Distances are those of docs/exactness.md: they differ from scikit-learn's by rounding at most. Ties go to the lower
-index. `algorithm` and `leaf_size` have no effect on the answer, nor on how it is found, and all threads of the process
-work on a call, whatever `n_jobs` says. It needs scikit-learn 1.6 or later.
+Distances are those of docs/exactness.md. They differ from scikit-learn's only by rounding. Ties go to the lower index.
+`algorithm` and `leaf_size` affect neither the result nor the search, and all threads of the process work on a call,
+whatever `n_jobs` is. scikit-learn 1.6 or later is needed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from ._arrays import Array
 from ._dbscan import clusters_of
 from ._result import Result
-from ._sklearn_search import Search, is_known, search_of, tell
+from ._sklearn_search import Search, is_known, log_fallback, search_of
 
 try:
     from sklearn.utils._sparse import _align_api_if_sparse as _matrix
@@ -56,20 +56,20 @@ __all__ = [
     "dbscan",
 ]
 
-# Leaves of a tree that is not searched: one that holds all points takes no time to build.
+# The leaf size of a tree that is not searched: a tree with a single leaf takes no time to build.
 _ONE_LEAF = 1 << 40
 
 
 class _Fitted:
-    """Fits as scikit-learn does, without the time of its tree, and makes a search of the points."""
+    """Fits as scikit-learn does, but without building its tree, and creates a Search of the points."""
 
-    _adjoin: Search | None = None  # None: scikit-learn's own code answers
+    _adjoin: Search | None = None  # None: scikit-learn's own code does the search
 
     def _fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803 - scikit-learn's name
         self._adjoin = None
         reason = _why_not(self, X)
         if reason:
-            tell(self, reason)
+            log_fallback(self, reason)
             super()._fit(X, y)  # type: ignore[misc]
             return self
         leaf_size, self.leaf_size = getattr(self, "leaf_size"), _ONE_LEAF  # noqa: B009 - of the estimator
@@ -84,7 +84,7 @@ class _Fitted:
 
     @property
     def _tree(self) -> Any:
-        """scikit-learn's tree. It is built when somebody asks for it."""
+        """scikit-learn's tree, built on first use."""
         return self.__dict__.get("_tree") if self._adjoin is None else self._adjoin.original(self)._tree
 
     @_tree.setter
@@ -92,12 +92,12 @@ class _Fitted:
         self.__dict__["_tree"] = tree
 
     def _queries(self, X: Any) -> Any:  # noqa: N803
-        """Queries as scikit-learn checks them."""
+        """Queries, checked by scikit-learn."""
         return None if X is None else validate_data(self, X, accept_sparse="csr", reset=False, order="C")
 
 
 def _why_not(estimator: Any, x: Any) -> str:
-    """Why a fit is scikit-learn's alone; empty: it is not."""
+    """The reason why scikit-learn must fit and search these points itself. Empty if there is none."""
     if issparse(x):
         return "the points are a sparse matrix"
     if isinstance(x, (neighbors.KDTree, neighbors.BallTree)) or hasattr(x, "_fit_X"):
@@ -114,22 +114,23 @@ class _Nearest(_Fitted):
         n_neighbors: Any = None,
         return_distance: bool = True,
     ) -> Any:
-        """The nearest neighbours of each point of `X`, or of each point fitted on, without itself.
+        """The nearest neighbours of each query.
 
         Parameters
         ----------
         X : array_like, shape (n, m), optional
-            The queries.
+            The queries. By default the fitted points, and a point is not its own neighbour.
         n_neighbors : int, optional
-            How many; by default that of the constructor.
+            The number of neighbours, by default that of the constructor.
         return_distance : bool
             Also return the distances.
 
         Returns
         -------
         neigh_dist : array of float64, shape (n, n_neighbors)
-            Only if asked for.
+            The distances, nearest first. Only with `return_distance`.
         neigh_ind : array of int64, shape (n, n_neighbors)
+            The indices of the neighbours.
         """
         check_is_fitted(self)
         search = self._adjoin
@@ -138,7 +139,7 @@ class _Nearest(_Fitted):
             return super().kneighbors(X, n_neighbors, return_distance)  # type: ignore[misc]
         queries = self._queries(X)
         if queries is not None and not search.takes(queries):
-            tell(self, "the queries are no array, or hold a point of zeros, which has no angle")
+            log_fallback(self, "the queries are not a dense array, or hold a point of zeros, which has no angle")
             return search.original(self).kneighbors(queries, k, return_distance)
         distances, ids = search.nearest(queries, int(k))
         return (distances, ids) if return_distance else ids
@@ -146,7 +147,7 @@ class _Nearest(_Fitted):
 
 class _Within(_Fitted):
     def _rows(self, X: Any, radius: Any, distances: bool, ordered: bool) -> Result | None:  # noqa: N803
-        """Neighbours within a radius; None: scikit-learn's own code is to find them."""
+        """The neighbours within a radius. None if scikit-learn's own code must find them."""
         check_is_fitted(self)
         search = self._adjoin
         if radius is None:
@@ -165,24 +166,25 @@ class _Within(_Fitted):
         return_distance: bool = True,
         sort_results: bool = False,
     ) -> Any:
-        """All neighbours within a radius of each point of `X`, or of each point fitted on, without itself.
+        """All neighbours within a radius of each query.
 
         Parameters
         ----------
         X : array_like, shape (n, m), optional
-            The queries.
+            The queries. By default the fitted points, and a point is not its own neighbour.
         radius : float or array of floats, optional
-            Neighbours are no farther than this (``<=``); by default that of the constructor.
+            The largest distance of a neighbour (``<=``), by default that of the constructor.
         return_distance : bool
             Also return the distances.
         sort_results : bool
-            Nearest first. Otherwise neighbours ascend by their index.
+            Sort the neighbours of a query by distance. By default they are sorted by index.
 
         Returns
         -------
         neigh_dist : array of arrays of float64, shape (n,)
-            Only if asked for.
+            The distances. Only with `return_distance`.
         neigh_ind : array of arrays of int64, shape (n,)
+            The indices of the neighbours.
         """
         rows = self._rows(X, radius, return_distance, sort_results)
         if rows is None:
@@ -202,13 +204,13 @@ class _Within(_Fitted):
         Parameters
         ----------
         X, radius, sort_results
-            As of `radius_neighbors`.
+            As for `radius_neighbors`.
         mode : {"connectivity", "distance"}
-            What the matrix holds: ones, or distances.
+            Whether the matrix holds ones or distances.
 
         Returns
         -------
-        sparse matrix in CSR format, shape (n, points fitted on)
+        sparse matrix in CSR format, shape (n, number of fitted points)
         """
         distances = mode == "distance"
         rows = None
@@ -220,12 +222,12 @@ class _Within(_Fitted):
         return _matrix(csr_array((data, rows.indices, rows.indptr), shape=rows.shape))
 
     def _original_radius(self, method: str, X: Any, *arguments: Any) -> Any:  # noqa: N803
-        """scikit-learn's answer. Where the points were fitted here, that of its own model of them."""
+        """scikit-learn's result, for points that were fitted here from its own model of the same points."""
         search = self._adjoin
         if search is None:
             return getattr(super(), method)(X, *arguments)
         radius = getattr(self, "radius", None) if arguments[0] is None else arguments[0]
-        tell(self, "the queries are no array, or hold a point of zeros, or the radius is below 0")
+        log_fallback(self, "the queries are not a dense array, or hold a point of zeros, or the radius is below 0")
         return getattr(search.original(self), method)(self._queries(X), radius, *arguments[1:])
 
 
@@ -279,7 +281,10 @@ class RadiusNeighborsTransformer(_Within, neighbors.RadiusNeighborsTransformer):
 
 
 class _Classifier(_Fitted):
-    """scikit-learn's classifiers search by themselves if their method is "brute"; any other name makes them ask."""
+    """Makes scikit-learn's classifiers call our kneighbors() and radius_neighbors().
+
+    They do so unless `_fit_method` is "brute", for which they have a search of their own.
+    """
 
     def _fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803
         super()._fit(X, y)
@@ -346,8 +351,8 @@ class LocalOutlierFactor(_Nearest, neighbors.LocalOutlierFactor):
 class DBSCAN(cluster.DBSCAN):
     """`sklearn.cluster.DBSCAN`, with the same parameters and the same labels.
 
-    No neighbourhood is kept: beside the points it takes a few bytes a point, and a buffer. Sums of sample weights are
-    added in the order of the indices.
+    Neighbourhoods are not stored. In addition to the points it needs a few bytes per point, and a buffer. Sample
+    weights are summed in the order of the indices.
 
     Examples
     --------
@@ -364,14 +369,15 @@ class DBSCAN(cluster.DBSCAN):
         ----------
         X : array_like or sparse matrix, shape (n, m)
             The points.
-        y : ignored
+        y
+            Ignored.
         sample_weight : array_like, optional
-            How much each point counts, by default 1.
+            The weight of each point, by default 1.
 
         Returns
         -------
         DBSCAN
-            Itself, with ``labels_``, ``core_sample_indices_`` and ``components_``.
+            The estimator itself, with ``labels_``, ``core_sample_indices_`` and ``components_``.
         """
         self._validate_params()
         reason = _why_not(self, X)
@@ -382,7 +388,7 @@ class DBSCAN(cluster.DBSCAN):
                 sample_weight = _check_sample_weight(sample_weight, points)
             search = self._model().fit(points)._adjoin
         else:
-            tell(self, reason)
+            log_fallback(self, reason)
         if search is None:
             super().fit(X, sample_weight=sample_weight)
             return self
@@ -395,7 +401,7 @@ class DBSCAN(cluster.DBSCAN):
         return self
 
     def _model(self) -> NearestNeighbors:
-        """The model of the neighbourhoods, which checks metric and algorithm."""
+        """A model with the same parameters, whose fit() checks the metric and the algorithm."""
         names = ("algorithm", "leaf_size", "metric", "metric_params", "p", "n_jobs")
         return NearestNeighbors(radius=self.eps, **{name: getattr(self, name) for name in names})
 
@@ -410,7 +416,7 @@ def dbscan(
     sample_weight: Any = None,
     **parameters: Any,
 ) -> tuple[Array, Array]:
-    """`sklearn.cluster.dbscan`, with the same parameters: core points, and labels.
+    """`sklearn.cluster.dbscan`, with the same parameters. Returns the indices of core points, and the labels.
 
     Examples
     --------

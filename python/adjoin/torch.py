@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: MIT
-"""Graphs of neighbours for PyTorch, in the manner of torch-cluster and PyTorch Geometric.
+"""Neighbour graphs for PyTorch, with the interface of torch-cluster and PyTorch Geometric.
 
-`radius`, `knn`, `radius_graph` and `knn_graph` have the arguments and conventions of their namesakes. Tensors are
-joined on the device they are on, and the edges are there too. What differs:
+`radius`, `knn`, `radius_graph` and `knn_graph` have the arguments and conventions of the functions of the same names.
+Tensors are joined on their own device, and the edges are on the same device. The differences are:
 
-- A neighbour at the radius exactly is a neighbour (``<=``).
-- Of more than `max_num_neighbors` neighbours the nearest stay. None is no limit.
-- Edges have an order: by point, then by neighbour (radius) or by distance, ties by neighbour (k nearest). So a graph is
-  the same on every device, each time.
-- ``loop=False`` leaves out the point itself and nothing else: copies of a point are its neighbours.
-- ``cosine=True`` works on the CPU too.
-- `num_workers` and `batch_size` are accepted and have no effect: all threads of the process work on a call.
+- A point at exactly the radius is a neighbour (``<=``).
+- If there are more than `max_num_neighbors` neighbours, the nearest are kept. None means no limit.
+- Edges are ordered: by point, then by neighbour (radius) or by distance with ties by neighbour (k nearest). So a graph
+  is the same on every device and in every run.
+- ``loop=False`` leaves out only the point itself: copies of a point are its neighbours.
+- ``cosine=True`` also works on the CPU.
+- `num_workers` and `batch_size` are ignored: all threads of the process work on a call.
 
-No gradient flows through an edge.
+Edges have no gradients.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from ._options import k_of
 
 __all__ = ["knn", "knn_graph", "radius", "radius_graph"]
 
-# A join of queries with points, or without points of the queries with themselves: edges from queries to neighbours.
+# A join of queries with points, or of the queries with themselves if points is None. It returns edges from queries to
+# their neighbours.
 Join = Callable[[Tensor, "Tensor | None"], Tensor]
 
 
@@ -49,20 +50,21 @@ def radius(
     Parameters
     ----------
     x, y : Tensor
-        Points, one a row, on the same device.
+        Points, one per row, on the same device.
     r : float
-        Neighbours are no farther than this.
+        The largest distance of a neighbour (``<=``).
     batch_x, batch_y : Tensor, optional
-        The example of each point, in ascending order. Points of different examples are no neighbours.
+        The number of the example that each point belongs to, in ascending order. Points of different examples are not
+        neighbours.
     max_num_neighbors : int, optional
-        A point has no more neighbours than this: the nearest. None: no limit.
+        The largest number of neighbours of a point. If there are more, the nearest are kept. None: no limit.
     num_workers, batch_size
-        Accepted.
+        Ignored.
 
     Returns
     -------
     Tensor of int64, shape (2, edges)
-        Points of `y`, and below each its neighbour in `x`.
+        The first row holds points of `y`, the second row their neighbours in `x`.
 
     Examples
     --------
@@ -88,28 +90,30 @@ def radius_graph(
     num_workers: int = 1,
     batch_size: int | None = None,
 ) -> Tensor:
-    """Edges to each point from the points within a radius.
+    """A graph that connects each point with the points within a radius.
 
     Parameters
     ----------
     x : Tensor
-        Points, one a row.
+        Points, one per row.
     r : float
-        Neighbours are no farther than this.
+        The largest distance of a neighbour (``<=``).
     batch : Tensor, optional
-        The example of each point, in ascending order. Points of different examples are no neighbours.
+        The number of the example that each point belongs to, in ascending order. Points of different examples are not
+        neighbours.
     loop : bool
-        A point is a neighbour of itself.
+        A point is also a neighbour of itself.
     max_num_neighbors : int, optional
-        A point has no more neighbours than this: the nearest. None: no limit.
+        The largest number of neighbours of a point. If there are more, the nearest are kept. None: no limit.
     flow : {"source_to_target", "target_to_source"}
         Whether edges lead from neighbours to the point, or from the point to its neighbours.
     num_workers, batch_size
-        Accepted.
+        Ignored.
 
     Returns
     -------
     Tensor of int64, shape (2, edges)
+        The first row holds the sources of the edges, the second row their targets.
 
     Examples
     --------
@@ -139,20 +143,21 @@ def knn(
     Parameters
     ----------
     x, y : Tensor
-        Points, one a row, on the same device.
+        Points, one per row, on the same device.
     k : int
-        How many neighbours. A point of an example with fewer has fewer.
+        The number of neighbours of each point. In an example with fewer points, points have fewer neighbours.
     batch_x, batch_y : Tensor, optional
-        The example of each point, in ascending order. Points of different examples are no neighbours.
+        The number of the example that each point belongs to, in ascending order. Points of different examples are not
+        neighbours.
     cosine : bool
-        Nearest by the angle between two points, not by their distance.
+        Use the angle between two points instead of their Euclidean distance.
     num_workers, batch_size
-        Accepted.
+        Ignored.
 
     Returns
     -------
     Tensor of int64, shape (2, edges)
-        Points of `y`, and below each its neighbour in `x`, the nearest first.
+        The first row holds points of `y`, the second row their neighbours in `x`, nearest first.
 
     Examples
     --------
@@ -177,28 +182,30 @@ def knn_graph(
     num_workers: int = 1,
     batch_size: int | None = None,
 ) -> Tensor:
-    """Edges to each point from its k nearest.
+    """A graph that connects each point with its k nearest neighbours.
 
     Parameters
     ----------
     x : Tensor
-        Points, one a row.
+        Points, one per row.
     k : int
-        How many neighbours. A point of an example with fewer has fewer.
+        The number of neighbours of each point. In an example with fewer points, points have fewer neighbours.
     batch : Tensor, optional
-        The example of each point, in ascending order. Points of different examples are no neighbours.
+        The number of the example that each point belongs to, in ascending order. Points of different examples are not
+        neighbours.
     loop : bool
-        A point is a neighbour of itself, one of the k.
+        A point is also a neighbour of itself, and counts as one of the k.
     flow : {"source_to_target", "target_to_source"}
         Whether edges lead from neighbours to the point, or from the point to its neighbours.
     cosine : bool
-        Nearest by the angle between two points, not by their distance.
+        Use the angle between two points instead of their Euclidean distance.
     num_workers, batch_size
-        Accepted.
+        Ignored.
 
     Returns
     -------
     Tensor of int64, shape (2, edges)
+        The first row holds the sources of the edges, the second row their targets.
 
     Examples
     --------
@@ -228,7 +235,7 @@ def _points(x: Tensor, name: str) -> Tensor:
 
 
 def _array(x: Tensor | None) -> Any:
-    """A tensor as the plain functions take it: where it is, on a device or in host memory."""
+    """A tensor in the form that the plain functions take: itself on a GPU, or a NumPy array in host memory."""
     return x if x is None or x.is_cuda else x.numpy()
 
 
@@ -243,14 +250,14 @@ def _directed(edges: Tensor, flow: str) -> Tensor:
 
 
 def _from_table(ids: Tensor) -> Tensor:
-    """Edges of a table of neighbours, -1 for none."""
+    """The edges in a table of neighbours, in which -1 is a missing one."""
     rows = torch.arange(ids.shape[0], device=ids.device).unsqueeze(1).expand_as(ids)
     there = ids >= 0
     return torch.stack((rows[there], ids[there]))
 
 
 def _within(r: float, limit: int | None, loop: bool) -> Join:
-    """A range join, or where a row would have more neighbours than the limit, a kNN join within the radius."""
+    """A range join. If a row has more neighbours than the limit, a kNN join within the radius instead."""
     if limit is not None:
         limit = k_of(limit)
 
@@ -294,7 +301,7 @@ def _nearest(
 
 
 def _span(queries: Tensor, points: Tensor | None) -> float:
-    """No two points are farther apart than this, but for rounding."""
+    """An upper bound, up to rounding, of the distance between two points."""
     sets = [x for x in (queries, points) if x is not None and x.numel()]
     if not sets:
         return 0.0
@@ -311,7 +318,7 @@ def _checked(batch: Tensor | None, points: Tensor, name: str) -> Tensor | None:
     if batch.dtype.is_floating_point:
         raise ArrayTypeError(f"{name}: {batch.dtype} is not a type of whole numbers")
     if len(batch) and (int(batch[0]) < 0 or bool((batch[1:] < batch[:-1]).any())):
-        raise ArgumentError(f"{name}: the examples are not numbers from 0 in ascending order")
+        raise ArgumentError(f"{name}: the numbers of examples must be 0 or larger, and in ascending order")
     return batch.to(points.device, torch.int64).contiguous()
 
 
@@ -323,7 +330,7 @@ def _join_examples(
     batch_of_points: Tensor | None,
     reach: float,
 ) -> Tensor:
-    """Joins each example with itself. `reach` is a distance that no two neighbours exceed."""
+    """Joins each example separately. `reach` is an upper bound of the distance between neighbours."""
     names = ("batch", "batch") if points is None else ("batch_y", "batch_x")
     if points is not None and (batch is None) != (batch_of_points is None):
         raise ArgumentError("batch_x, batch_y: one is given and the other is not")
@@ -342,7 +349,7 @@ def _join_examples(
 
 
 def _step(reach: float, examples: int, kind: torch.dtype) -> float | None:
-    """How far apart examples are put: a power of two, more than the reach, whose multiples are exact; or None."""
+    """The distance to put between examples: a power of two above the reach. None if its multiples are not exact."""
     if not math.isfinite(reach):
         return None
     step = 2.0 ** max(-30, math.frexp(abs(reach))[1] + 1)
@@ -352,16 +359,17 @@ def _step(reach: float, examples: int, kind: torch.dtype) -> float | None:
 
 
 def _apart(points: Tensor, batch: Tensor, step: float) -> Tensor:
-    """Points with one more coordinate, which puts examples out of each other's reach.
+    """Points with one more coordinate, which separates the examples by more than the reach.
 
-    Within an example it adds a square of zero to a distance, which changes no bit of it."""
+    Within an example the coordinate is the same, so it adds the square of zero, which does not change a distance.
+    """
     return torch.cat((points, (batch.to(points.dtype) * step).unsqueeze(1)), 1)
 
 
 def _one_by_one(
     join: Join, queries: Tensor, points: Tensor | None, of_queries: Tensor, of_points: Tensor | None
 ) -> Tensor:
-    """Each example by a join of its own."""
+    """Joins the examples one after the other."""
     examples = torch.unique_consecutive(of_queries)
 
     def bounds(batch: Tensor) -> tuple[list[int], list[int]]:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The definition: every pair is compared, in NumPy. The sums have the order and the roundings of docs/exactness.md, as
-far as NumPy has fused operations: f32 sums of squares are rounded once from f64, which hold the product exactly."""
+"""The reference: every pair is compared in NumPy, in f64.
+
+For coordinates whose distances are exact in f64 the results are those of docs/exactness.md.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ def matrix(a: Array, b: Array, metric: str = "euclidean") -> Array:
 
 
 def within(a: Array, b: Array | None, radius: Any, metric: str = "euclidean") -> list[list[int]]:
-    """Rows of neighbours. Coordinates must be such that all distances are exact."""
+    """Rows of neighbours. The coordinates must have exact distances."""
     near = matrix(a, a if b is None else b, metric) <= np.reshape(radius, (-1, 1) if np.ndim(radius) else (1, 1))
     if b is None:
         np.fill_diagonal(near, False)
@@ -35,7 +37,7 @@ def within(a: Array, b: Array | None, radius: Any, metric: str = "euclidean") ->
 
 
 def nearest(a: Array, b: Array | None, k: int, metric: str = "euclidean") -> tuple[Array, Array]:
-    """Distances and ids of the k nearest, ties to the lower id."""
+    """Distances and ids of the k nearest. Ties go to the lower id."""
     all_pairs = matrix(a, a if b is None else b, metric)
     columns = all_pairs.shape[1]
     ids = np.full((len(a), k), -1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What tests share: hypothesis without deadlines, because machines are busy; tests of others that are expected to fail."""
+"""Settings of all tests: hypothesis has no deadlines, and modules may list tests that fail or are left out."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ settings.load_profile("adjoin")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """EXPECTED_FAILURES of a module: why tests fail, by how their names begin. LEFT_OUT: names of tests that do not run.
-    Names are with parameters."""
+    """Applies two lists of a test module, in which names include parameters.
+
+    EXPECTED_FAILURES maps the beginning of a test's name to the reason why it fails. LEFT_OUT holds the names of tests
+    that are not run.
+    """
     for item in items:
         for begin, reason in getattr(getattr(item, "module", None), "EXPECTED_FAILURES", {}).items():
             if item.name.startswith(begin):

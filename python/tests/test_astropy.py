@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Matching of catalogues against astropy's own functions: the same results in the same types."""
+"""Catalogue matching against astropy's own functions: the same results in the same types."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def sky(seed: int, n: int, distance: bool = False, kind: Any = SkyCoord) -> Any:
 
 
 def assert_same(found: Any, expected: Any, exact: int) -> None:
-    """The same tuple; the first entries exactly, and quantities but for rounding."""
+    """The same tuple: the first `exact` entries are equal, and quantities are equal up to rounding."""
     assert type(found) is type(expected) and len(found) == len(expected)
     for place, (mine, right) in enumerate(zip(found, expected)):
         assert type(mine) is type(right) and mine.shape == right.shape
@@ -37,7 +37,7 @@ def assert_same(found: Any, expected: Any, exact: int) -> None:
 
 
 def sorted_pairs(result: Any) -> Any:
-    """A search's result by first and second index, since astropy leaves the order of the second open."""
+    """The result of a search, sorted by both indices, because astropy does not specify the order of the second."""
     order = np.lexsort((result[1], result[0]))
     return type(result)(*(part[order] for part in result))
 
@@ -104,7 +104,7 @@ def test_trees_are_kept_and_do_not_disturb_astropy() -> None:
     assert isinstance(second.cache["adjoin_kdtree_sky"][1], ours.KDTree)
     assert np.array_equal(ours.match_coordinates_sky(first, second)[0], expected[0])
     assert np.array_equal(theirs.match_coordinates_sky(first, second)[0], expected[0])
-    # One name for both kinds of trees gives both right answers.
+    # One name can be used for both kinds of trees.
     space, sky_only = "match_coordinates_3d", "match_coordinates_sky"
     for function, name in ((space, "x"), (sky_only, "x"), (space, True)):
         again = getattr(ours, function)(first, second, storekdtree=name)

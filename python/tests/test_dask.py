@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Joins of Dask collections against the same join by one process: whole results, equal to the bit."""
+"""Joins of Dask collections against the same join in one process: whole results must be equal bit for bit."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ def test_wrong_arguments() -> None:
 
 
 def wait_for(block: Any, block_info: Any, file: str) -> Any:
-    """The last block of an array comes when a file is there."""
+    """Delays the last block of an array until a file exists."""
     last = block_info[0]["num-chunks"][0] - 1
     while block_info[0]["chunk-location"][0] == last and not os.path.exists(file):
         time.sleep(0.02)
@@ -221,7 +221,7 @@ def wait_for(block: Any, block_info: Any, file: str) -> Any:
 
 
 def kill_a_worker(client: Any, step: str, count: int, result: Any) -> None:
-    """Kills a worker that holds results of a step, once there are so many of them."""
+    """Kills a worker that holds results of a step, once there are `count` results."""
 
     def holders(dask_scheduler: Any) -> list[tuple[str, int]]:
         done = [task for key, task in dask_scheduler.tasks.items() if step in str(key) and task.state == "memory"]
@@ -240,7 +240,7 @@ def test_a_cluster_that_loses_a_worker(tmp_path: Any) -> None:
     distributed = pytest.importorskip("distributed")
     a, b = cloud(13, 4000, 3), cloud(14, 3000, 3)
     quiet = {"distributed.worker.daemon": True, "distributed.logging": {"distributed": "critical"}}
-    soon = {"distributed.comm.timeouts.connect": "5s"}  # a worker that is gone is not waited for
+    soon = {"distributed.comm.timeouts.connect": "5s"}  # so that nobody waits long for the killed worker
     with (
         dask.config.set({**quiet, **soon, "scheduler": None}),
         distributed.LocalCluster(n_workers=2, threads_per_worker=4, dashboard_address=None) as cluster,
@@ -259,6 +259,6 @@ def test_a_cluster_that_loses_a_worker(tmp_path: Any) -> None:
         assert_rows(again, adjoin.range_join(a, b, radius=0.1, distances=True))
         expected = adjoin.knn_join(a, b, k=5)
         assert np.array_equal(distances, expected[0]) and np.array_equal(ids, expected[1])
-        # One set, and counts, by the workers there are now.
+        # A self-join that counts, with the workers that are left.
         total = ours.count(left, radius=0.1, total=True)
         assert int(total.compute()) == adjoin.count(a, radius=0.1, total=True)

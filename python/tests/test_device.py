@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Arrays on a GPU: zero-copy in and out, against the same join in host memory.
+"""Arrays on a GPU, without copies, against the same join in host memory.
 
-Runs on every package that is installed and has a GPU: torch, CuPy, JAX; as a part of the tests, or alone as a script.
-With a library on the software device (tests/software), whose memory is the host's, arrays of no package stand for them.
+Runs with every installed package that has a GPU (torch, CuPy, JAX), as part of the tests or alone as a script. With a
+library for the software device (tests/software), whose memory is host memory, the class HostMemory stands for them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SOFTWARE = "software" in path.rpartition("/")[2]
 
 
 class HostMemory:
-    """An array of the software device: NumPy's, by the interface of arrays on a GPU."""
+    """An array of the software device: a NumPy array with the interface of arrays on a GPU."""
 
     def __init__(self, array: Any) -> None:
         self.array, self.shape = array, array.shape
@@ -32,7 +32,7 @@ class HostMemory:
 
 
 class Kind:
-    """A package with arrays on a GPU: to and from NumPy."""
+    """A package with arrays on a GPU, and conversions to and from NumPy."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -69,7 +69,7 @@ class Kind:
 
 
 def kinds() -> list[Kind]:
-    """Those that can be tried here."""
+    """The packages that can be tested here."""
     if SOFTWARE:
         return [Kind("other")]
     found = []
@@ -211,7 +211,7 @@ def check_errors(kind: Kind) -> None:
 
 
 def check_lifetime(kind: Kind) -> None:
-    """Results live as long as their arrays, and no longer; many of them fit one after the other."""
+    """Results live exactly as long as their arrays, so many joins in a row do not run out of memory."""
     import gc
 
     points = kind.put(RNG.random((2000, 3)))
@@ -225,7 +225,7 @@ def check_lifetime(kind: Kind) -> None:
 
 
 def check_dlpack(kind: Kind) -> None:
-    """Capsules: one that is taken frees its array when its owner does, one that is not when it goes."""
+    """A capsule that was taken frees its array with its owner, and one that was not frees it in its destructor."""
     if kind.name == "other":
         array: Any = allocate((4, 3), "<f8", 0, None)
         interface, keep = _dlpack.imported(array, None)
@@ -276,14 +276,14 @@ else:
 
 
 def main() -> int:
-    """Every check with every package; one line each."""
+    """Runs every check with every package, and prints one line for each."""
     failed = 0
     for kind in kinds():
         for check in CHECKS:
             try:
                 check(kind)
                 print(f"{kind.name:6} {check.__name__:16} ok", flush=True)
-            except Exception as reason:  # noqa: BLE001 - the others are tried too
+            except Exception as reason:  # noqa: BLE001 - the other checks still run
                 failed += 1
                 print(f"{kind.name:6} {check.__name__:16} FAILED: {type(reason).__name__}: {reason}", flush=True)
                 if "-v" in sys.argv:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The examples in the documentation of functions, run."""
+"""Runs the examples in docstrings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MODULES = ["adjoin", *(f"adjoin.{module.name}" for module in pkgutil.iter_module
 
 @pytest.mark.parametrize("name", MODULES)
 def test_examples(name: str) -> None:
-    # Adapters need their package.
+    # An adapter is skipped if its package is not installed.
     module = pytest.importorskip(name, exc_type=ModuleNotFoundError)
     failures, _ = doctest.testmod(module)
     assert failures == 0

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""FAISS's conventions, against FAISS itself where it is installed, and against exact arithmetic.
+"""FAISS's conventions, against FAISS itself if it is installed, and against exact arithmetic.
 
-Vectors of small whole numbers have exact sums in FAISS too, so results are compared whole."""
+Vectors of small whole numbers have exact sums in FAISS too, so whole results can be compared.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ def theirs() -> Any:
 @pytest.mark.parametrize("n, d, k", [(50, 3, 1), (200, 8, 7), (5, 4, 9)])
 def test_knn(theirs: Any, metric: int, n: int, d: int, k: int) -> None:
     queries, base = vectors(1, 40, d), vectors(2, n, d)
-    # All of them, so that the choice among ties at the k-th place is not FAISS's.
+    # FAISS returns all vectors, so that its choice among ties at the k-th place does not matter.
     expected = by_distance_and_id(*theirs.knn(queries, base, max(n, k), metric=metric), metric)
     found = ours.knn(queries, base, k, metric=metric)
     for mine, right in zip(found, expected):
@@ -76,7 +77,7 @@ def test_nothing_is_there(theirs: Any) -> None:
 
 
 def fused(a: Any, b: Any) -> np.float32:
-    """The canonical sum of squares, in rational numbers, each step rounded once."""
+    """The canonical sum of squares, computed with fractions and rounded once per step."""
     total = np.float32(0)
     for t in (a - b).astype(np.float32):
         exact = Fraction(float(t)) ** 2 + Fraction(float(total))
@@ -101,7 +102,7 @@ def test_thresholds_between_squares() -> None:
 
 
 def test_far_from_the_origin() -> None:
-    """Where FAISS's expansion of the square loses all digits."""
+    """Vectors for which FAISS's expansion of the square loses all digits."""
     base = np.float32(30_000) + np.arange(1000, dtype=np.float32).reshape(-1, 1) * np.ones((1, 4), np.float32)
     distances, ids = ours.knn(base[:40], base, 2)
     assert ids[:, 0].tolist() == list(range(40)) and distances[:, 0].tolist() == 40 * [0.0]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The declarations for ctypes against adjoin.h and adjoin_cuda.h.
+"""Compares the ctypes declarations with adjoin.h and adjoin_cuda.h.
 
-A small C program prints the size of each struct and the place of each member, as the compiler sees them, and the values
-of enumerators. Functions are compared with the prototypes in the text of the headers, argument by argument.
+A small C program prints the size of each struct, the offset and size of each member, and the values of enumerators.
+Functions are compared argument by argument with the prototypes in the text of the headers.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def members(struct: Any) -> list[str]:
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
-    """What the compiler says, by expression."""
+    """The compiler's values of sizes, offsets and enumerators, by C expression."""
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
         pytest.skip("there is no C compiler")
@@ -77,7 +77,7 @@ def test_structs(struct: Any, compiled: dict[str, int]) -> None:
 
 @pytest.mark.parametrize("struct", STRUCTS, ids=lambda struct: struct.__name__)
 def test_members(struct: Any) -> None:
-    """Every member of the header is declared, in its order and with its kind of type."""
+    """Every member of a struct is declared, in the header's order and with the same kind of type."""
     body = re.search(r"typedef struct %s \{(.*?)\} %s;" % (struct.__name__, struct.__name__), text(), re.S)
     assert body is not None
     declared: list[tuple[str, str]] = []
@@ -106,7 +106,7 @@ def kind_of(words: str) -> str:
 
 
 def kinds_of(kind: Any) -> set[str]:
-    """The kinds that a ctypes type may stand for."""
+    """The kinds of C types that a ctypes type may stand for."""
     table: dict[Any, set[str]] = {
         d.u32: {"uint32_t"},
         d.i32: {"int32_t", "enum"},

@@ -36,7 +36,7 @@ def everything_is_undone() -> Iterator[None]:
 
 
 def meanings() -> dict[tuple[str, str], Any]:
-    """What names of modules mean, where it is what this is about."""
+    """The objects that module names are bound to, for the names of replaced classes."""
     names = {row.name for rows in _install.TABLE.values() for row in rows}
     found = {}
     for name, module in list(sys.modules.items()):
@@ -47,7 +47,7 @@ def meanings() -> dict[tuple[str, str], Any]:
 
 
 def imported(text: str) -> types.ModuleType:
-    """A module of its own, as if it had been imported."""
+    """A new module with this source text, as if it had been imported."""
     module = types.ModuleType(f"adjoin_test_{len(sys.modules)}")
     sys.modules[module.__name__] = module
     exec(text, vars(module))
@@ -64,7 +64,7 @@ def test_trees() -> None:
     for mine, right in zip(tree.query(POINTS, 3), kept.query(POINTS, 3)):
         np.testing.assert_allclose(mine, right, rtol=1e-14)
     assert tree.query_ball_tree(kept, 0.1) == kept.query_ball_tree(original(POINTS), 0.1)
-    # Objects of all three kinds are trees.
+    # Objects of all three classes are trees.
     for each in (tree, kept, adjoin.KDTree(POINTS)):
         assert isinstance(each, spatial.KDTree) and isinstance(each, spatial.cKDTree)
     assert not isinstance(POINTS, spatial.KDTree) and issubclass(spatial.KDTree, spatial.cKDTree)
@@ -96,9 +96,9 @@ def test_pickles() -> None:
 def test_fallbacks_are_told(caplog: Any) -> None:
     with caplog.at_level(logging.INFO, "adjoin"):
         adjoin.install("scipy")
-        assert [r.message.partition(",")[0] for r in caplog.records] == [
-            "install: scipy.spatial.KDTree is that of adjoin.kdtree",
-            "install: scipy.spatial.cKDTree is that of adjoin.kdtree",
+        assert [r.message.partition(" (")[0] for r in caplog.records] == [
+            "install: scipy.spatial.KDTree is now that of adjoin.kdtree",
+            "install: scipy.spatial.cKDTree is now that of adjoin.kdtree",
         ]
         caplog.clear()
         tree = spatial.KDTree(POINTS)
@@ -106,12 +106,12 @@ def test_fallbacks_are_told(caplog: Any) -> None:
         assert not caplog.records
         assert tree.query_ball_point(POINTS[0], 0.2, p=0.5) and tree.size > 1
         assert [r.message for r in caplog.records] == [
-            "KDTree: SciPy's own tree answers what ours cannot: nodes, norms below 1"
+            "KDTree: nodes, and norms with p < 1, come from SciPy's own tree"
         ]
 
 
 def test_astropy_finds_its_trees() -> None:
-    """It keeps trees, and asks whether they are SciPy's."""
+    """astropy caches trees, and checks whether they are SciPy's."""
     pytest.importorskip("astropy")
     from astropy import units as u
     from astropy.coordinates import SkyCoord, match_coordinates_sky
@@ -126,7 +126,7 @@ def test_astropy_finds_its_trees() -> None:
 
 
 def test_unknown_packages() -> None:
-    with pytest.raises(adjoin.ArgumentError, match="'numpy' is none of 'scipy', 'sklearn'"):
+    with pytest.raises(adjoin.ArgumentError, match="'numpy' is not one of 'scipy', 'sklearn'"):
         adjoin.install("numpy")
 
 
@@ -149,7 +149,7 @@ def test_estimators() -> None:
             assert issubclass(now, ours) and isinstance(models[row.name], now)
             model = sklearn.base.clone(pickle.loads(pickle.dumps(now())))
             assert type(model) is now and model.get_params() == models[row.name].get_params()
-    # Modules of scikit-learn that use them.
+    # Modules of scikit-learn that use these classes.
     assert issubclass(sklearn.manifold._isomap.NearestNeighbors, sys.modules["adjoin.sklearn"].NearestNeighbors)
     graph = sklearn.neighbors._graph.kneighbors_graph(POINTS, 3)
     assert np.array_equal(np.sort(graph.indices.reshape(-1, 3)), np.sort(adjoin.knn_join(POINTS, k=3)[1]))
@@ -190,7 +190,7 @@ def test_scripts(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (3, "['-v', '--only'] 1\n", "")
     done = run("-v", "--only=scipy", "-m", "script", "x", folder=tmp_path)
     assert (done.returncode, done.stdout) == (3, "['x'] 1\n")
-    assert "adjoin: install: scipy.spatial.KDTree is that of adjoin.kdtree" in done.stderr
+    assert "adjoin: install: scipy.spatial.KDTree is now that of adjoin.kdtree" in done.stderr
 
 
 def test_the_program_without_a_script(tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The plain functions against the definition: types, layouts, shapes."""
+"""The plain functions against the reference: types, layouts, shapes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DTYPES = [np.float32, np.float64, np.float16, np.int8, np.uint8, np.int32, np.in
 
 @st.composite
 def point_sets(draw: Any, dim: int | None = None) -> Any:
-    """Small whole numbers, so that distances are exact in every type; in any layout."""
+    """Points with small whole numbers, so that distances are exact in every type, in any layout."""
     rows = draw(st.integers(0, 40))
     dim = dim or draw(st.integers(1, 9))
     values = np.random.default_rng(draw(st.integers(0, 2**32))).integers(0, draw(st.integers(1, 9)), (rows, dim))
@@ -139,7 +139,7 @@ def test_arrays_are_not_copied_and_outlive_the_join() -> None:
     del result, distances, ids, points
     for array, copy in zip(kept, copies):
         assert np.array_equal(array, copy)
-        array[...] = 0  # writable, and nobody else's
+        array[...] = 0  # writable, and not used by anything else
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
@@ -158,6 +158,52 @@ def test_values_that_cannot_be_joined(bad: float) -> None:
             call()
     with pytest.raises(ValueError):
         adjoin.count(points, radius=1)
+
+
+def test_messages_name_the_argument() -> None:
+    points, wrong = np.ones((3, 2)), np.array([[1.0, 1.0], [1.0, np.nan]])
+    index, angles = adjoin.Index(points), adjoin.Index(points, metric="cosine")
+    calls: list[tuple[str, Any]] = [
+        ("a: row 1", lambda: adjoin.range_join(wrong, points, radius=1)),
+        ("b: row 1", lambda: adjoin.range_join(points, wrong, radius=1)),
+        ("b: row 1", lambda: adjoin.count(points, wrong, radius=1)),
+        ("b: row 0", lambda: adjoin.knn_join(points, np.zeros((1, 2)), k=1, metric="cosine")),
+        ("points: row 1", lambda: adjoin.Index(wrong)),
+        ("queries: row 1", lambda: index.knn(wrong)),
+        ("queries: coordinate 1", lambda: index.knn(wrong[1])),
+        ("queries: row 0", lambda: angles.count(np.zeros((1, 2)), 1)),
+        ("queries: ", lambda: index.knn("points")),
+        ("queries: ", lambda: index.knn(3.0)),
+        ("a: NoneType", lambda: adjoin.knn_join(None, k=1)),
+        ("a: .*masked", lambda: adjoin.knn_join(np.ma.masked_invalid(wrong), k=1)),
+        ("a: .*too large", lambda: adjoin.knn_join([[10**400]], k=1)),
+        ("b has 2; a 1-D array", lambda: adjoin.knn_join([1.0, 1.0], points, k=1)),
+        ("radius is not given", lambda: adjoin.count(points, radius=None)),
+        ("radius: ", lambda: adjoin.count(points, radius="far")),
+        (r"radius\[1\]", lambda: adjoin.count(points, radius=[1, -1, 1])),
+        ("radius: .*single", lambda: adjoin.pairs(points, radius=[1, 1, 1])),
+        ("weights: row 2", lambda: adjoin.dbscan(points, radius=1, weights=[1, 1, np.nan])),
+        ("k: array", lambda: adjoin.knn_join(points, k=np.array([1, 2]))),  # type: ignore[arg-type]
+        ("p: 'x'", lambda: adjoin.count(points, radius=1, p="x")),  # type: ignore[arg-type]
+        ("box: 'x'", lambda: adjoin.count(points, radius=1, box="x")),  # type: ignore[arg-type]
+        ("dtype: 'x'", lambda: adjoin.count(points, radius=1, dtype="x")),
+        ("memory: ", lambda: adjoin.count(points, radius=1, memory=[1])),  # type: ignore[arg-type]
+        ("device: 'cuda:0'", lambda: adjoin.count(points, radius=1, device="cuda:0")),  # type: ignore[arg-type]
+        ("device: -1", lambda: adjoin.count(points, radius=1, device=-1)),
+        ("format: 3", lambda: adjoin.write("none.npz", points, radius=1, format=3)),  # type: ignore[arg-type]
+        ("values: ", lambda: adjoin.select_k([[1.0], [1.0, 2.0]], 1)),
+    ]
+    for message, call in calls:
+        with pytest.raises(adjoin.Error, match=message):
+            call()
+    with pytest.raises(adjoin.OutOfMemoryError, match="k: "):
+        adjoin.select_k([1.0, 2.0], 2**30, memory="1G")
+
+
+def test_whole_numbers_of_numpy() -> None:
+    points = np.zeros((3, 2))
+    assert adjoin.knn_join(points, k=np.int64(2), threads=np.int64(1))[1].shape == (3, 2)  # type: ignore[arg-type]
+    assert adjoin.select_k(np.ones((2, 3), ">f4"), np.int8(1))[0].dtype == np.float32  # type: ignore[arg-type]
 
 
 def test_arguments_that_make_no_sense() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Our trees beside SciPy's: the same calls, the same answers, types and exceptions."""
+"""Our trees against SciPy's: the same calls must have the same results, types and exceptions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NORMS = [1, 2, 2.5, 3, np.inf]
 
 @st.composite
 def trees(draw: Any) -> Any:
-    """Whole numbers, so that distances are exact and ties are many; or others, where ties are rare."""
+    """Points with whole numbers, which have exact distances and many ties, or with random ones, where ties are rare."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     rows, dim = draw(st.integers(0, 60)), draw(st.integers(1, 5))
     values = rng.integers(0, 8, (rows, dim)) if draw(st.booleans()) else rng.random((rows, dim)) * 8
@@ -155,7 +155,7 @@ CALLS: list[Any] = [
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("name", ["KDTree", "cKDTree"])
 def test_odd_arguments(name: str, call: Any) -> None:
-    """The same exception, or the same answer, as SciPy's."""
+    """The same exception or the same result as SciPy's."""
     points = np.random.default_rng(0).random((50, 3))
 
     def outcome(module: Any) -> Any:
@@ -182,7 +182,7 @@ def test_other_trees_and_copies() -> None:
 
 
 def test_the_points_themselves() -> None:
-    """Queries that are the array of the tree take another way to the same answer."""
+    """Queries equal to the tree's points use a self-join, which must have the same results."""
     points = np.random.default_rng(1).random((500, 2))
     tree = adjoin.KDTree(points)
     for same_points in (points, points.copy()):

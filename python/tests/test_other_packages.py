@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Packages that take neighbours from others: UMAP, hdbscan, scanpy. Each gets ours, and has the results of its own.
+"""Packages that accept neighbours from outside: UMAP, hdbscan, scanpy. With ours they have the same results.
 
-UMAP and scanpy run in a process of their own, without numba's compiler, which takes longer than what it compiles."""
+UMAP and scanpy run in a new process without numba's compiler, which would take longer than the compiled code saves.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ BLOBS = np.concatenate([np.random.default_rng(i).normal(3 * i, 1, (40, 3)) for i
 
 
 def run(text: str) -> None:
-    """Runs a script that has the points."""
+    """Runs a script in which `x` holds the points."""
     head = f"""
         import numpy as np
         import adjoin
@@ -79,7 +80,7 @@ def test_scanpy() -> None:
 @needs("hdbscan")
 @pytest.mark.filterwarnings("ignore")
 def test_hdbscan() -> None:
-    """Distances within a radius, longer than all edges that matter, give the clusters of all distances."""
+    """Distances up to a radius longer than all edges that matter give the same clusters as all distances."""
     import hdbscan
 
     graph = adjoin.range_join(BLOBS.astype(np.float64), radius=4.0, distances=True).to_scipy()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The code of the pages of docs/python, run cell by cell. `make docs` runs it too, and shows what it prints."""
+"""Runs the code cells of the pages in docs/python. `make docs` also runs them, and shows their output."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CELL = re.compile(r"^```\{code-cell\}[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTA
 
 
 def cells(text: str) -> list[str]:
-    """The cells of a page, each below as many empty lines as the page has above it, so that line numbers agree."""
+    """The cells of a page, each after as many empty lines as precede it on the page, so that line numbers agree."""
     return ["\n" * text.count("\n", 0, found.start(1)) + found[1] for found in CELL.finditer(text)]
 
 
@@ -26,7 +26,7 @@ def with_cells() -> list[Path]:
 
 
 def quick_umap(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A short UMAP without numba's compiler, which takes half a minute. `make docs` draws the whole picture."""
+    """A short UMAP without numba's compiler, which takes half a minute. `make docs` runs the full UMAP."""
     if "numba" not in sys.modules:
         monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
     with warnings.catch_warnings():
@@ -36,7 +36,7 @@ def quick_umap(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("page", with_cells(), ids=lambda page: page.stem)
-@pytest.mark.filterwarnings("default")  # those of other packages
+@pytest.mark.filterwarnings("default")  # other packages raise warnings
 def test_page(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plt = pytest.importorskip("matplotlib.pyplot")
     plt.switch_backend("agg")

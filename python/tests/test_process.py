@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Joins in a process: Ctrl-C, threads, forks, progress, logs, the end of the interpreter."""
+"""Joins and the process they run in: Ctrl-C, threads, forks, progress, logs, the exit of the interpreter."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ ARRAYS = ("indptr", "indices", "distances")
 
 
 def run(code: str) -> subprocess.CompletedProcess[str]:
-    """A program in a process of its own."""
+    """Runs a program in a new process."""
     command = [sys.executable, "-X", "dev", "-W", "error", "-c", textwrap.dedent(code)]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
-# A join that takes minutes, so that one that is not ended is noticed.
+# A join that takes minutes, so that the test notices if Ctrl-C does not end it.
 LONG = """
     import os, signal, threading, time
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
@@ -115,7 +115,7 @@ def test_other_threads_run_during_a_join() -> None:
 
 
 def test_threads_join_at_once() -> None:
-    """Threads share contexts, settings and one array; each has the results of its own radius."""
+    """Threads share contexts, settings and one array, and each gets the results of its own radius."""
     points = np.random.default_rng(5).random((300, 2))
     radii = [0.02 * (i + 1) for i in range(6)]
     expected = [adjoin.range_join(points, radius=radius, distances=True) for radius in radii]
@@ -140,7 +140,7 @@ def test_threads_join_at_once() -> None:
 
 @pytest.mark.skipif(not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="this Python has a GIL")
 def test_no_lock_comes_back() -> None:
-    """An extension module that needs the GIL would bring it back for the whole process."""
+    """An extension module that needs the GIL would enable it for the whole process."""
     code = "import sys, adjoin; adjoin.range_join([[0.0]], radius=1); print(sys._is_gil_enabled())"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
@@ -229,6 +229,13 @@ def test_bar(capsys: Any) -> None:
     points = np.random.default_rng(5).random((60_000, 16))
     adjoin.knn_join(points, k=2, algorithm="brute", progress=True)
     assert "%" in capsys.readouterr().err
+
+
+def test_a_missing_bar_warns_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    with pytest.warns(UserWarning, match="tqdm") as caught:
+        adjoin.Index([[0.0], [1.0]]).range(radius=1, progress=True)
+    assert [warning.filename for warning in caught] == [__file__]
 
 
 def test_pickles() -> None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""SciPy's own tests of its trees, run with ours in their place.
+"""SciPy's own tests of its trees, run on ours.
 
-No test is expected to fail: nodes of a tree, which some of them look at, are SciPy's.
+No test is expected to fail. Some look at the nodes of a tree, which come from SciPy.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ spec = importlib.util.find_spec("scipy.spatial.tests.test_kdtree")
 if spec is None or spec.loader is None:
     pytest.skip("SciPy was installed without its tests", allow_module_level=True)
 
-# Why a test is expected to fail, by its name.
+# The reasons why tests are expected to fail, by name.
 EXPECTED_FAILURES: dict[str, str] = {}
 
 
 def _load() -> dict[str, Any]:
-    """The names of SciPy's test module, loaded while the names of its trees mean ours."""
+    """The names of SciPy's test module, imported while `scipy.spatial` has our trees."""
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
-        warnings.simplefilter("ignore", pytest.PytestUnknownMarkWarning)  # SciPy has marks of its own
+        warnings.simplefilter("ignore", pytest.PytestUnknownMarkWarning)  # SciPy has its own marks
         patch.setattr(spatial, "KDTree", adjoin.KDTree)
         patch.setattr(spatial, "cKDTree", adjoin.cKDTree)
         spec.loader.exec_module(module)

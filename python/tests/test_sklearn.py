@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""adjoin.sklearn beside scikit-learn and brute force: the same answers, types and exceptions; fallbacks that are told."""
+"""adjoin.sklearn against scikit-learn and brute force: the same results, types and exceptions, and logged fallbacks."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def theirs_of(name: str) -> Any:
 
 @st.composite
 def sets(draw: Any) -> Any:
-    """Whole numbers, with exact distances and many ties; or others, where ties are rare."""
+    """Points with whole numbers, which have exact distances and many ties, or with random ones, where ties are rare."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     rows, dim = draw(st.integers(3, 60)), draw(st.integers(1, 5))
     whole = draw(st.booleans())
@@ -87,7 +87,7 @@ def test_neighbours(metric: str, kind: str, algorithm: str) -> None:
         assert found[0].dtype == np.float64 and found[1].dtype == expected[1].dtype == np.intp
         assert np.array_equal(mine.kneighbors(asked, return_distance=False), found[1])
         if kind == "f4" or metric == "cosine":
-            continue  # there scikit-learn's rounding is larger
+            continue  # scikit-learn's rounding errors are larger here
         assert np.array_equal(found[1], expected[1])
         for ordered in (False, True):
             found = mine.radius_neighbors(asked, sort_results=ordered)
@@ -175,7 +175,7 @@ def test_same_predictions(name: str) -> None:
 
 
 def test_pipelines_of_graphs() -> None:
-    """metric='precomputed' takes the graphs of our transformers, as it takes scikit-learn's."""
+    """metric='precomputed' accepts the graphs of our transformers, as it accepts scikit-learn's."""
     points = np.random.default_rng(6).random((200, 2))
     for transformer, last in (
         ("RadiusNeighborsTransformer", sklearn.cluster.DBSCAN(eps=0.4, metric="precomputed")),
@@ -208,7 +208,7 @@ FALLBACKS: list[Any] = [
 
 @pytest.mark.parametrize(("word", "call"), FALLBACKS)
 def test_fallbacks(word: str, call: Any, caplog: Any) -> None:
-    """What scikit-learn does itself is its answer, and a line tells so."""
+    """If scikit-learn's own code runs, the result is scikit-learn's, and the log says so."""
     points = np.random.default_rng(7).random((50, 3))
     expected = call(sklearn.neighbors.NearestNeighbors, points)
     with caplog.at_level(logging.INFO, "adjoin"):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""scikit-learn's own tests of its neighbours, LocalOutlierFactor, DBSCAN and pipelines, run with ours in their place.
+"""scikit-learn's own tests of its neighbours, LocalOutlierFactor, DBSCAN and pipelines, run on ours.
 
-A test has the name that it has there, after that of its module.
+A test has its name in scikit-learn, with a short name of its module in front.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import sklearn.neighbors
 
 import adjoin.sklearn
 
-# scikit-learn's tests meet many warnings, which are not about us.
+# scikit-learn's tests raise many warnings that have nothing to do with this package.
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 MODULES = {
@@ -31,13 +31,13 @@ MODULES = {
     "pipeline": "sklearn.neighbors.tests.test_neighbors_pipeline",
     "dbscan": "sklearn.cluster.tests.test_dbscan",
 }
-# Why a test is expected to fail, by the beginning of its name. See conftest.py.
+# The reasons why tests are expected to fail, by the beginning of their names. See conftest.py.
 EXPECTED_FAILURES = {
     "test_neighbors_k_and_radius_neighbors_duplicates": "ties go to the lower index, also of three equal points",
 }
-# Metrics that no join answers go to scikit-learn in one and the same way: three of them are enough.
+# All metrics without a join take the same way to scikit-learn, so three of them are enough. These are left out.
 ALIKE = "correlation dice hamming jaccard rogerstanimoto russellrao sokalsneath yule".split()
-# Tests that take long and have little to do with us. See conftest.py.
+# Tests that take long and have little to do with this package. See conftest.py.
 LEFT_OUT = {"test_pipeline_tsne"} | {
     f"test_neighbors_radius_neighbors_brute_backend[{kind}-{metric}]" for kind in ("float32", "float64") for metric in ALIKE
 }
@@ -55,7 +55,7 @@ def global_dtype(request: Any) -> Any:
 
 
 def _with_ours(module: types.ModuleType) -> types.ModuleType:
-    """A copy of a package of scikit-learn's in which the names of its classes mean ours."""
+    """A copy of a package of scikit-learn that has our classes."""
     copy = types.ModuleType(module.__name__)
     vars(copy).update(vars(module))
     vars(copy).update({name: value for name, value in OURS.items() if hasattr(module, name)})
@@ -63,7 +63,7 @@ def _with_ours(module: types.ModuleType) -> types.ModuleType:
 
 
 def _load(name: str) -> dict[str, Any]:
-    """The tests of a module, loaded while the names of scikit-learn's classes mean ours."""
+    """The tests of a module, imported while scikit-learn's packages have our classes."""
     spec = importlib.util.find_spec(name)
     if spec is None or spec.loader is None:
         return {}
@@ -89,7 +89,7 @@ for _short, _module in MODULES.items():
 
 
 def test_they_are_here() -> None:
-    """scikit-learn was installed with its tests, and they have our classes."""
+    """scikit-learn was installed with its tests, and they use our classes."""
     if importlib.util.find_spec(MODULES["neighbors"]) is None:
         pytest.skip("scikit-learn was installed without its tests")
     test = globals()["test_neighbors_unsupervised_inputs"]

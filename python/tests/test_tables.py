@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Other inputs and outputs: tables, DLPack, sparse matrices, blocks, files, plans."""
+"""Inputs and outputs other than arrays: tables, DLPack, sparse matrices, blocks, files, plans."""
 
 from __future__ import annotations
 
@@ -36,6 +36,22 @@ def test_pandas() -> None:
         adjoin.range_join(table, radius=0.1)
 
 
+def test_pandas_columns_of_several_types() -> None:
+    pandas = pytest.importorskip("pandas")
+    whole = pandas.array([0, 1, None], "Int64")
+    table = pandas.DataFrame({"x": whole, "y": [0.0, 1.0, 2.0], "in": [True, False, True]})
+    points = [[0.0, 0.0, 1.0], [1.0, 1.0, 0.0]]
+    assert np.array_equal(adjoin.knn_join(table[:2], k=1)[0], adjoin.knn_join(points, k=1)[0])
+    with pytest.raises(adjoin.DataError, match="a: row 2, column 0"):
+        adjoin.count(table, radius=1)
+
+
+def test_sparse_matrices_are_refused() -> None:
+    sparse = pytest.importorskip("scipy.sparse")
+    with pytest.raises(adjoin.ArrayTypeError, match="toarray"):
+        adjoin.count(sparse.csr_array(POINTS), radius=1)
+
+
 def test_pyarrow() -> None:
     pyarrow = pytest.importorskip("pyarrow")
     table = pyarrow.table({name: POINTS[:, j] for j, name in enumerate(NAMES)})
@@ -46,7 +62,7 @@ def test_pyarrow() -> None:
 
 
 class OnlyDLPack:
-    """An array that is known by DLPack alone."""
+    """An array that only supports DLPack."""
 
     def __init__(self, array: Any) -> None:
         self.array, self.shape = array, array.shape
@@ -59,7 +75,7 @@ class OnlyDLPack:
 
 
 class OnlyInterface:
-    """An array that is known by its interface alone."""
+    """An array that only has `__array_interface__`."""
 
     def __init__(self, array: Any) -> None:
         self.array = array

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Graphs of neighbours of tensors, against a definition in a few lines, and against torch-cluster where it is
-installed; on the CPU and, where there is one, on a GPU. Also runs alone, as a script."""
+"""Neighbour graphs of tensors, on the CPU and on a GPU if there is one. Also runs alone, as a script.
+
+They are compared with a reference in a few lines, and with torch-cluster if it is installed.
+"""
 
 from __future__ import annotations
 
@@ -112,7 +114,7 @@ def test_cosine(device: str) -> None:
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_examples_one_by_one(device: str) -> None:
-    """Where a coordinate cannot hold the example exactly, each is joined alone; with the same result."""
+    """If a coordinate cannot hold the number of an example exactly, examples are joined one by one."""
     x, y = points(5, 60, 2, device, torch.float32), points(7, 50, 2, device, torch.float32)
     few, others = batches(6, 60, 5, device), batches(8, 50, 6, device)
     for wide in (7_000_000, 1 << 40):
@@ -184,7 +186,7 @@ def test_torch_cluster(device: str, examples: int) -> None:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_layer_of_pyg(device: str) -> None:
-    """A convolution over a graph has the same output as over all pairs in a dense matrix."""
+    """A convolution over a graph has the same output as one with a dense matrix of all pairs."""
     nn = pytest.importorskip("torch_geometric.nn")
     x = points(1, 40, 3, device, torch.float32)
     batch = batches(2, 40, 3, device)
