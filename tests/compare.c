@@ -313,8 +313,7 @@ static join_verdict check_all(comparison *job) {
   return verdict;
 }
 
-/* ---- A kept index --------------------------------------------------------------------------------------------------
- */
+/* ---- A kept index ----------------------------------------------------------------------------------------------- */
 
 static adj_index_options options_of(const adj_join_spec *spec) {
   adj_index_options options;

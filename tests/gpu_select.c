@@ -193,8 +193,7 @@ static int descending_order(const void *x, const void *y) {
   return a->value != b->value ? (a->value > b->value ? -1 : 1) : by_column(a, b);
 }
 
-/* ---- One case -------------------------------------------------------------------------------------------------------
- */
+/* ---- One case --------------------------------------------------------------------------------------------------- */
 
 typedef struct problem {
   adj_type type;
@@ -407,8 +406,7 @@ static void check(adj_ctx *ctx, const data *d, uint32_t k, const char *algorithm
          status ? adj_last_error() : "differs");
 }
 
-/* ---- The cases ------------------------------------------------------------------------------------------------------
- */
+/* ---- The cases -------------------------------------------------------------------------------------------------- */
 
 static const char *const ALGORITHMS[] = {NULL,         "short",  "bound", "bits",       "bitonic",     "block-bitonic",
                                          "radix",      "sample", "sort",  "block-bits", "block-radix", "block-sample",

@@ -154,8 +154,7 @@ static void single_queries_have_the_rows_of_joins(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* ---- What is built ------------------------------------------------------------------------------------------------
- */
+/* ---- What is built ---------------------------------------------------------------------------------------------- */
 
 static adj_question range_question(double radius) {
   adj_question question;

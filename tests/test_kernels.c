@@ -628,8 +628,7 @@ static void long_cell_numbers(void **state) {
   }
 }
 
-/* ---- Order through buckets ----------------------------------------------------------------------------------------
- */
+/* ---- Order through buckets -------------------------------------------------------------------------------------- */
 
 /* Points of which a share is in a corner, so that buckets are uneven. */
 static adj_dataset *corner_points(adj_ctx *ctx, adj_type type, uint32_t dim, uint64_t n, uint64_t share) {

@@ -25,8 +25,7 @@ static adj_dataset *make_set(adj_type type, uint32_t dim, uint64_t count, const 
   return out;
 }
 
-/* ---- The list of cases
- * ------------------------------------------------------------------------------------------------ */
+/* ---- The list of cases ------------------------------------------------------------------------------------------ */
 
 typedef struct region {
   uint32_t *rows; /* of the whole set, ascending: own points and halo */
@@ -151,8 +150,7 @@ static void regions_have_the_rows_of_the_whole_join(void **state) {
   }
 }
 
-/* ---- Weights
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- Weights ---------------------------------------------------------------------------------------------------- */
 
 /* Cuts give every region the same weight, within what one point weighs and ties allow. */
 static void regions_weigh_the_same(void **state) {
@@ -186,8 +184,7 @@ static void regions_weigh_the_same(void **state) {
   }
 }
 
-/* ---- Lists
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- Lists ------------------------------------------------------------------------------------------------------ */
 
 /* Two halves of a list in which half of the sums are equal. */
 static void lists_merge_by_sum_and_id(void **state) {
@@ -254,8 +251,7 @@ static void radii_reach_their_sums(void **state) {
     }
 }
 
-/* ---- Refusals
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- Refusals --------------------------------------------------------------------------------------------------- */
 
 static void what_is_wrong_is_named(void **state) {
   (void)state;

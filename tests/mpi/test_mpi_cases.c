@@ -151,8 +151,7 @@ static void compare_result(const scene *s, adj_mpi_plan *plan) {
   adj_mpi_result_destroy(result);
 }
 
-/* ---- Streams ------------------------------------------------------------------------------------------------------
- */
+/* ---- Streams ---------------------------------------------------------------------------------------------------- */
 
 typedef struct listener {
   const scene *s;
@@ -199,8 +198,7 @@ static void compare_stream(const scene *s, adj_mpi_plan *plan) {
   if (!l.began || !l.ended || l.rows != s->left_count) complain(s, "the stream is not complete");
 }
 
-/* ---- Cases ----------------------------------------------------------------------------------------------------------
- */
+/* ---- Cases ------------------------------------------------------------------------------------------------------ */
 
 static void run_scene(scene *s, uint32_t turn) {
   const join_case *c = s->c;

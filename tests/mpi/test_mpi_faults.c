@@ -98,8 +98,7 @@ static adj_status collect(adj_mpi_plan *plan, uint64_t *sum) {
   return status;
 }
 
-/* ---- Memory
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- Memory ----------------------------------------------------------------------------------------------------- */
 
 static void fail_allocations(adj_mpi_distribution distribution, int kind, int step) {
   adj_dataset *set = my_points();
@@ -125,8 +124,7 @@ static void fail_allocations(adj_mpi_distribution distribution, int kind, int st
   adj_dataset_destroy(set);
 }
 
-/* ---- MPI
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- MPI -------------------------------------------------------------------------------------------------------- */
 
 static void fail_calls(adj_mpi_distribution distribution, int kind, int step, shim_fault fault) {
   adj_join_spec spec = question(kind);
@@ -153,8 +151,7 @@ static void fail_calls(adj_mpi_distribution distribution, int kind, int step, sh
   adj_dataset_destroy(set);
 }
 
-/* ---- What the caller does
- * ------------------------------------------------------------------------------------------------ */
+/* ---- What the caller does --------------------------------------------------------------------------------------- */
 
 static int end_progress(void *user, const adj_progress *where) {
   (void)user;

@@ -345,8 +345,7 @@ static void memory_of_floats(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* ---- Wrong files ---------------------------------------------------------------------------------------------------
- */
+/* ---- Wrong files ------------------------------------------------------------------------------------------------ */
 
 static void wrong_npy_headers(void **state) {
   (void)state;

@@ -137,8 +137,7 @@ static void check_join(adj_ctx *ctx, const adj_dataset *set) {
   free(counts);
 }
 
-/* ---- Changes ------------------------------------------------------------------------------------------------------
- */
+/* ---- Changes ---------------------------------------------------------------------------------------------------- */
 
 /* A host program opens points; then another program shortens, removes or overwrites the file. */
 static void changed_afterwards(void **state) {
@@ -202,8 +201,7 @@ static void grown_and_slow(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* ---- Mappings ------------------------------------------------------------------------------------------------------
- */
+/* ---- Mappings --------------------------------------------------------------------------------------------------- */
 
 static adj_open_options mapped(void) {
   adj_open_options options = open_defaults();
@@ -276,8 +274,7 @@ static void not_mapped(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* ---- FIFOs
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- FIFOs ------------------------------------------------------------------------------------------------------ */
 
 static double seconds(void) {
   struct timespec now;
@@ -345,8 +342,7 @@ static void fifo_with_late_writer(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* ---- Descriptors
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- Descriptors ------------------------------------------------------------------------------------------------ */
 
 /* A program that closed its standard input, output or error: no file gets their numbers, or is left open. */
 static void standard_descriptors(void **state) {
@@ -380,8 +376,7 @@ static void standard_descriptors(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* ---- Bounds
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- Bounds ----------------------------------------------------------------------------------------------------- */
 
 /* The check of the values works in strips of packed rows: dimensions around the length of a strip, rows that do not
  * fill the last ones, and a NaN or an infinity in many places. */
