@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Joins in chunks, with a device that is simulated: the joins of two chunks are nested loops (the reference),
- * which fail when they are told to and have no room for more points than a device would. Whole results are compared
- * with those of the join in one piece.
+ * Joins in chunks, with a simulated device. The join of two chunks is the reference's nested loops, which fail when a
+ * test asks for it and have room for only as many points as a device. Whole results are compared with those of the join
+ * in one piece.
  */
 #include <stdlib.h>
 
@@ -14,9 +14,9 @@
 /* ---- A device -------------------------------------------------------------------------------------------- */
 
 typedef struct simulated {
-  uint64_t most;   /* points there is room for; 0: any number           */
+  uint64_t most;   /* room in points; 0: no limit                        */
   int64_t fail_at; /* the call that fails; negative: none               */
-  int64_t crowded; /* the fill that says it has no room; negative: none */
+  int64_t crowded; /* the fill that reports a lack of room; negative: none */
   int64_t calls, fills, opened, open;
 } simulated;
 
@@ -25,7 +25,7 @@ typedef struct part {
   simulated *device;
   adj_ctx *ctx;
   adji_engine inner;
-  adj_dataset sets[2]; /* with points in memory of the device */
+  adj_dataset sets[2]; /* points in memory of the device */
 } part;
 
 static adj_status turn(simulated *s) {
@@ -141,10 +141,10 @@ static void sim_destroy(void *state) {
 typedef struct problem {
   adj_ctx *ctx;
   adj_dataset *left, *right; /* right NULL: left with itself */
-  adj_plan *plan;            /* by the reference: for its join */
+  adj_plan *plan;            /* for the reference backend; provides the join */
 } problem;
 
-/* Points of a lattice whose steps are no binary fractions: many distances that are the same, or nearly so. */
+/* Points of a lattice whose steps are no binary fractions: many distances are equal or nearly equal. */
 static adj_dataset *lattice(adj_ctx *ctx, uint64_t count, adj_type type, uint32_t seed) {
   double *wide = malloc(2 * (count + 1) * sizeof *wide);
   float *narrow = malloc(2 * (count + 1) * sizeof *narrow);
@@ -210,7 +210,7 @@ static void forget(answer *a) {
   free(a->distances);
 }
 
-/* All of it by an engine, `each` rows a window. On failure there is nothing to forget. */
+/* Runs the whole join by an engine, with `each` rows in a window. After a failure there is nothing to free. */
 static adj_status solve(const problem *p, adji_engine *engine, const adj_run_control *control, uint64_t each,
                         answer *out) {
   const adji_join *join = &p->plan->join;
@@ -250,7 +250,7 @@ static answer right_answer(const problem *p) {
   return a;
 }
 
-/* regions: where they serve. */
+/* An engine that joins in chunks. regions: it may use regions if they fit the join. */
 static adji_engine in_regions(const problem *p, simulated *device, uint64_t size, bool regions) {
   adji_chunk_source source = {device, sim_open, sim_estimate, sim_cells, sim_destroy, 1};
   adji_worker worker;
@@ -273,7 +273,7 @@ static void must_be_same(const answer *a, const answer *b) {
   if (a->size) assert_memory_equal(a->distances, b->distances, a->pairs * a->size);
 }
 
-/* Neighbours at the same distance whose ids descend: their sums tell what their distances do not. */
+/* Counts neighbours at equal distances with descending ids: their sums differ where their distances do not. */
 static uint64_t hidden_orders(const answer *a) {
   uint64_t many = 0;
   for (uint64_t row = 0; row < a->rows; row++)
@@ -283,7 +283,7 @@ static uint64_t hidden_orders(const answer *a) {
   return many;
 }
 
-static uint64_t by_region; /* how often regions served */
+static uint64_t by_region; /* how often regions were used */
 
 static void check_sizes(adj_ctx *ctx, const request *w, uint64_t *hidden) {
   problem p = pose(ctx, w);
@@ -322,7 +322,7 @@ static void same_results(void **state) {
     for (int order = 0; order < 3; order++)
       for (uint32_t distances = 0; distances < 2; distances++) {
         request w = {31, 0, (adj_type)type, 0, (adj_order)order, 0.45};
-        /* Threads take far longer to wake than joins of a few points take. */
+        /* Threads take far longer to wake than the join of a few points takes. */
         adj_ctx *ctx = contexts[distances && order == ADJ_ORDER_DISTANCE];
         for (int s = 0; s < 3; s++) {
           w.flags = selves[s] | (distances ? ADJ_WITH_DISTANCE : 0);
@@ -361,7 +361,7 @@ static void empty_sets(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* More entries than the buffers hold, which are small because the limit of the memory is. */
+/* More entries than fit the buffers, which are small because the memory limit is small. */
 static void small_buffers(void **state) {
   (void)state;
   for (uint32_t flags = 0; flags <= ADJ_WITH_DISTANCE; flags += ADJ_WITH_DISTANCE)
@@ -385,7 +385,7 @@ static void small_buffers(void **state) {
     }
 }
 
-/* A device that has no room: smaller chunks, and the error when there is no end to it. */
+/* A device without room gets smaller chunks, and an error if it never has room. */
 static void no_room(void **state) {
   (void)state;
   adj_ctx *ctx = context_of(2, NULL);
@@ -398,7 +398,7 @@ static void no_room(void **state) {
   must_be_same(&mine, &right);
   forget(&mine);
   adji_engine_clear(&engine);
-  for (int64_t crowded = 0; crowded < 3; crowded++) { /* a fill finds out */
+  for (int64_t crowded = 0; crowded < 3; crowded++) { /* a fill reports the lack of room */
     device = (simulated){.fail_at = -1, .crowded = crowded};
     engine = in_chunks(&p, &device, 800);
     must(solve(&p, &engine, NULL, 500, &mine));
@@ -407,7 +407,7 @@ static void no_room(void **state) {
     forget(&mine);
     adji_engine_clear(&engine);
   }
-  for (int64_t most = 400; most <= 700; most += 300) { /* by region */
+  for (int64_t most = 400; most <= 700; most += 300) { /* with regions */
     device = (simulated){.most = most == 700 ? 0 : (uint64_t)most, .fail_at = -1, .crowded = most == 700 ? 1 : -1};
     engine = in_regions(&p, &device, 800, true);
     assert_true(adji_chunks_has_regions(&engine.workers[0]));
@@ -450,7 +450,7 @@ static void estimates(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* Whatever call or allocation fails, the run fails with its status and gives everything back. */
+/* Fails every call and every allocation in turn. The run must fail with that status and free everything. */
 static void check_failures(bool regions) {
   adj_ctx *ctx = context_of(1, NULL);
   problem p = pose(ctx, &(request){12, 0, ADJ_F32, 0, ADJ_ORDER_DISTANCE, 0.5});
@@ -537,7 +537,7 @@ static void progress_and_limits(void **state) {
   adj_cancel(ctx);
   assert_int_equal(adji_engine_count(&engine, &run, NULL, &total), ADJ_CANCELLED);
   adji_run_clear(&run);
-  must(adji_run_init(&run, ctx, NULL)); /* the cancel was for that run */
+  must(adji_run_init(&run, ctx, NULL)); /* the cancel was for the run before */
   must(adji_engine_count(&engine, &run, NULL, &total));
   adji_run_clear(&run);
   adji_engine_clear(&engine);

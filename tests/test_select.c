@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * adj_select_k against sorting every row: both types, strides, ties, infinities, NaNs, rows cut into
- * parts, and what is refused.
+ * adj_select_k, compared with sorting every row: both types, strides, ties, infinities, NaNs, rows cut into parts, and
+ * wrong arguments.
  */
 #include <math.h>
 #include <stdbool.h>
@@ -71,7 +71,7 @@ static void check(adj_ctx *ctx, const adj_matrix *m, uint32_t k, adj_order order
   free(values);
 }
 
-/* Values with ties, both zeros, infinities, and of either sign, exact in f32; and NaNs, a few or many. */
+/* Values of either sign that are exact in f32, with ties, both zeros and infinities; and a few or many NaNs. */
 static void fill(adj_type type, void *values, uint64_t count, uint32_t nans) {
   uint64_t state = 12345;
   for (uint64_t i = 0; i < count; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * How much of a queue cores and devices get, by a clock of the test's own: all are done at about the same time,
- * whatever a device is worth in cores, and was thought to be; and the sizes of the papers.
+ * How much of a queue cores and devices get, measured by a simulated clock. All must be done at about the same time,
+ * whatever the speed of a device is and was expected to be. And the sizes of the papers.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -12,12 +12,12 @@
 
 typedef struct machine {
   uint32_t lanes, devices;
-  double lane_rate, device_rate[2]; /* work a second */
-  double start_s;                   /* what an idle device needs to begin a batch */
-  bool ahead;                       /* devices take a batch while they are at another */
-  double thin;                      /* what work costs more at the light end of the queue */
+  double lane_rate, device_rate[2]; /* work per second */
+  double start_s;                   /* time that an idle device needs to begin a batch */
+  bool ahead;                       /* devices take a batch while they work on another */
+  double thin;                      /* by how much more work costs at the light end of the queue */
   const adji_share_options *options;
-  double expected; /* what devices are thought to be, in their own rates; 0: nothing is known */
+  double expected; /* expected rates of devices relative to their real ones; 0: nothing is known */
 } machine;
 
 typedef struct outcome {
@@ -28,14 +28,14 @@ typedef struct outcome {
 
 enum { MOST_SIMULATED = 66 };
 
-/* Some batches: their work, and what that costs. */
+/* Some batches: their work and its cost. */
 typedef struct stretch {
   double work, cost;
 } stretch;
 
-/* Somebody at work: what a device is at, or a lane, and what a device has beside that. */
+/* A lane or a device at work. A device that takes batches ahead may have two stretches. */
 typedef struct worker {
-  double until, begun; /* of the first of these */
+  double until, begun; /* of the first stretch */
   stretch has[2];
   int count;
   bool gone, waits;
@@ -68,7 +68,7 @@ static bool take(world *w, uint32_t who, double now) {
   double work =
       device ? adji_share_for_device(&w->share, who, now, left, next) : adji_share_for_lane(&w->share, now, left, next);
   if (work < 0) {
-    it->waits = !device; /* for a device to be done */
+    it->waits = !device; /* waits for a device to be done */
     return false;
   }
   assert_true(adji_queue_take_some(w->queue, device, work, &s));
@@ -100,7 +100,7 @@ static void wake_lanes(world *w, double now) {
     }
 }
 
-/* What a worker does when it is done with something, or begins. */
+/* The turn of a worker that begins, or is done with a stretch. */
 static void turn(world *w, uint32_t who, double now) {
   worker *it = &w->workers[who];
   bool device = who < w->m->devices, busy = it->count;
@@ -127,7 +127,7 @@ static outcome simulate(adji_queue *queue, const machine *m) {
   adji_queue_rewind(queue);
   adji_share_init(&w->share, m->options, queue->remaining, m->lanes, m->devices);
   double rates[] = {4 * m->lane_rate, 4 * m->expected * m->device_rate[0], 4 * m->expected * m->device_rate[1]};
-  if (m->expected > 0) adji_share_expect(&w->share, rates); /* of a pass that was quicker */
+  if (m->expected > 0) adji_share_expect(&w->share, rates); /* as from an earlier pass with other rates */
   for (;;) {
     uint32_t who = UINT32_MAX;
     for (uint32_t i = 0; i < m->devices + m->lanes; i++) {
@@ -138,20 +138,20 @@ static outcome simulate(adji_queue *queue, const machine *m) {
     turn(w, who, w->workers[who].until);
   }
   double left, next;
-  assert_false(adji_queue_look(queue, true, &left, &next)); /* nothing stays behind */
+  assert_false(adji_queue_look(queue, true, &left, &next)); /* no batch is left */
   outcome result = w->result;
   free(w);
   return result;
 }
 
-/* By how much of the time the last is later than if all had been busy to the end. */
+/* Checks how much later the last worker is done than if all had been busy to the end, relative to that time. */
 static void check_share(adji_queue *queue, const machine *m, double ratio, double total, double most) {
   outcome o = simulate(queue, m);
   double cost = total * (1 + m->thin / 2), cores = m->lane_rate * m->lanes;
   double ideal = cost / (cores + ratio * cores), alone = cost / (ratio * cores);
   double batch = 1024 * (1 + m->thin) / m->lane_rate, slowest = 1024 * (1 + m->thin) / m->device_rate[0];
-  double granule = batch > slowest ? slowest : batch;            /* what the last to finish may have just begun */
-  double starts = (m->ahead ? 4 : 12) * m->devices * m->start_s; /* those that nothing hides */
+  double granule = batch > slowest ? slowest : batch;            /* the last worker may just have begun this */
+  double starts = (m->ahead ? 4 : 12) * m->devices * m->start_s; /* starts of batches that no other work hides */
   if (!(o.end < ideal * most + granule + starts) || !(o.end < alone * (most - 0.01) + starts))
     fail_msg("%u lanes, %u devices, %g, thin %g, ahead %d: %g s, %g at best, %u batches", m->lanes, m->devices, ratio,
              m->thin, m->ahead, o.end, ideal, o.device_batches);
@@ -163,7 +163,7 @@ static void all_are_done_at_the_same_time(void **state) {
   adj_ctx *ctx = context_of(1, NULL);
   adji_queue queue;
   must(adji_queue_init(&queue, ctx, 16));
-  for (uint32_t i = 0; i < 8192; i++) /* 1 s of all cores, 1,024 queries a batch */
+  for (uint32_t i = 0; i < 8192; i++) /* 1 s of all cores, 1,024 queries per batch */
     must(adji_queue_add(&queue, (adji_batch){1024 * i, 1024 * i + 1024, 1024}));
   double total = 8192.0 * 1024;
   static const double ratios[] = {0.02, 0.1, 0.5, 1, 2, 10, 50}, expected[] = {0.5, 1, 2};
@@ -173,7 +173,7 @@ static void all_are_done_at_the_same_time(void **state) {
         for (int how = 0; how < 4; how++) {
           double each = ratios[i] * total / devices;
           machine m = {lanes, devices, total / lanes, {each, each}, 200e-6, how % 2, how < 2 ? 0 : 3, NULL, 0};
-          double most = how < 2 ? 1.03 : 1.08; /* later where rates change */
+          double most = how < 2 ? 1.03 : 1.08; /* later if rates change */
           check_share(&queue, &m, ratios[i], total, most);
           for (int e = 0; e < 3; e++) {
             m.expected = expected[e];
@@ -184,8 +184,8 @@ static void all_are_done_at_the_same_time(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* Few batches for many lanes, some 32 times as heavy as others: a device that is as fast as all lanes must not take
- * what is left before they have done one. */
+/* Few batches for many lanes, some 32 times as heavy as others. A device as fast as all lanes together must not take
+ * all remaining batches before the lanes have done one. */
 static void few_batches_are_shared_too(void **state) {
   (void)state;
   adj_ctx *ctx = context_of(1, NULL);
@@ -207,7 +207,7 @@ static void few_batches_are_shared_too(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* The sizes of the papers: 0.4, then as much as leaves 0.4 to the cores, then 0.005. */
+/* The sizes of the papers: first 0.4, then as much as leaves 0.4 to the cores, then 0.005. */
 static void fixed_sizes_are_those_of_the_papers(void **state) {
   (void)state;
   adji_share share;
@@ -224,7 +224,7 @@ static void fixed_sizes_are_those_of_the_papers(void **state) {
   assert_true(adji_share_for_device(&share, 0, 1, 390, 1) == 5);
   adji_share_took(&share, 0, 2, 5);
   adji_share_did(&share, 0, 3, 5);
-  assert_true(adji_share_for_device(&share, 0, 1, 900, 1) == 5); /* large ones do not come back */
+  assert_true(adji_share_for_device(&share, 0, 1, 900, 1) == 5); /* large stretches do not come back */
   assert_true(adji_share_for_device(&share, 0, 1, 49, 1) == 2.5);
   assert_true(adji_share_for_lane(&share, 4, 49, 1) == 2.5);
   fixed = (adji_share_options){.fixed = true, .large = 0.2, .reserved = 0.1, .small = 0.01, .cpu = 0.02};
@@ -239,7 +239,7 @@ static void fixed_sizes_are_those_of_the_papers(void **state) {
   assert_true(adji_share_for_device(&share, 0, 1, 20, 1) == 20); /* nothing is kept for cores */
 }
 
-/* HEGJoin: a device's batches all have as much work, whatever anybody did so far. */
+/* HEGJoin: all batches of a device have the same work, whatever was done so far. */
 static void equal_results(void **state) {
   (void)state;
   adji_share share;
@@ -254,8 +254,8 @@ static void equal_results(void **state) {
   }
 }
 
-/* Devices without cores: whoever has nothing gets something, as long as there is any, and what all hold is all there
- * is. The slower one holds less in the end. */
+/* Devices without cores: an idle device gets work as long as there is any, and together the devices get all of it. In
+ * the end the slower device holds less. */
 static void devices_alone(void **state) {
   (void)state;
   enum { DEVICES = 2 };

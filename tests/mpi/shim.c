@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See shim.h. These definitions come before those of the MPI library, which has the same functions as PMPI_.
+ * See shim.h. These definitions take precedence over those of the MPI library, which has the same functions as PMPI_.
  */
 #include "shim.h"
 

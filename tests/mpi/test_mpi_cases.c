@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * The list of cases over several ranks, under mpirun -n 8. The ranks are divided in groups of 1, 2, 3, 4, 5, 7 and 8,
- * which take cases in turn; a case meets every distribution in some group, with points split among ranks in several
- * ways (evenly, unevenly, all on one rank, none on some). Counts, results and streams are compared with the reference,
- * every offset, id and bit of a distance.
+ * The list of cases over several ranks, under mpirun -n 8. The ranks are divided into groups of 1, 2, 3, 4, 5, 7 and 8,
+ * which take the cases in turn. Each case runs with every distribution in some group, with points split among ranks in
+ * several ways (evenly, unevenly, all on one rank, none on some). Counts, results and streams are compared with the
+ * reference: every offset, id and bit of the distances.
  *
  *   mpirun -n 8 test_mpi_cases [--all] [PART PARTS]
  *
@@ -47,21 +47,21 @@ static void complain(const scene *s, const char *what) {
           adj_mpi_distribution_name(s->distribution), s->split, what);
 }
 
-/* Which of so many points a rank has. */
+/* Which of `count` points a rank has. */
 static void divide(int split, int rank, int ranks, uint64_t count, uint64_t *first, uint64_t *many) {
   uint64_t begin = count * (uint64_t)rank / (uint64_t)ranks, end = count * ((uint64_t)rank + 1) / (uint64_t)ranks;
-  if (split == 1) { /* all on the last */
+  if (split == 1) { /* the last rank has all */
     begin = rank == ranks - 1 ? 0 : count;
     end = count;
     if (rank < ranks - 1) begin = end = 0;
   }
-  if (split == 2) { /* every second has none */
+  if (split == 2) { /* every second rank has none */
     uint64_t pairs = ((uint64_t)ranks + 1) / 2, at = (uint64_t)rank / 2;
     begin = count * at / pairs;
     end = rank % 2 ? count * (at + 1) / pairs : begin;
     if (rank % 2 == 0 && rank == ranks - 1) end = count * (at + 1) / pairs;
   }
-  if (split == 3) { /* the more, the higher the rank */
+  if (split == 3) { /* higher ranks have more */
     uint64_t all = (uint64_t)ranks * (uint64_t)ranks;
     begin = count * (uint64_t)rank * (uint64_t)rank / all;
     end = count * ((uint64_t)rank + 1) * ((uint64_t)rank + 1) / all;
@@ -231,12 +231,12 @@ static void run_scene(scene *s, uint32_t turn) {
   adj_dataset_destroy(right);
 }
 
-/* The reference's rows, found by the first rank of the group. */
+/* Sends data of the first rank of the group to its other ranks. */
 static void share(const scene *s, void *data, uint64_t bytes) {
   MPI_Request request;
   MPI_Ibcast(data, (int)bytes, MPI_BYTE, 0, s->comm, &request);
   for (int done = 0; MPI_Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done;)
-    nanosleep(&(struct timespec){0, 100000}, NULL); /* more ranks than cores: others have work to do */
+    nanosleep(&(struct timespec){0, 100000}, NULL); /* there are more ranks than cores: lets the others work */
 }
 
 static void share_answer(const scene *s, reference_rows *rows) {
@@ -253,7 +253,7 @@ static void share_answer(const scene *s, reference_rows *rows) {
   share(s, rows->distances, head[1] * size);
 }
 
-/* A radius for each left point, found by the first rank of the group. The caller frees them. */
+/* Gives each left point a radius, computed by the first rank of the group. The caller frees the radii. */
 static void give_radii(const scene *s, join_case *c) {
   join_answer answer = {0};
   bool first = !s->rank;
