@@ -86,25 +86,25 @@ static kind *kind_of(attack *a, const char *of, const char *name) {
   return &a->kinds[a->kind_count++];
 }
 
-static void count_as(attack *a, const char *of, const char *name, bool refused) {
+static void count_kind(attack *a, const char *of, const char *name, bool refused) {
   kind *k = kind_of(a, of, name);
   ++*(refused ? &k->refused : &k->compared);
 }
 
 static void count_way(attack *a, const join_case *c, const way *w, bool refused) {
   const char *tuning = w->setup.tuning ? w->setup.tuning : "none";
-  count_as(a, "join", c->k ? "kNN" : "range", refused);
-  count_as(a, "type", c->left.type == ADJ_F64 ? "f64" : "f32", refused);
-  count_as(a, "metric", METRICS[c->metric], refused);
-  count_as(a, "periodic box", c->box_count ? "yes" : "no", refused);
-  count_as(a, "backend", BACKENDS[w->setup.backend], refused);
-  count_as(a, "instruction set", w->isa, refused);
-  count_as(a, "threads", THREADS[w->threads], refused);
-  count_as(a, "order", ORDERS[w->setup.order], refused);
-  count_as(a, "memory limit", LIMITS[w->memory_limit > 0], refused);
-  count_as(a, c->k ? "kNN algorithm" : "range algorithm", w->setup.algorithm ? w->setup.algorithm : "auto", refused);
+  count_kind(a, "join", c->k ? "kNN" : "range", refused);
+  count_kind(a, "type", c->left.type == ADJ_F64 ? "f64" : "f32", refused);
+  count_kind(a, "metric", METRICS[c->metric], refused);
+  count_kind(a, "periodic box", c->box_count ? "yes" : "no", refused);
+  count_kind(a, "backend", BACKENDS[w->setup.backend], refused);
+  count_kind(a, "instruction set", w->isa, refused);
+  count_kind(a, "threads", THREADS[w->threads], refused);
+  count_kind(a, "order", ORDERS[w->setup.order], refused);
+  count_kind(a, "memory limit", LIMITS[w->memory_limit > 0], refused);
+  count_kind(a, c->k ? "kNN algorithm" : "range algorithm", w->setup.algorithm ? w->setup.algorithm : "auto", refused);
   if (w->setup.backend != ADJ_BACKEND_CPU) return; /* those of devices are combined from parts: too many to count */
-  count_as(a, c->k ? "kNN setting of cores" : "range setting of cores", tuning, refused);
+  count_kind(a, c->k ? "kNN setting of cores" : "range setting of cores", tuning, refused);
 }
 
 static int by_kind(const void *left, const void *right) {

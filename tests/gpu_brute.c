@@ -105,10 +105,10 @@ static const char *const TUNINGS[] = {NULL,
 
 /* Whether this machine lacks the method, as cuBLAS may be missing. Prints this once. */
 static bool is_missing(adj_status status) {
-  static bool told = false;
+  static bool printed = false;
   if (status != ADJ_E_UNSUPPORTED) return false;
-  if (!told) printf("left out: %s\n", adj_last_error());
-  told = true;
+  if (!printed) printf("left out: %s\n", adj_last_error());
+  printed = true;
   return true;
 }
 

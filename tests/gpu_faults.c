@@ -149,8 +149,8 @@ static void check_grid_faults(adj_ctx *ctx, adji_gpu *gpu, uint32_t dim, uint32_
 
 /* The device is lost at call n, or has no memory at request n, for all n. If cores take part, the join must give the
  * result of the CPU in any case; a device alone may also fail. Returns the number of calls or requests. */
-static int64_t try_for_good(const problem *p, adji_gpu *gpu, const adj_result *expected, adj_backend backend,
-                            adji_gpu_fault fault) {
+static int64_t try_permanent_fault(const problem *p, adji_gpu *gpu, const adj_result *expected, adj_backend backend,
+                                   adji_gpu_fault fault) {
   uint64_t device_bytes = adji_gpu_used(gpu), host_bytes = adj_ctx_memory_used(p->ctx);
   adj_status wanted = fault == ADJI_FAULT_LOST ? ADJ_E_DEVICE : ADJ_E_DEVICE_MEMORY;
   for (int64_t n = 0;; n++) {
@@ -169,14 +169,14 @@ static int64_t try_for_good(const problem *p, adji_gpu *gpu, const adj_result *e
   }
 }
 
-static void check_for_good(adj_ctx *ctx, adji_gpu *gpu, uint32_t dim, double radius, uint32_t k,
-                           const char *algorithm) {
+static void check_permanent_faults(adj_ctx *ctx, adji_gpu *gpu, uint32_t dim, double radius, uint32_t k,
+                                   const char *algorithm) {
   problem p = {ctx, points(ctx, 3000, dim), radius, k, ADJ_ORDER_ID, NULL, algorithm, true};
   adj_result *cpu = NULL;
   need(!join(&p, ADJ_BACKEND_CPU, &cpu), "the join on the CPU");
   for (int backend = ADJ_BACKEND_GPU; backend <= (algorithm ? ADJ_BACKEND_GPU : ADJ_BACKEND_HYBRID); backend++) {
-    int64_t calls = try_for_good(&p, gpu, cpu, (adj_backend)backend, ADJI_FAULT_LOST);
-    int64_t requests = try_for_good(&p, gpu, cpu, (adj_backend)backend, ADJI_FAULT_MEMORY);
+    int64_t calls = try_permanent_fault(&p, gpu, cpu, (adj_backend)backend, ADJI_FAULT_LOST);
+    int64_t requests = try_permanent_fault(&p, gpu, cpu, (adj_backend)backend, ADJI_FAULT_MEMORY);
     printf("%u-D, %s, %s: lost at each of %lld calls, without memory at each of %lld requests\n", dim,
            k ? "kNN" : "range", backend == ADJ_BACKEND_GPU ? "alone" : "beside cores", (long long)calls,
            (long long)requests);
@@ -319,9 +319,9 @@ int main(void) {
   check_faults(ctx, gpu, 20, 0, 2500, ADJ_ORDER_DISTANCE, "prefilter=off,paper.select=radix");
   check_faults(ctx, gpu, 20, 0, 16, ADJ_ORDER_DISTANCE, "prefilter=tensor");
   check_gemm_faults(ctx, gpu);
-  check_for_good(ctx, gpu, 2, 0.02, 0, NULL);
-  check_for_good(ctx, gpu, 3, 0, 8, NULL);
-  check_for_good(ctx, gpu, 16, 0, 16, "brute");
+  check_permanent_faults(ctx, gpu, 2, 0.02, 0, NULL);
+  check_permanent_faults(ctx, gpu, 3, 0, 8, NULL);
+  check_permanent_faults(ctx, gpu, 16, 0, 16, "brute");
   adj_ctx_destroy(ctx);
   check_threads();
   check_limits();

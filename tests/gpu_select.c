@@ -322,7 +322,7 @@ static uint64_t bits_of(const data *d, const answer *a, uint64_t i) {
   return bits;
 }
 
-static uint64_t right_bits(const data *d, uint64_t row, uint32_t column) {
+static uint64_t expected_bits(const data *d, uint64_t row, uint32_t column) {
   uint64_t bits = 0, size = size_of(d->p.type);
   double padding = d->p.largest ? -(double)INFINITY : (double)INFINITY;
   float narrow = (float)padding;
@@ -344,12 +344,12 @@ static bool sort_into_order(const data *d, answer *a, uint64_t row, uint32_t k) 
     fine = column < d->p.columns;
     if (!fine) break;
     entries[i] = (entry){value_at(d, row, column), column};
-    if (d->p.values) fine = bits_of(d, a, row * k + i) == right_bits(d, row, column);
+    if (d->p.values) fine = bits_of(d, a, row * k + i) == expected_bits(d, row, column);
   }
   if (fine) qsort(entries, here, sizeof *entries, d->p.largest ? descending_order : ascending_order);
   for (uint64_t i = 0; i < here && fine; i++) {
     a->columns[row * k + i] = entries[i].column;
-    uint64_t bits = right_bits(d, row, entries[i].column);
+    uint64_t bits = expected_bits(d, row, entries[i].column);
     memcpy(a->values + (row * k + i) * size_of(d->p.type), &bits, size_of(d->p.type));
   }
   free(entries);
@@ -360,10 +360,10 @@ static bool check_row(const data *d, answer *a, uint64_t row, uint32_t k, adj_or
   if (order == ADJ_ORDER_ANY && !sort_into_order(d, a, row, k)) return false;
   for (uint64_t i = 0; i < k; i++) {
     uint32_t column = i < d->p.columns ? d->sorted[row * d->p.columns + i].column : ADJ_NO_ID;
-    uint32_t told = column != ADJ_NO_ID && d->p.ids ? d->host_ids[column] : column, got = a->columns[row * k + i];
-    if (got != told || (d->p.values && bits_of(d, a, row * k + i) != right_bits(d, row, column))) {
+    uint32_t reported = column != ADJ_NO_ID && d->p.ids ? d->host_ids[column] : column, got = a->columns[row * k + i];
+    if (got != reported || (d->p.values && bits_of(d, a, row * k + i) != expected_bits(d, row, column))) {
       printf("    row %llu, entry %llu: column %u, not %u\n", (unsigned long long)row, (unsigned long long)i, got,
-             told);
+             reported);
       return false;
     }
   }

@@ -27,7 +27,7 @@ typedef struct machine {
   int context_count;
   tuning_use uses[2][MOST_TUNINGS]; /* of range joins and of kNN joins */
   uint64_t compared, refused, wrong;
-  bool some; /* only a part of the cases is run: some tunings may fit none of them */
+  bool partial; /* only a part of the cases is run: some tunings may fit none of them */
 } machine;
 
 static inline void machine_start(machine *m) {
@@ -129,7 +129,7 @@ static inline void check_refusals(const machine *m) {
   print_message("%llu joins compared, %llu refused, %llu wrong\n", (unsigned long long)m->compared,
                 (unsigned long long)m->refused, (unsigned long long)m->wrong);
   assert_int_equal(m->wrong, 0);
-  assert_true(!unused || m->some);
+  assert_true(!unused || m->partial);
   assert_true(m->compared > 0 && m->refused <= ENOUGH + m->compared / 2);
 }
 

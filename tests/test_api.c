@@ -904,7 +904,7 @@ static adj_status cancel_in_write(void *user, const adj_rows *rows) {
   return ADJ_OK;
 }
 
-static void tell_outcome(void *user, adj_status outcome) {
+static void record_outcome(void *user, adj_status outcome) {
   ((last_write *)user)->outcome = outcome;
 }
 
@@ -924,7 +924,7 @@ static void the_only_write_can_cancel(void **state) {
     adj_sink_init(&sink, sizeof sink);
     sink.user = &w;
     sink.write = cancel_in_write;
-    sink.end = tell_outcome;
+    sink.end = record_outcome;
     must(adj_plan_create(s.ctx, &spec, s.set, NULL, &plan));
     must_fail(ADJ_CANCELLED, "stopped", adj_stream(plan, &sink, NULL, NULL));
     assert_int_equal(w.rows, 10000);

@@ -65,7 +65,7 @@ static void every_case_matches_the_reference(void **state) {
   (void)state;
   machine m;
   machine_start(&m);
-  m.some = asked.parts > 1;
+  m.partial = asked.parts > 1;
   for (uint32_t i = asked.part; i < case_count(); i += asked.parts) {
     join_case c;
     assert_true(case_build(i, &c));

@@ -167,7 +167,7 @@ static void run_join(adj_ctx *ctx, const join_of *join, const adj_dataset *set) 
 }
 
 /* With ADJOIN_VERBOSE: the last line names the join that does not end, or that the sanitizer ends. */
-static void name_it(const victim *v, const join_of *join) {
+static void print_join(const victim *v, const join_of *join) {
   print_message("  %s %s, tuning %s, backend %d, metric %d, box %g, %s, %llu x %u, %s\n",
                 join->kind == ADJ_KNN ? "kNN" : "range", join->algorithm ? join->algorithm : "auto",
                 join->tuning ? join->tuning : "none", (int)join->backend, (int)join->metric, join->box,
@@ -187,7 +187,7 @@ static void join_changing(adj_ctx *ctx, victim *v, const join_of *join) {
     write_value(v, i, point(v));
   adj_dataset *set = NULL;
   must(adj_dataset_create(ctx, &points, &set));
-  if (getenv("ADJOIN_VERBOSE")) name_it(v, join);
+  if (getenv("ADJOIN_VERBOSE")) print_join(v, join);
   atomic_store(&v->stop, false);
   pthread_t thread;
   assert_int_equal(pthread_create(&thread, NULL, scribble_on, v), 0);

@@ -28,7 +28,7 @@ typedef struct part {
   adj_dataset sets[2]; /* points in memory of the device */
 } part;
 
-static adj_status turn(simulated *s) {
+static adj_status begin_call(simulated *s) {
   return s->calls++ == s->fail_at ? adji_fail(ADJ_E_DEVICE, "call %lld", (long long)s->fail_at) : ADJ_OK;
 }
 
@@ -42,7 +42,7 @@ static adj_status sim_fill_queue(void *state, bool shared, adji_queue *queue) {
 
 static adj_status sim_begin(void *state, adji_run *run, const adji_pass *pass) {
   part *p = state;
-  adj_status status = turn(p->device);
+  adj_status status = begin_call(p->device);
   if (status) return status;
   if (pass->kind == ADJI_PASS_FILL && p->device->fills++ == p->device->crowded)
     return adji_fail(ADJ_E_DEVICE_MEMORY, "no room for a batch");
@@ -79,7 +79,7 @@ static void fetch_points(const adj_dataset *set, adj_dataset *to) {
 static adj_status sim_open(void *state, uint32_t device, const adji_join *join, adji_worker *out) {
   assert_int_equal(device, 0);
   simulated *s = state;
-  adj_status status = turn(s);
+  adj_status status = begin_call(s);
   if (status) return status;
   uint64_t points = join->right->count + (join->self_join ? 0 : join->left->count);
   if (s->most && points > s->most) return adji_fail(ADJ_E_DEVICE_MEMORY, "no room for %d points", (int)points);
@@ -116,7 +116,7 @@ static adj_status sim_estimate(adji_worker *worker, uint64_t sample, double *pai
   part *p = worker->state;
   adji_run run;
   uint64_t total = 0;
-  adj_status status = turn(p->device);
+  adj_status status = begin_call(p->device);
   if (status) return status;
   assert_int_equal(sample, 10);
   must(adji_run_init(&run, p->ctx, NULL));
@@ -188,7 +188,7 @@ static problem pose(adj_ctx *ctx, const request *w) {
   return p;
 }
 
-static void settle(problem *p) {
+static void free_problem(problem *p) {
   adj_plan_destroy(p->plan);
   adj_dataset_destroy(p->right);
   adj_dataset_destroy(p->left);
@@ -203,7 +203,7 @@ typedef struct answer {
   size_t size;
 } answer;
 
-static void forget(answer *a) {
+static void free_answer(answer *a) {
   free(a->degrees);
   free(a->offsets);
   free(a->ids);
@@ -235,13 +235,13 @@ static adj_status solve(const problem *p, adji_engine *engine, const adj_run_con
   }
   adji_run_clear(&run);
   if (status)
-    forget(&a);
+    free_answer(&a);
   else
     *out = a;
   return status;
 }
 
-static answer right_answer(const problem *p) {
+static answer expected_answer(const problem *p) {
   adji_engine engine;
   answer a;
   must(adji_reference_create(&p->plan->join, &engine));
@@ -287,7 +287,7 @@ static uint64_t by_region; /* how often regions were used */
 
 static void check_sizes(adj_ctx *ctx, const request *w, uint64_t *hidden) {
   problem p = pose(ctx, w);
-  answer right = right_answer(&p);
+  answer right = expected_answer(&p);
   if (w->order == ADJ_ORDER_DISTANCE) *hidden += hidden_orders(&right);
   uint64_t sizes[] = {1, 2, 7, w->left, 1000}, total = 0;
   for (int s = 0; s < 10; s++) {
@@ -298,7 +298,7 @@ static void check_sizes(adj_ctx *ctx, const request *w, uint64_t *hidden) {
       answer mine;
       must(solve(&p, &engine, NULL, each, &mine));
       must_be_same(&mine, &right);
-      forget(&mine);
+      free_answer(&mine);
     }
     adji_run run;
     must(adji_run_init(&run, ctx, NULL));
@@ -307,8 +307,8 @@ static void check_sizes(adj_ctx *ctx, const request *w, uint64_t *hidden) {
     adji_run_clear(&run);
     adji_engine_clear(&engine);
   }
-  forget(&right);
-  settle(&p);
+  free_answer(&right);
+  free_problem(&p);
 }
 
 /* ---- The tests --------------------------------------------------------------------------------------------- */
@@ -346,7 +346,7 @@ static void empty_sets(void **state) {
   uint64_t hidden = 0;
   check_sizes(ctx, &(request){20, 0, ADJ_F32, 0, ADJ_ORDER_ID, 0}, &hidden); /* rows without a neighbour */
   problem p = pose(ctx, &(request){0, 20, ADJ_F32, 0, ADJ_ORDER_ID, 1});
-  answer right = right_answer(&p), mine;
+  answer right = expected_answer(&p), mine;
   simulated device = {.fail_at = -1, .crowded = -1};
   adji_engine engine = in_chunks(&p, &device, 7);
   must(solve(&p, &engine, NULL, 5, &mine));
@@ -355,9 +355,9 @@ static void empty_sets(void **state) {
   must(adji_chunks_estimate(&engine.workers[0], 10, &pairs, &candidates));
   assert_true(pairs == 0 && candidates == 0);
   adji_engine_clear(&engine);
-  forget(&mine);
-  forget(&right);
-  settle(&p);
+  free_answer(&mine);
+  free_answer(&right);
+  free_problem(&p);
   adj_ctx_destroy(ctx);
 }
 
@@ -369,7 +369,7 @@ static void small_buffers(void **state) {
       adj_ctx *ctx = context_of(2, NULL);
       bool regions = order >= 3;
       problem p = pose(ctx, &(request){300, 0, ADJ_F64, flags, (adj_order)(order % 3), regions ? 0.5 : 5});
-      answer right = right_answer(&p), mine;
+      answer right = expected_answer(&p), mine;
       simulated device = {.fail_at = -1, .crowded = -1};
       adji_engine engine = in_regions(&p, &device, regions ? 250 : 170, regions);
       assert_int_equal(adji_chunks_has_regions(&engine.workers[0]), regions);
@@ -378,9 +378,9 @@ static void small_buffers(void **state) {
       assert_true(device.fills > (regions ? 2 : 4));
       must_be_same(&mine, &right);
       adji_engine_clear(&engine);
-      forget(&mine);
-      forget(&right);
-      settle(&p);
+      free_answer(&mine);
+      free_answer(&right);
+      free_problem(&p);
       adj_ctx_destroy(ctx);
     }
 }
@@ -390,13 +390,13 @@ static void no_room(void **state) {
   (void)state;
   adj_ctx *ctx = context_of(2, NULL);
   problem p = pose(ctx, &(request){1100, 0, ADJ_F32, ADJ_WITH_DISTANCE, ADJ_ORDER_DISTANCE, 0.15});
-  answer right = right_answer(&p), mine;
+  answer right = expected_answer(&p), mine;
   simulated device = {.most = 600, .fail_at = -1, .crowded = -1};
   adji_engine engine = in_chunks(&p, &device, 1100);
   must(solve(&p, &engine, NULL, 400, &mine));
   assert_int_equal(adji_chunks_size(&engine.workers[0]), 275);
   must_be_same(&mine, &right);
-  forget(&mine);
+  free_answer(&mine);
   adji_engine_clear(&engine);
   for (int64_t crowded = 0; crowded < 3; crowded++) { /* a fill reports the lack of room */
     device = (simulated){.fail_at = -1, .crowded = crowded};
@@ -404,7 +404,7 @@ static void no_room(void **state) {
     must(solve(&p, &engine, NULL, 500, &mine));
     assert_int_equal(adji_chunks_size(&engine.workers[0]), 400);
     must_be_same(&mine, &right);
-    forget(&mine);
+    free_answer(&mine);
     adji_engine_clear(&engine);
   }
   for (int64_t most = 400; most <= 700; most += 300) { /* with regions */
@@ -414,15 +414,15 @@ static void no_room(void **state) {
     must(solve(&p, &engine, NULL, 500, &mine));
     assert_true(adji_chunks_size(&engine.workers[0]) < 800);
     must_be_same(&mine, &right);
-    forget(&mine);
+    free_answer(&mine);
     adji_engine_clear(&engine);
   }
   device = (simulated){.most = 100, .fail_at = -1, .crowded = -1};
   engine = in_chunks(&p, &device, 1100);
   must_fail(ADJ_E_DEVICE_MEMORY, "no room", solve(&p, &engine, NULL, 400, &mine));
   adji_engine_clear(&engine);
-  forget(&right);
-  settle(&p);
+  free_answer(&right);
+  free_problem(&p);
   adj_ctx_destroy(ctx);
 }
 
@@ -432,7 +432,7 @@ static void estimates(void **state) {
   static const uint64_t sizes[] = {900, 450, 100, 20};
   for (uint32_t flags = 0; flags <= ADJ_ONE_WAY; flags += ADJ_ONE_WAY) {
     problem p = pose(ctx, &(request){900, 0, ADJ_F32, flags, ADJ_ORDER_ID, 0.25});
-    answer right = right_answer(&p);
+    answer right = expected_answer(&p);
     for (int s = 0; s < 8; s++) {
       simulated device = {.fail_at = -1, .crowded = -1};
       adji_engine engine = in_regions(&p, &device, sizes[s % 4], s >= 4);
@@ -444,8 +444,8 @@ static void estimates(void **state) {
       assert_int_equal(adji_chunks_cells(&engine.workers[0]), 5);
       adji_engine_clear(&engine);
     }
-    forget(&right);
-    settle(&p);
+    free_answer(&right);
+    free_problem(&p);
   }
   adj_ctx_destroy(ctx);
 }
@@ -454,7 +454,7 @@ static void estimates(void **state) {
 static void check_failures(bool regions) {
   adj_ctx *ctx = context_of(1, NULL);
   problem p = pose(ctx, &(request){12, 0, ADJ_F32, 0, ADJ_ORDER_DISTANCE, 0.5});
-  answer right = right_answer(&p), mine;
+  answer right = expected_answer(&p), mine;
   uint64_t held = adj_ctx_memory_used(ctx);
   adj_status status = ADJ_E_DEVICE;
   for (int64_t n = 0; status; n++) {
@@ -467,7 +467,7 @@ static void check_failures(bool regions) {
     if (!status) assert_true(n > (regions ? 5 : 30));
   }
   must_be_same(&mine, &right);
-  forget(&mine);
+  free_answer(&mine);
   status = ADJ_E_MEMORY;
   for (int64_t n = 0; status; n++) {
     simulated device = {.fail_at = -1, .crowded = -1};
@@ -480,9 +480,9 @@ static void check_failures(bool regions) {
     if (status) assert_int_equal(status, ADJ_E_MEMORY);
   }
   must_be_same(&mine, &right);
-  forget(&mine);
-  forget(&right);
-  settle(&p);
+  free_answer(&mine);
+  free_answer(&right);
+  free_problem(&p);
   adj_ctx_destroy(ctx);
 }
 
@@ -532,7 +532,7 @@ static void progress_and_limits(void **state) {
   must_fail(ADJ_E_LIMIT, "max_pairs", solve(&p, &engine, &control, 1000, &mine));
   control.max_pairs = total;
   must(solve(&p, &engine, &control, 1000, &mine));
-  forget(&mine);
+  free_answer(&mine);
   must(adji_run_init(&run, ctx, NULL));
   adj_cancel(ctx);
   assert_int_equal(adji_engine_count(&engine, &run, NULL, &total), ADJ_CANCELLED);
@@ -541,7 +541,7 @@ static void progress_and_limits(void **state) {
   must(adji_engine_count(&engine, &run, NULL, &total));
   adji_run_clear(&run);
   adji_engine_clear(&engine);
-  settle(&p);
+  free_problem(&p);
   adj_ctx_destroy(ctx);
 }
 

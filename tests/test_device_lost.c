@@ -220,7 +220,7 @@ static void cores_go_on(void **state) {
 
 /* Request n for device memory fails. If the device works alone, the join manages with less memory or reports an error.
  * After that, the same context gives the whole result. */
-static void starve(const problem *p, adj_backend backend) {
+static void fail_memory_request(const problem *p, adj_backend backend) {
   adj_ctx *ctx = software_context(2, 1, 0);
   scene s = open_scene(ctx, p);
   adji_gpu *gpu = NULL;
@@ -256,9 +256,9 @@ static void starve(const problem *p, adj_backend backend) {
 static void no_memory_on_the_device(void **state) {
   (void)state;
   for (size_t i = 0; i < LENGTH(ALONE); i++)
-    starve(&ALONE[i], ADJ_BACKEND_GPU);
+    fail_memory_request(&ALONE[i], ADJ_BACKEND_GPU);
   for (size_t i = 0; i < LENGTH(SHARED); i++)
-    starve(&SHARED[i], ADJ_BACKEND_HYBRID);
+    fail_memory_request(&SHARED[i], ADJ_BACKEND_HYBRID);
 }
 
 int main(int argc, char **argv) {

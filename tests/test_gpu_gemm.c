@@ -81,9 +81,9 @@ static double add_at_random(const double *x, const double *y, uint32_t dim, bool
   double sums[MOST_DIM] = {0};
   for (uint32_t j = 0; j < dim; j++)
     sums[j] = rounded(x[j] * y[j], f64);
-  for (uint32_t left = dim; left > 1; left--) {
-    uint32_t a = random_below(left), b = random_below(left - 1);
-    double last = sums[left - 1], taken = sums[a];
+  for (uint32_t remaining = dim; remaining > 1; remaining--) {
+    uint32_t a = random_below(remaining), b = random_below(remaining - 1);
+    double last = sums[remaining - 1], taken = sums[a];
     sums[a] = last;
     sums[b] = rounded(sums[b] + taken, f64);
   }
@@ -122,13 +122,13 @@ static void copy(double scale, const double *centre, const double *x, uint32_t d
 /* How points lie. DUST: the first coordinate is large. The squares of the others vanish when they are added to its
  * square one by one. */
 typedef enum kind { CLOUD, LATTICE, DUST } kind;
-typedef struct lying {
+typedef struct placement {
   double spread, offset;
   double near; /* most points are this near the query, as a fraction of the spread */
   kind kind;
-} lying;
+} placement;
 
-static double coordinate(const lying *l, uint32_t j, bool f64) {
+static double coordinate(const placement *l, uint32_t j, bool f64) {
   double u = random_unit() - 0.5;
   if (l->kind == LATTICE) u = floor(u * 8) / 8;
   if (l->kind == DUST) u = j ? (f64 ? 0x1.63p-27 : 0x1.f8p-13) * (1 + 0.01 * u) : 1 + 0x1p-10 * u;
@@ -154,7 +154,7 @@ static double share_of_error(double w, const copied *x, const copied *y, uint32_
 }
 
 /* Returns the largest such fraction of all values. */
-static double make_scene(uint32_t dim, const lying *l, bool f64, scene *to) {
+static double make_scene(uint32_t dim, const placement *l, bool f64, scene *to) {
   double x[MOST_DIM], y[MOST_DIM], centre[MOST_DIM], worst = 0;
   copied query, point;
   to->rules = adji_gemm_rules_of(dim, f64);
@@ -222,10 +222,10 @@ static uint64_t check_bound(const scene *s, uint32_t k, const char *what) {
 
 static void check_type(bool f64, uint64_t *dropped, double *worst) {
   static const uint32_t dims[] = {1, 2, 3, 7, 8, 17, 33, 64, 100, 200, MOST_DIM}, ks[] = {1, 2, 10, 50, POINTS};
-  static const lying ways[] = {{1, 0, 1, CLOUD},       {1, 0, 1e-3, CLOUD},    {1e-3, 0.7, 0.1, CLOUD},
-                               {1e6, 1e9, 0.5, CLOUD}, {1e-18, 0, 0.1, CLOUD}, {1e17, -1e17, 0.3, CLOUD},
-                               {1e-30, 0, 0.1, CLOUD}, {8, 0, 1, LATTICE},     {8, 4096, 1, LATTICE},
-                               {1, 0, 1, DUST},        {1, 0, 1e-2, DUST}};
+  static const placement ways[] = {{1, 0, 1, CLOUD},       {1, 0, 1e-3, CLOUD},    {1e-3, 0.7, 0.1, CLOUD},
+                                   {1e6, 1e9, 0.5, CLOUD}, {1e-18, 0, 0.1, CLOUD}, {1e17, -1e17, 0.3, CLOUD},
+                                   {1e-30, 0, 0.1, CLOUD}, {8, 0, 1, LATTICE},     {8, 4096, 1, LATTICE},
+                                   {1, 0, 1, DUST},        {1, 0, 1e-2, DUST}};
   for (size_t d = 0; d < sizeof dims / sizeof *dims; d++)
     for (size_t w = 0; w < sizeof ways / sizeof *ways; w++)
       for (int times = 0; times < 3; times++) {

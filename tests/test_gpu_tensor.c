@@ -40,11 +40,11 @@ static void copy(const adji_tensor_rules *rules, float scale, const float *centr
 }
 
 /* How points lie. */
-typedef struct lying {
+typedef struct placement {
   double spread, offset;
   double near; /* most points are this near the query, as a fraction of the spread */
   bool lattice;
-} lying;
+} placement;
 
 static int descending(const void *a, const void *b) {
   float x = *(const float *)a, y = *(const float *)b;
@@ -55,7 +55,7 @@ static int ascending(const void *a, const void *b) {
   return descending(b, a);
 }
 
-static float coordinate(const lying *l) {
+static float coordinate(const placement *l) {
   double u = random_unit() - 0.5;
   if (l->lattice) u = floor(u * 8) / 8;
   return (float)(l->offset + l->spread * u);
@@ -85,7 +85,7 @@ static void add_box(const copied *query, const copied *point, uint32_t dim, floa
   to->nearer[i] = together;
 }
 
-static void make_scene(uint32_t dim, const lying *l, uint32_t group, scene *to) {
+static void make_scene(uint32_t dim, const placement *l, uint32_t group, scene *to) {
   float x[MOST_DIM], y[MOST_DIM], centre[MOST_DIM], scale = (float)ldexp(0x1p10, -ilogb(l->spread)), most = 0;
   float box[MOST_DIM][2];
   copied query, point;
@@ -147,9 +147,9 @@ static void none_of_the_nearest_is_dropped(void **unused) {
   (void)unused;
   static const uint32_t dims[] = {1, 2, 7, 8, 16, 17, 33, 64, 100, 200}, ks[] = {1, 2, 10, 50, POINTS},
                         groups[] = {4, 8, 16};
-  static const lying ways[] = {{1, 0, 1, false},       {1, 0, 1e-3, false},    {1e-3, 0.7, 0.1, false},
-                               {1e6, 1e9, 0.5, false}, {1e-18, 0, 0.1, false}, {1e17, -1e17, 0.3, false},
-                               {1e-30, 0, 0.1, false}, {8, 0, 1, true},        {8, 4096, 1, true}};
+  static const placement ways[] = {{1, 0, 1, false},       {1, 0, 1e-3, false},    {1e-3, 0.7, 0.1, false},
+                                   {1e6, 1e9, 0.5, false}, {1e-18, 0, 0.1, false}, {1e17, -1e17, 0.3, false},
+                                   {1e-30, 0, 0.1, false}, {8, 0, 1, true},        {8, 4096, 1, true}};
   uint64_t dropped = 0;
   for (size_t d = 0; d < sizeof dims / sizeof *dims; d++)
     for (size_t w = 0; w < sizeof ways / sizeof *ways; w++)

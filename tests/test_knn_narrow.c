@@ -140,7 +140,7 @@ static uint32_t check_rows(const adji_narrow *n, const points *left, const point
     uint64_t wanted = ((UINT64_C(1) << count) - 1) & ~(UINT64_C(1) << leaf % 16); /* leaves one query out */
     if (!wanted) continue;
     adji_tally tally = {0};
-    group.worth = 0; /* no pause */
+    group.credit = 0; /* no pause */
     uint64_t done = wanted & ~adji_narrow_group_fill(&group, leaf, wanted, &window, &tally);
     for (; done; done &= done - 1, answered++) {
       uint32_t row = n->wide_left->ids[leaf * n->wide_left->leaf + (uint32_t)__builtin_ctzll(done)];

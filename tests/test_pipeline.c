@@ -34,7 +34,7 @@ typedef struct simulated {
   uint32_t *ids[MOST_SLOTS];
   float *sums[MOST_SLOTS];
   adji_gpu_window in_slot[MOST_SLOTS];
-  uint64_t left[MOST_SLOTS]; /* entries not copied yet, of all parts; UINT64_MAX: free */
+  uint64_t remaining[MOST_SLOTS]; /* entries not copied yet, of all parts; UINT64_MAX: free */
   bool with_sums;
   void *buffers[MOST_LANES];
   int64_t fail_at;  /* the call that fails; negative: none */
@@ -70,14 +70,15 @@ adj_status simulated_fill(adji_gpu_range *range, const adji_gpu_window *window, 
   simulated *s = (simulated *)(void *)range;
   adj_status status = turn(s);
   if (status) return status;
-  if (slot >= s->slots || s->left[slot] != UINT64_MAX) return adji_fail(ADJ_E_INTERNAL, "slot %u is not free", slot);
+  if (slot >= s->slots || s->remaining[slot] != UINT64_MAX)
+    return adji_fail(ADJ_E_INTERNAL, "slot %u is not free", slot);
   if (window->pairs > s->slot_pairs) return adji_fail(ADJ_E_INTERNAL, "the window does not fit");
   for (uint64_t i = 0; i < window->pairs; i++) {
     s->ids[slot][i] = id_at(window->base + i);
     s->sums[slot][i] = sum_at(window->base + i);
   }
   s->in_slot[slot] = *window;
-  s->left[slot] = window->pairs * (s->with_sums ? 2 : 1);
+  s->remaining[slot] = window->pairs * (s->with_sums ? 2 : 1);
   s->fills++;
   return ADJ_OK;
 }
@@ -87,14 +88,14 @@ adj_status simulated_fetch(adji_gpu_range *range, uint32_t slot, adji_gpu_part p
   simulated *s = (simulated *)(void *)range;
   adj_status status = turn(s);
   if (status) return status;
-  if (s->left[slot] == UINT64_MAX || first + entries > s->in_slot[slot].pairs)
+  if (s->remaining[slot] == UINT64_MAX || first + entries > s->in_slot[slot].pairs)
     return adji_fail(ADJ_E_INTERNAL, "nothing to copy");
   if (entries * 4 > s->buffer_bytes) return adji_fail(ADJ_E_INTERNAL, "the piece does not fit the buffer");
   if (part == ADJI_PART_IDS)
     memcpy(s->buffers[buffer], s->ids[slot] + first, entries * 4);
   else
     memcpy(s->buffers[buffer], s->sums[slot] + first, entries * 4);
-  s->left[slot] -= entries;
+  s->remaining[slot] -= entries;
   return ADJ_OK;
 }
 
@@ -102,8 +103,8 @@ adj_status simulated_release(adji_gpu_range *range, uint32_t slot) {
   simulated *s = (simulated *)(void *)range;
   adj_status status = turn(s);
   if (status) return status;
-  if (s->left[slot]) return adji_fail(ADJ_E_INTERNAL, "slot %u was not copied whole", slot);
-  s->left[slot] = UINT64_MAX;
+  if (s->remaining[slot]) return adji_fail(ADJ_E_INTERNAL, "slot %u was not copied whole", slot);
+  s->remaining[slot] = UINT64_MAX;
   return ADJ_OK;
 }
 
@@ -123,7 +124,7 @@ static simulated *simulate(uint32_t slots, uint64_t slot_pairs, uint64_t buffer_
   for (uint32_t i = 0; i < slots; i++) {
     s->ids[i] = malloc(slot_pairs * sizeof *s->ids[i]);
     s->sums[i] = malloc(slot_pairs * sizeof *s->sums[i]);
-    s->left[i] = UINT64_MAX;
+    s->remaining[i] = UINT64_MAX;
   }
   for (int i = 0; i < MOST_LANES; i++)
     s->buffers[i] = malloc(buffer_bytes);

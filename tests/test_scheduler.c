@@ -183,7 +183,7 @@ static adj_status do_some(device *d, const adji_batch *batches, uint64_t count, 
   return status;
 }
 
-static adj_status do_there(device *d, const adji_batch *batches, uint64_t count, adji_feed *feed) {
+static adj_status device_do(device *d, const adji_batch *batches, uint64_t count, adji_feed *feed) {
   atomic_store(&d->pieces, 0);
   adji_feed_sleep(feed, true);
   pause_us(d->batch_us * (uint32_t)count);
@@ -201,7 +201,7 @@ static adj_status do_there(device *d, const adji_batch *batches, uint64_t count,
 }
 
 /* Does stretches one after the other. A device that works ahead takes the next one before it is done with the first. */
-static adj_status drain_there(void *user, adji_feed *feed) {
+static adj_status device_drain(void *user, adji_feed *feed) {
   device *d = user;
   const adji_batch *batches[2];
   uint64_t counts[2], taken = 0, done = 0;
@@ -211,13 +211,13 @@ static adj_status drain_there(void *user, adji_feed *feed) {
       taken++;
     if (taken == done) return ADJ_OK;
     d->calls++;
-    status = do_there(d, batches[done % 2], counts[done % 2], feed);
+    status = device_do(d, batches[done % 2], counts[done % 2], feed);
     if (status) return status;
     done++;
   }
 }
 
-static adj_status alone_there(void *user, adji_tally *tally) {
+static adj_status device_alone(void *user, adji_tally *tally) {
   device *d = user;
   d->calls++;
   tally->pairs = d->work->queries;
@@ -243,8 +243,8 @@ static adji_worker worker_of(const char *name, bool is_device, void *user) {
                        .is_device = is_device,
                        .begin = begin_pass,
                        .process = is_device ? NULL : process_here,
-                       .drain = is_device ? drain_there : NULL,
-                       .alone = is_device ? alone_there : NULL,
+                       .drain = is_device ? device_drain : NULL,
+                       .alone = is_device ? device_alone : NULL,
                        .end = end_pass};
 }
 

@@ -57,11 +57,11 @@ static void check(adj_ctx *ctx, const adj_matrix *m, uint32_t k, adj_order order
       got[i] = (entry){entry_at(m->type, values, r * k + i), columns[r * k + i]};
     if (order == ADJ_ORDER_ANY) qsort(got, k < m->columns ? k : m->columns, sizeof *got, by_value_then_column);
     for (uint32_t i = 0; i < k; i++) {
-      bool there = i < m->columns;
-      assert_int_equal(got[i].column, there ? row[i].column : ADJ_NO_ID);
-      double right = there ? row[i].value : (double)INFINITY;
-      assert_true(got[i].value == right || (isnan(got[i].value) && isnan(right)));
-      if (there) assert_int_equal(signbit(got[i].value), signbit(value_at(m, r, got[i].column)));
+      bool exists = i < m->columns;
+      assert_int_equal(got[i].column, exists ? row[i].column : ADJ_NO_ID);
+      double expected = exists ? row[i].value : (double)INFINITY;
+      assert_true(got[i].value == expected || (isnan(got[i].value) && isnan(expected)));
+      if (exists) assert_int_equal(signbit(got[i].value), signbit(value_at(m, r, got[i].column)));
     }
   }
   must(adj_select_k(ctx, m, k, order, columns, NULL));

@@ -41,15 +41,15 @@ typedef struct worker {
   bool gone, waits;
 } worker;
 
-typedef struct world {
+typedef struct simulation {
   const machine *m;
   adji_queue *queue;
   adji_share share;
   worker workers[MOST_SIMULATED]; /* devices first */
   outcome result;
-} world;
+} simulation;
 
-static stretch measure(const world *w, adji_batch_run s) {
+static stretch measure(const simulation *w, adji_batch_run s) {
   stretch sum = {0, 0};
   for (uint64_t i = s.begin; i < s.end; i++) {
     double work = w->queue->batches[i].work;
@@ -59,40 +59,40 @@ static stretch measure(const world *w, adji_batch_run s) {
   return sum;
 }
 
-static bool take(world *w, uint32_t who, double now) {
-  worker *it = &w->workers[who];
-  bool device = who < w->m->devices;
-  double left, next;
+static bool take(simulation *w, uint32_t number, double now) {
+  worker *self = &w->workers[number];
+  bool device = number < w->m->devices;
+  double remaining_work, next;
   adji_batch_run s;
-  if (!adji_queue_look(w->queue, device, &left, &next)) return false;
-  double work =
-      device ? adji_share_for_device(&w->share, who, now, left, next) : adji_share_for_lane(&w->share, now, left, next);
+  if (!adji_queue_look(w->queue, device, &remaining_work, &next)) return false;
+  double work = device ? adji_share_for_device(&w->share, number, now, remaining_work, next)
+                       : adji_share_for_lane(&w->share, now, remaining_work, next);
   if (work < 0) {
-    it->waits = !device; /* waits for a device to be done */
+    self->waits = !device; /* waits for a device to be done */
     return false;
   }
   assert_true(adji_queue_take_some(w->queue, device, work, &s));
-  stretch more = it->has[it->count++] = measure(w, s);
+  stretch more = self->has[self->count++] = measure(w, s);
   if (!device) return true;
-  adji_share_took(&w->share, who, now, more.work);
+  adji_share_took(&w->share, number, now, more.work);
   w->result.device_batches++;
   w->result.device_work += more.work;
   return true;
 }
 
-static void be_done(world *w, uint32_t who, double now) {
-  worker *it = &w->workers[who];
-  bool device = who < w->m->devices;
+static void finish_stretch(simulation *w, uint32_t number, double now) {
+  worker *self = &w->workers[number];
+  bool device = number < w->m->devices;
   if (device)
-    adji_share_did(&w->share, who, now, it->has[0].work);
+    adji_share_did(&w->share, number, now, self->has[0].work);
   else
-    adji_share_lane_did(&w->share, it->has[0].work, now - it->begun);
+    adji_share_lane_did(&w->share, self->has[0].work, now - self->begun);
   if (now > w->result.end) w->result.end = now;
-  it->has[0] = it->has[1];
-  it->count--;
+  self->has[0] = self->has[1];
+  self->count--;
 }
 
-static void wake_lanes(world *w, double now) {
+static void wake_lanes(simulation *w, double now) {
   for (uint32_t i = w->m->devices; i < w->m->devices + w->m->lanes; i++)
     if (w->workers[i].waits) {
       w->workers[i].waits = false;
@@ -101,27 +101,27 @@ static void wake_lanes(world *w, double now) {
 }
 
 /* The turn of a worker that begins, or is done with a stretch. */
-static void turn(world *w, uint32_t who, double now) {
-  worker *it = &w->workers[who];
-  bool device = who < w->m->devices, busy = it->count;
-  if (it->count) be_done(w, who, now);
-  bool idle = !it->count || !busy;
-  while (it->count < (device && w->m->ahead ? 2 : 1) && take(w, who, now))
+static void turn(simulation *w, uint32_t number, double now) {
+  worker *self = &w->workers[number];
+  bool device = number < w->m->devices, busy = self->count;
+  if (self->count) finish_stretch(w, number, now);
+  bool idle = !self->count || !busy;
+  while (self->count < (device && w->m->ahead ? 2 : 1) && take(w, number, now))
     ;
-  if (it->count) {
-    it->begun = now;
-    it->until = now + it->has[0].cost / (device ? w->m->device_rate[who] : w->m->lane_rate);
-    if (device && idle) it->until += w->m->start_s;
-  } else if (!it->waits) {
-    it->gone = true;
-    if (device) adji_share_gone(&w->share, who);
+  if (self->count) {
+    self->begun = now;
+    self->until = now + self->has[0].cost / (device ? w->m->device_rate[number] : w->m->lane_rate);
+    if (device && idle) self->until += w->m->start_s;
+  } else if (!self->waits) {
+    self->gone = true;
+    if (device) adji_share_gone(&w->share, number);
   }
   if (device) wake_lanes(w, now);
 }
 
 /* Lanes and devices take turns in the order of time. */
 static outcome simulate(adji_queue *queue, const machine *m) {
-  world *w = calloc(1, sizeof *w);
+  simulation *w = calloc(1, sizeof *w);
   w->m = m;
   w->queue = queue;
   adji_queue_rewind(queue);
@@ -129,16 +129,16 @@ static outcome simulate(adji_queue *queue, const machine *m) {
   double rates[] = {4 * m->lane_rate, 4 * m->expected * m->device_rate[0], 4 * m->expected * m->device_rate[1]};
   if (m->expected > 0) adji_share_expect(&w->share, rates); /* as from an earlier pass with other rates */
   for (;;) {
-    uint32_t who = UINT32_MAX;
+    uint32_t number = UINT32_MAX;
     for (uint32_t i = 0; i < m->devices + m->lanes; i++) {
-      const worker *it = &w->workers[i];
-      if (!it->gone && !it->waits && (who == UINT32_MAX || it->until < w->workers[who].until)) who = i;
+      const worker *self = &w->workers[i];
+      if (!self->gone && !self->waits && (number == UINT32_MAX || self->until < w->workers[number].until)) number = i;
     }
-    if (who == UINT32_MAX) break;
-    turn(w, who, w->workers[who].until);
+    if (number == UINT32_MAX) break;
+    turn(w, number, w->workers[number].until);
   }
-  double left, next;
-  assert_false(adji_queue_look(queue, true, &left, &next)); /* no batch is left */
+  double remaining_work, next;
+  assert_false(adji_queue_look(queue, true, &remaining_work, &next)); /* no batch is left */
   outcome result = w->result;
   free(w);
   return result;
@@ -260,23 +260,23 @@ static void devices_alone(void **state) {
   (void)state;
   enum { DEVICES = 2 };
   const double speed[DEVICES] = {300, 100}, total = 1000;
-  double until[DEVICES] = {0}, held[DEVICES] = {0}, did[DEVICES] = {0}, remaining = total, now = 0;
+  double until[DEVICES] = {0}, held[DEVICES] = {0}, did[DEVICES] = {0}, remaining_work = total, now = 0;
   adji_share share;
   adji_share_init(&share, NULL, total, 0, DEVICES);
-  while (remaining > 0 || held[0] > 0 || held[1] > 0) {
+  while (remaining_work > 0 || held[0] > 0 || held[1] > 0) {
     uint32_t d = until[0] <= until[1] ? 0 : 1;
-    if (!(remaining > 0) && !(held[d] > 0)) d = 1 - d;
+    if (!(remaining_work > 0) && !(held[d] > 0)) d = 1 - d;
     now = until[d] > now ? until[d] : now;
     if (held[d] > 0) adji_share_did(&share, d, now, held[d]);
     did[d] += held[d];
     held[d] = 0;
-    if (!(remaining > 0)) continue;
-    double work = adji_share_for_device(&share, d, now, remaining, 1);
+    if (!(remaining_work > 0)) continue;
+    double work = adji_share_for_device(&share, d, now, remaining_work, 1);
     assert_true(work >= 0);
-    held[d] = work < 1 ? 1 : work < remaining ? work : remaining;
-    if (held[d] > remaining) held[d] = remaining;
+    held[d] = work < 1 ? 1 : work < remaining_work ? work : remaining_work;
+    if (held[d] > remaining_work) held[d] = remaining_work;
     adji_share_took(&share, d, now, held[d]);
-    remaining -= held[d];
+    remaining_work -= held[d];
     until[d] = now + held[d] / speed[d];
   }
   assert_true(did[0] + did[1] > 0.999 * total && did[0] + did[1] < 1.001 * total);

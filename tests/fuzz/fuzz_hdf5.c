@@ -93,7 +93,7 @@ static bool is_of_hdf5(const char *text) {
   return !print_stack_trace; /* without sanitizers: a signal, but none of our own checks */
 }
 
-static void judge(int ended, int report) {
+static void check_child(int ended, int report) {
   static char text[REPORT_ROOM];
   if (WIFEXITED(ended) && !WEXITSTATUS(ended)) return;
   ssize_t length = pread(report, text, sizeof text - 1, 0);
@@ -137,7 +137,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     got = waitpid(child, &ended, 0);
   while (got < 0 && errno == EINTR);
   require(got == child);
-  judge(ended, report);
+  check_child(ended, report);
   for (size_t i = 0; covered && i < count; i++)
     if (covered[i]) counters[i] = covered[i];
   return 0;

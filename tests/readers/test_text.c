@@ -60,7 +60,7 @@ static const text_case cases[] = {
     {"number-label.csv", "A,1\nB,2\n", NULL, "1", 2, 1, {1, 2}},
 };
 
-static void right_tables(void **state) {
+static void valid_tables(void **state) {
   (void)state;
   for (uint32_t threads = 1; threads <= 2; threads++) {
     adj_ctx *ctx = context_of(threads, NULL);
@@ -301,7 +301,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(places_are_found),
                                      cmocka_unit_test(joins_know_the_names),
                                      cmocka_unit_test(columns_are_named),
-                                     cmocka_unit_test(right_tables),
+                                     cmocka_unit_test(valid_tables),
                                      cmocka_unit_test(types),
                                      cmocka_unit_test(labels),
                                      cmocka_unit_test(many_chunks),
