@@ -12,6 +12,9 @@
  *
  * A call of MPI fails. The ranks can then agree on nothing any more: the rank sends the others a note if it can, the
  * group is marked as broken, and every wait ends.
+ *
+ * "Agreed on" at a function means that it is collective and that the ranks agree on its status at the end, by
+ * adji_agree. After other functions the caller does that.
  */
 #ifndef ADJI_MPI_GROUP_H
 #define ADJI_MPI_GROUP_H
