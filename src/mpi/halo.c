@@ -5,8 +5,9 @@
  *
  *   1. Every rank sends a sample of its points to rank 0, which makes the cuts and sends them to all (adj_split).
  *   2. Each left point goes to the rank of its home region. In kNN joins each right point does so as well.
- *   3. Range joins: each right point goes to every region whose left points may be within the radius, judged by the
- *      box around these points. split.h proves that none is missed. A region then has all neighbours of its queries.
+ *   3. Range joins: each right point goes to every region (in self-joins every other one) that may have left points
+ *      within the radius, judged by the box around these points. split.h proves that none is missed. A region then has
+ *      all neighbours of its queries.
  *   4. kNN joins: each rank searches its own region first. A query is done if it has k neighbours there and the k-th is
  *      nearer than any other region. Other queries visit the regions that are within the distance of the k-th one, or
  *      all within the radius of the join if there are fewer than k.
