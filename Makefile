@@ -1,26 +1,26 @@
 # SPDX-License-Identifier: MIT
-# The short way to everything. CMake does the work: CMakeLists.txt, and CMakePresets.json for the special
-# builds. Each build has a folder of its own under build/.
+# Shortcuts. CMake does the work: CMakeLists.txt, and CMakePresets.json for special builds. Each build has a folder of
+# its own under build/.
 
 PREFIX ?= /usr/local
-# Jobs at once, of the compiler and of the tests.
+# Number of parallel jobs, for the compiler and for the tests.
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
-# ON makes warnings errors.
+# ON turns warnings into errors.
 WERROR ?= OFF
-# Kernels: AUTO for the GPU in this machine, if there is one; ON for every GPU; OFF for none. Empty: as this build had
-# it before, at first AUTO.
+# Kernels: AUTO for the GPU in this machine, if there is one; ON for every GPU; OFF for none. Empty: as in the last
+# configuration of this build, or AUTO if there is none.
 CUDA ?=
 # Which tests: a regular expression over their labels (fast, main, threads).
 LABEL ?= .
 # How long each fuzzer runs.
 FUZZ_SECONDS ?= 60
-# How many joins a soak makes, and how many runs it kills.
+# How many joins a soak test makes, and how many runs it kills.
 SOAK_JOINS ?= 100000
 SOAK_KILLS ?= 300
 # How long the differential test runs.
 SECONDS ?= 3600
 
-# Looked up when a recipe runs, because the set-up may install ninja first.
+# Looked up when a recipe runs, because the set-up may have installed ninja by then.
 ninja = $$(command -v ninja >/dev/null && echo -G Ninja)
 fresh = $$(test -e build/$(1)/CMakeCache.txt || echo "$(ninja)")
 configure = cmake -S . -B build/$(1) $(call fresh,$(1)) -DADJOIN_WERROR=$(WERROR) $(if $(CUDA),-DADJOIN_CUDA=$(CUDA))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The common half of the compiled drivers; see driver.h. Stays free of the library so that a peer's
- * driver runs nothing of ours.
+ * What all compiled drivers share; see driver.h. This file does not use the library, so that a peer's driver runs no
+ * code of ours.
  */
 #include "driver.h"
 
@@ -124,7 +124,7 @@ double bench_now(void) {
   return seconds_of(CLOCK_MONOTONIC);
 }
 
-/* A line of /proc/self/status in bytes; 0 where there is none. */
+/* The value of a line of /proc/self/status in bytes; 0 if there is no such line. */
 static uint64_t status_bytes(const char *name) {
   char line[256];
   uint64_t kib = 0;
@@ -138,8 +138,8 @@ static uint64_t status_bytes(const char *name) {
 }
 
 void bench_usage_begin(bench_timing *timing) {
-  /* Writing 5 makes the kernel forget the peak so far. Where that is not allowed the peak is still
-   * right for a first repeat, because loading holds the points only once. */
+  /* Writing 5 makes the kernel forget the peak so far. If this is not allowed, the peak is still correct for the first
+   * repeat, because loading keeps the points in memory only once. */
   FILE *file = fopen("/proc/self/clear_refs", "w");
   if (file) {
     fputs("5", file);
@@ -154,7 +154,7 @@ void bench_usage_end(bench_timing *timing) {
   timing->rss_peak = status_bytes("VmHWM:");
 }
 
-/* A bijection of 64-bit words whose output bits all depend on all input bits; driver_python.py has the same. */
+/* Mixes i and j; every output bit depends on all input bits. driver_python.py has the same function. */
 static uint64_t mix(uint64_t i, uint64_t j) {
   uint64_t x = (i << 32 | j) + UINT64_C(0x9e3779b97f4a7c15);
   x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -203,7 +203,7 @@ void bench_digest_table(const bench_table *table, bench_digest *digest) {
 
 /* ---- The answer of a kNN join --------------------------------------------------------------------- */
 
-/* Every so many rows one is in the answer; driver_python.py has the same. */
+/* The answer has every stride-th row. driver_python.py has the same function. */
 static uint64_t answer_stride(const bench_table *table) {
   const uint64_t most = (uint64_t)1 << 24;
   return table->rows * table->k / most + 1;
@@ -222,7 +222,7 @@ static bool write_answer(const char *path, const bench_table *table) {
                (table->rows + stride - 1) / stride, table->k);
   memset(header, ' ', sizeof header);
   memcpy(header, "\x93NUMPY\x01\x00", 8);
-  header[8] = sizeof header - 10; /* bytes of text, as two */
+  header[8] = sizeof header - 10; /* bytes of the text, in two bytes */
   header[9] = 0;
   memcpy(header + 10, text, (size_t)length);
   header[sizeof header - 1] = '\n';
@@ -233,7 +233,7 @@ static bool write_answer(const char *path, const bench_table *table) {
   return ok;
 }
 
-/* Within a relative error far above that of any f32 arithmetic in use, but for cancellation. */
+/* Equal within a relative error far above that of any f32 arithmetic in use, except for cancellation. */
 static bool is_near(float a, float b) {
   return a == b || fabsf(a - b) <= 2e-5f * b;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Our own driver, on adjoin.h alone. The timed part is what a caller with points in memory waits
- * for: adj_dataset_create (checks every coordinate), adj_plan_create (plan and index) and the join.
- * The context, that is the threads, is made before; destroying comes after. Modes:
+ * Our own driver, on adjoin.h alone. The timed part is what a caller with points in memory waits for:
+ * adj_dataset_create (checks every coordinate), adj_plan_create (plan and index) and the join. The context with its
+ * threads is created before the timed part, and everything is destroyed after it. Modes:
  *
  *     csr       all rows in memory, each in ascending order of id (the default order; checked)
  *     csr-any   all rows in memory, each in any order, as the peers give them
@@ -10,7 +10,7 @@
  *     knn       the k nearest of each point, ids and distances in memory
  *     read      no join: opens the file through the library, to time a reader
  *
- * The variant is the name of an algorithm; empty: the planner's choice. BENCH_ISA in the environment forces an
+ * The variant is the name of an algorithm; if empty, the planner chooses. BENCH_ISA in the environment forces an
  * instruction set.
  */
 #include <stdio.h>
@@ -77,7 +77,7 @@ static adj_status join(run *r) {
   return adj_collect(r->plan, &r->result, NULL, &r->stats);
 }
 
-/* What the header promises of the default order, and of a self-join, in every order. */
+/* Checks what the header guarantees for rows in the default order, and for self-joins in any order. */
 static bool rows_in_order(const run *r) {
   const uint64_t *offsets = adj_result_offsets(r->result);
   const uint32_t *ids = adj_result_ids(r->result);
@@ -93,8 +93,8 @@ static bool rows_in_order(const run *r) {
   return true;
 }
 
-/* Nearest first, a point never among its own neighbours. Equal distances do not tell the order of their
- * ids: the squares, which decide, may differ. */
+/* Checks that rows have the nearest first, and no point among its own neighbours. Ids of equal distances may be in any
+ * order, because the squared distances, which decide, may differ. */
 static bool table_in_order(const run *r, const bench_table *table) {
   for (uint64_t i = 0; i < table->rows; i++) {
     for (uint64_t at = i * table->k; at < (i + 1) * table->k; at++) {
@@ -108,7 +108,7 @@ static bool table_in_order(const run *r, const bench_table *table) {
   return true;
 }
 
-/* Tables are compared in f32: a copy of distances of f64. NULL if there is no memory. */
+/* Copies f64 distances to f32, in which tables are compared. Returns NULL if there is no memory. */
 static float *narrowed(const double *distances, uint64_t count) {
   float *to = malloc((count + 1) * sizeof *to);
   for (uint64_t i = 0; to && i < count; i++)

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the planner makes of joins on the cores, beside every algorithm that it chooses from.
+ * How well the planner chooses for joins on the cores, compared with every algorithm that it chooses from.
  *
  *   driver_auto POINTS COUNT DIM METRIC THREADS MOST_S REPEATS QUESTION...
  *
  * POINTS: a generator of `adjoin generate`; f32. METRIC: l2, l1, linf, lp (p = 3), cosine, ip or haversine. QUESTION:
- * count:MEAN or csr:MEAN, a range join with about so many neighbours a point, or knn:K. One line of JSON for each, with
- * what `auto` and each algorithm took: seconds and CPU seconds of adj_plan_create and the join, of the join alone, and
- * what the plan had expected of the latter; smallest of the repeats, which take turns.
+ * count:MEAN or csr:MEAN, a range join with about MEAN neighbours per point, or knn:K. Prints one line of JSON for each
+ * question, with figures for `auto` and each algorithm: seconds and CPU seconds of adj_plan_create and the join, of the
+ * join alone, and the plan's forecast for the latter. Times are the smallest of the repeats, in which `auto` and the
+ * algorithms take turns.
  *
- * A join of `auto` that takes more than MOST_S ends the question. Algorithms that have taken twice as long as `auto`
- * are stopped: they are no rivals.
+ * A join of `auto` that takes more than MOST_S ends the question. Algorithms are stopped when they have taken twice as
+ * long as `auto`.
  */
 #include <math.h>
 #include <stdio.h>
@@ -25,7 +26,7 @@
 enum { WAYS = 4 };
 
 typedef struct way {
-  const char *algorithm; /* "auto" first; NULL: no more */
+  const char *algorithm; /* "auto" comes first; NULL ends the list */
   double seconds, cpu_s, join_s, join_cpu_s, forecast_s;
   char chose[16];
   bool stopped;
@@ -66,7 +67,7 @@ static int over_time(void *user, const adj_progress *where) {
   return bench_now() > *(const double *)user;
 }
 
-/* One run of a way; false: it was stopped. */
+/* Runs a way once. Returns false if it was stopped. */
 static bool run_way(const bench *b, const question *q, way *w, double limit_s, uint64_t *pairs) {
   adj_join_spec spec = sweep_spec(b->metric, ADJ_BACKEND_CPU, q->k, q->radius);
   spec.algorithm = w->algorithm;
@@ -123,7 +124,7 @@ static void print_case(const question *q, const way *ways, uint64_t pairs) {
   fflush(stdout);
 }
 
-/* The system finds memory for the first result slowly, so a run of `auto` goes before, which does not count. */
+/* Memory for the first result takes the system long, so `auto` runs once before, which does not count. */
 static void run_question(const bench *b, const question *q) {
   static const char *const range[WAYS] = {"auto", "grid", "ego", "brute"}, *const knn[WAYS] = {"auto", "kdtree",
                                                                                                "brute"};

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Joins of sets that do not fit the memory of a GPU, beside the same joins with enough of it:
+ * Joins of sets that do not fit the memory of a GPU, compared with the same joins with enough memory:
  *
  *   bench/driver_chunks unif|expo|... COUNT DIM K|RADIUS|csr:RADIUS BACKEND[:THREADS[:TUNING]] REPEATS MEMORY...
  *
- * K: a whole number, the k nearest with distances. RADIUS: with a point, counts; after csr: all rows. THREADS: 0, or
- * none given: one a core. TUNING: settings as in adj_join_spec.tuning. MEMORY: limits of the device in MiB, 0: all. One
- * line for each: the quickest of adj_plan_create and the run together, seconds of both, of kernels, of the phases, the
- * host's memory, and a checksum of ids and distances, or of counts, which must be the same in every line. BACKEND cpu:
- * how joins of large sets on cores grow.
+ * K: a whole number, the k nearest with distances. RADIUS: a number with a decimal point, for counts; after csr: all
+ * rows. THREADS: 0 or not given: one per core. TUNING: settings as in adj_join_spec.tuning. MEMORY: limits of the
+ * device in MiB, 0: all. Prints one line for each limit, for the quickest of adj_plan_create and the run together: the
+ * seconds of both, of kernels and of the phases, the host's memory, and a checksum of ids and distances, or of counts.
+ * The checksum must be the same in every line. BACKEND cpu: how joins of large sets on cores grow.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -30,7 +30,7 @@ static struct {
   int times[PHASES], count;
 } phases = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Of lane 0, which runs the phases of a device that is alone. */
+/* Takes the phases of lane 0, which runs a device that is alone. */
 static void add_phase(void *user, const adj_trace_event *event) {
   (void)user;
   if (event->lane) return;
@@ -64,7 +64,7 @@ static void must(adj_status status) {
   exit(1);
 }
 
-/* Eight sums side by side: each step of one waits for the step before. */
+/* Eight sums side by side, because each step of one sum waits for the step before. */
 static uint64_t sum_up(const void *data, uint64_t bytes) {
   enum { SIDES = 8 };
   const uint32_t *words = data;
@@ -81,10 +81,10 @@ static uint64_t sum_up(const void *data, uint64_t bytes) {
 
 typedef struct request {
   adj_join_spec spec;
-  bool count; /* of range joins, and no rows */
+  bool count; /* range joins: only counts, no rows */
 } request;
 
-/* One run. Returns its seconds. */
+/* Runs the join once. Returns the seconds. */
 static double run(adj_ctx *ctx, const request *wanted, const adj_dataset *set, adj_stats *stats, uint64_t *sum,
                   double *plan_s) {
   adj_plan *plan = NULL;

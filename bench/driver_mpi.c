@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * What distribution costs: a join by several ranks beside the same join by one process.
+ * What distribution costs: a join by several ranks, compared with the same join by one process.
  *
  *   mpirun -n RANKS bench/driver_mpi unif|expo|clusters COUNT DIM K|RADIUS auto|replicated|ring|halo|alone [scattered]
  *
- * K: a whole number; RADIUS: with a point. alone: by libadjoin, on one rank. Rank i has rows COUNT * i / RANKS and on;
- * with "scattered" it has every RANKS-th row, from row i on: both are spread over all of space. One thread a rank. One
- * line of JSON: CPU seconds of all ranks (user and system, of the plan and the run; of these in the kernel, and while
- * waiting for messages, in which MPI copies them), bytes sent, imbalance, peak memory, and a checksum of ids that is
- * the same for every distribution and number of ranks if points are not scattered.
+ * K: a whole number; RADIUS: a number with a decimal point. alone: by libadjoin, on one rank. Rank i has the rows from
+ * COUNT * i / RANKS on; with "scattered" it has every RANKS-th row, from row i on. Both are spread over all of space.
+ * There is one thread per rank. Prints one line of JSON: CPU seconds of all ranks (user and system, of the plan and the
+ * run; how many of these in the kernel, and how many while waiting for messages, when MPI copies them), bytes sent,
+ * imbalance, peak memory, and a checksum of ids. The checksum is the same for every distribution and number of ranks if
+ * points are not scattered.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -59,14 +60,14 @@ static adj_dataset *my_points(adj_ctx *ctx, const char *name, uint64_t count, ui
   return mine;
 }
 
-/* The sum over entries of a hash of row and id: no order counts. */
+/* A hash of row and id. Hashes are summed over all entries, so their order does not matter. */
 static uint64_t hash_entry(uint64_t row, uint64_t id) {
   uint64_t x = (row * UINT64_C(0x9e3779b97f4a7c15)) ^ (id * UINT64_C(0xc2b2ae3d27d4eb4f));
   x ^= x >> 29;
   return x * UINT64_C(0xbf58476d1ce4e5b9);
 }
 
-/* Of this process in the kernel: mostly pages that it clears, and copies between processes. */
+/* Seconds of this process in the kernel, mostly for clearing pages and for copies between processes. */
 static double kernel(void) {
   struct rusage usage;
   getrusage(RUSAGE_SELF, &usage);

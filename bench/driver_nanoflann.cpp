@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * The peer nanoflann, used as well as we know how: points put into Morton order first, so that
- * neighbouring queries walk the same nodes; the dimension a template argument; all queries in an
- * OpenMP loop; result sets that keep ids only (or only count), or the k nearest but the point itself.
- * The sort, the tree and the rows by original id are all inside the timed part. The variant is the
- * leaf size.
+ * The peer nanoflann, used as well as we know how. Points are put into Morton order first, so that neighbouring queries
+ * walk the same nodes. The dimension is a template argument. All queries run in an OpenMP loop. Result sets keep only
+ * ids, or only counts, or the k nearest without the point itself. The timed part has the sort, the tree and the rows by
+ * original id. The variant is the leaf size.
  */
 #include <omp.h>
 
@@ -22,7 +21,7 @@
 
 namespace {
 
-/* Memory that is not zeroed first: std::vector would touch every page once more than needed. */
+/* Memory that is not zeroed. A std::vector would write every page once more than needed. */
 template <class T>
 std::unique_ptr<T[]> uninitialised(size_t count) {
   return std::unique_ptr<T[]>(new T[count]);
@@ -76,18 +75,18 @@ struct Collector {
   }
 };
 
-/* nanoflann's own set of the k nearest, in which the point itself is not entered: quicker than asking
- * for one more. */
+/* nanoflann's own set of the k nearest, without the point itself. Asking for one neighbour more would be slower. */
 struct Others : nanoflann::KNNResultSet<float, uint32_t> {
   using Base = nanoflann::KNNResultSet<float, uint32_t>;
   const uint32_t self;
-  Others(size_t k, uint32_t own) : Base(k), self(own) {}
+  Others(size_t k, uint32_t own) : Base(k), self(own) {
+  }
   bool addPoint(float distance, uint32_t id) {
     return id == self || Base::addPoint(distance, id);
   }
 };
 
-/* 30 to 32 bits, taken in turn from the first dimensions (at most eight), each scaled to its range. */
+/* Keys of 30 to 32 bits, taken in turn from the first dimensions (at most eight), each scaled to its range. */
 void morton_keys(const bench_points &points, std::vector<uint32_t> &keys) {
   const float *data = static_cast<const float *>(points.data);
   const unsigned dim = points.dim, used = std::min(dim, 8u), bits = std::min(32u / used, 16u);
@@ -186,11 +185,11 @@ class Join {
     for (int64_t i = 0; i < size(); i++) {
       Counter counter{worst};
       tree->findNeighbors(counter, query(i), nanoflann::SearchParams());
-      result.counts[rows[i]] = counter.found - 1; /* itself */
+      result.counts[rows[i]] = counter.found - 1; /* without the point itself */
     }
   }
 
-  /* The k nearest of each of the queries, or of each of the tree's own points (queries NULL). */
+  /* Finds the k nearest of each query, or of each of the tree's own points if queries is NULL. */
   void nearest(const bench_points *queries, uint32_t k, Result &result) const {
     std::unique_ptr<Ordered> apart;
     if (queries) apart = std::make_unique<Ordered>(*queries);
@@ -213,8 +212,8 @@ class Join {
     }
   }
 
-  /* One pass of queries into a buffer for each chunk, a prefix sum, and one pass that puts the rows
-   * into place, with ids of Morton order turned into original ones. */
+  /* The first pass answers the queries, with a buffer for each chunk. After a prefix sum, the second pass puts the rows
+   * into place and turns ids in Morton order into original ids. */
   void collect(Result &result) const {
     const int64_t chunks = (size() + chunk - 1) / chunk;
     std::vector<std::vector<uint32_t>> found(chunks);
@@ -222,7 +221,7 @@ class Join {
     result.offsets = uninitialised<uint64_t>(points.count + 1);
 #pragma omp parallel
     {
-      std::vector<uint32_t> ids; /* grows once a thread, not once a chunk */
+      std::vector<uint32_t> ids; /* grows once per thread, not once per chunk */
 #pragma omp for schedule(dynamic)
       for (int64_t c = 0; c < chunks; c++) {
         ids.clear();
@@ -265,7 +264,7 @@ class Join {
   }
 };
 
-/* The sets of a join; the tree is built over right, which is left in a self-join. */
+/* The sets of a join. The tree is built over right, which is the same as left in a self-join. */
 struct Sets {
   bench_points left, right;
   const bench_points &searched() const {
@@ -335,9 +334,9 @@ int main(int argc, char **argv) {
   bench_args args;
   Sets sets;
   if (!bench_parse(argc, argv, &args)) return 2;
-  const bool known = args.k ? std::strcmp(args.mode, "knn") == 0
-                            : !args.right_path && (std::strcmp(args.mode, "csr") == 0 ||
-                                                   std::strcmp(args.mode, "count") == 0);
+  const bool known =
+      args.k ? std::strcmp(args.mode, "knn") == 0
+             : !args.right_path && (std::strcmp(args.mode, "csr") == 0 || std::strcmp(args.mode, "count") == 0);
   if (!known) {
     std::fprintf(stderr, "nanoflann: no mode '%s'\n", args.mode);
     return 2;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * The driver of the papers' experiments, on adjoin.h alone: reads one join a line, answers with one JSON object a line.
+ * The driver of the papers' experiments, on adjoin.h alone. It reads one join per line and answers each with a JSON
+ * object on a line.
  *
  *   data=Expo2D2M count=200000 kind=range mean=100 backend=gpu system=lbjoin tuning=paper.point_threads=1 repeats=3
  *
- * driver_papers.h has all the words. A join goes from points in memory to the whole result in memory: plan, index, join
- * and rows; the median and the smallest of the repeats. kind=points only makes the points, which are kept. `digest` is
- * the same for the same result. A join that is refused, or that takes longer than `limit`, is answered with its status
- * and message.
+ * driver_papers.h lists all words. Times are for the way from points in memory to the whole result in memory: plan,
+ * index, join and rows; the median and the smallest of the repeats. kind=points only makes the points, which are kept.
+ * `digest` is the same for equal results. A join that is refused, or that takes longer than `limit`, is answered with
+ * its status and message.
  */
 #include "driver_papers.h"
 
@@ -21,17 +22,17 @@
 
 enum { LINE = 4096, SETS = 128, MEMORY_PART = 8 };
 
-/* Points are kept for later runs, up to this part of the machine's memory. */
+/* Points are kept for later runs, in up to 1 / MEMORY_PART of the machine's memory. */
 typedef struct held {
   char key[256];
   adj_dataset *set;
-  papers_survey *survey; /* once a mean was asked for */
+  papers_survey *survey; /* made when a mean is first asked for */
   uint64_t used, bytes;
 } held;
 
 typedef struct driver {
-  adj_ctx *own; /* of the points, with a thread a core           */
-  adj_ctx *ctx; /* of the request; own unless it says threads    */
+  adj_ctx *own; /* of the points, with one thread per core        */
+  adj_ctx *ctx; /* of the request; own unless it names threads    */
   uint32_t threads;
   held sets[SETS];
   uint64_t clock;
@@ -73,7 +74,7 @@ static bool set_text(papers_request *r, const char *name, const char *value) {
   return false;
 }
 
-/* Cuts the line at its blanks; the request points into it. */
+/* Splits the line at blanks. The request points into the line. */
 static bool parse(char *line, papers_request *r) {
   *r = (papers_request){.kind = "range", .type = "f32", .repeats = 1};
   for (char *rest = NULL, *word = strtok_r(line, " \n", &rest); word; word = strtok_r(NULL, " \n", &rest)) {
@@ -87,7 +88,7 @@ static bool parse(char *line, papers_request *r) {
   return r->data || !strcmp(r->kind, "select");
 }
 
-/* What would end the string is left out. */
+/* Leaves out characters that would end the string. */
 void papers_print_text(const char *name, const char *text) {
   printf(", \"%s\": \"", name);
   for (; *text; text++)
@@ -125,7 +126,7 @@ static adj_status open_context(driver *d, uint32_t threads, adj_ctx **out) {
   return adj_ctx_create(&options, out);
 }
 
-/* A context with so many threads; 0: one a core. Points stay: they belong to the first one. */
+/* Makes a context with this many threads; 0: one per core. Points stay, as they belong to the first context. */
 static adj_status use_threads(driver *d, uint32_t threads) {
   adj_status status = d->own ? ADJ_OK : open_context(d, 0, &d->own);
   if (!status && (!d->ctx || d->threads != threads)) {
@@ -153,8 +154,8 @@ static adj_status make_set(driver *d, const papers_request *r, bool left, adj_da
   return adj_dataset_generate(d->own, &options, out);
 }
 
-/* Makes room for points: the sets that were not used for the longest time go, but not the last one, which this request
- * may have found. Returns an empty place. */
+/* Makes room for points by dropping the sets that were not used for the longest time. The last set stays, because this
+ * request may use it. Returns an empty place. */
 static held *make_room(driver *d, uint64_t bytes) {
   uint64_t most = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / MEMORY_PART;
   for (;;) {
@@ -170,7 +171,7 @@ static held *make_room(driver *d, uint64_t bytes) {
   }
 }
 
-/* The points of a request, made or kept from an earlier one. */
+/* Finds the points of a request among the kept ones, or makes them. */
 static adj_status find_set(driver *d, const papers_request *r, bool left, held **out) {
   char key[256];
   snprintf(key, sizeof key, "%s %llu %llu %s %d", r->data, (unsigned long long)(left ? r->queries : r->count),
@@ -192,7 +193,7 @@ static adj_status find_set(driver *d, const papers_request *r, bool left, held *
   return ADJ_OK;
 }
 
-/* Every parts-th point, of a set of one entity partition (GPU-Join 6.2). */
+/* Takes every parts-th point of a set: one entity partition (GPU-Join 6.2). */
 static adj_status take_part(driver *d, const papers_request *r, const adj_dataset *from, adj_dataset **out) {
   adj_points points;
   adj_points_init(&points, sizeof points);
@@ -216,7 +217,7 @@ static adj_status find_sets(driver *d, papers_request *r, papers_sets *out) {
   *out = (papers_sets){0};
   adj_status status = find_set(d, r, false, &points);
   if (!status && r->queries) status = find_set(d, r, true, &queries);
-  if (!status && queries) points->used = d->clock; /* of one age */
+  if (!status && queries) points->used = d->clock; /* both sets count as used now */
   if (!status && r->mean > 0 && !points->survey) {
     points->survey = papers_survey_of(points->set, adj_ctx_threads(d->own));
     if (!points->survey) status = ADJ_E_MEMORY;
@@ -250,7 +251,7 @@ static void answer_join(driver *d, papers_request *r) {
     adj_dataset_destroy(s.part);
     return;
   }
-  printf("{\"status\": \"points\""); /* the experiment is wrong */
+  printf("{\"status\": \"points\""); /* no such points: the experiment is wrong */
   papers_print_text("message", adj_last_error());
   printf("}\n");
 }

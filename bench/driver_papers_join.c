@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * One join of the papers' driver: its repeats, and the line of JSON that tells of them.
+ * One join of the papers' driver: its repeats, and the line of JSON about them.
  */
 #include <math.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "driver.h"
 #include "driver_papers.h"
 
-/* What is asked. */
+/* The join to run. */
 typedef struct job {
   adj_ctx *ctx;
   const papers_request *r;
@@ -108,7 +108,7 @@ static adj_status run_once(const job *j, const adj_join_spec *spec, outcome *o) 
   return status;
 }
 
-/* Repeats while there is time. */
+/* Repeats the join while there is time. */
 static adj_status run_all(const job *j, adj_backend backend, outcome *o) {
   const papers_request *r = j->r;
   adj_join_spec spec = spec_of(r, backend);

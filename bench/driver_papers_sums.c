@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the papers' driver computes of points and results beside the joins: digests, the radius of a mean, and counts of
- * the caches. Results have up to a billion pairs, so all of it is done by all threads.
+ * What the papers' driver computes apart from joins: digests of results, the radius of a mean, and cache counters.
+ * Results have up to a billion pairs, so all threads share this work.
  */
 #include <linux/perf_event.h>
 #include <math.h>
@@ -33,7 +33,7 @@ static unsigned run_lanes(lane *lanes, unsigned threads, const void *work, void 
   while (started < many && !pthread_create(&lanes[started].thread, NULL, body, &lanes[started]))
     started++;
   body(&lanes[0]);
-  for (unsigned i = started; i < many; i++) /* there was no thread for these */
+  for (unsigned i = started; i < many; i++) /* no threads could be started for these */
     body(&lanes[i]);
   for (unsigned i = 1; i < started; i++)
     pthread_join(lanes[i].thread, NULL);
@@ -66,7 +66,7 @@ static uint64_t mix(uint64_t high, uint64_t low) {
   return x ^ x >> 31;
 }
 
-/* A row of a kNN join is in order, so its places count; one of a range join may be in any. */
+/* Rows of kNN joins are sorted, so places count. Rows of range joins may be in any order. */
 static void *digest_lane(void *argument) {
   lane *l = argument;
   const rows *r = l->work;
@@ -104,7 +104,7 @@ papers_digest papers_digest_of(const adj_result *result, uint32_t k, adj_type ty
 
 /* ---- The radius of a mean -------------------------------------------------------------------------------- */
 
-/* Squares of distances are binned by their upper bits as floats: monotone, and 512 bins an octave. */
+/* Squared distances are binned by the upper bits of the float: this is monotone, with 512 bins per octave. */
 enum { QUERIES = 256, BIN_SHIFT = 14, BINS = 1 << (31 - BIN_SHIFT) };
 
 struct papers_survey {
@@ -112,10 +112,10 @@ struct papers_survey {
   uint64_t within[BINS]; /* pairs in this bin and all before it */
 };
 
-/* What a thread is told. */
+/* The input of a thread. */
 typedef struct survey_work {
   const adj_dataset *set;
-  const float *queries; /* QUERIES of each coordinate, in f32 */
+  const float *queries; /* QUERIES values of each coordinate, in f32 */
   uint64_t count, many;
   uint32_t dim;
 } survey_work;
@@ -157,7 +157,7 @@ static void *survey_lane(void *argument) {
   return NULL;
 }
 
-/* Bins of all threads, each with those before it. False: a thread had no memory. */
+/* Adds up the bins of all threads, each with all bins before it. Returns false if a thread had no memory. */
 static bool add_up(const lane *lanes, unsigned many, papers_survey *out) {
   uint64_t sum = 0;
   for (unsigned i = 0; i < many; i++)
@@ -202,7 +202,7 @@ papers_survey *papers_survey_of(const adj_dataset *set, unsigned threads) {
   return out;
 }
 
-/* The upper end of the first bin up to which queries have the mean number of points, and themselves. */
+/* The upper end of the first bin up to which queries find the mean number of points, besides themselves. */
 double papers_radius_of(const papers_survey *survey, double mean) {
   double wanted = (mean + 1) * (double)survey->queries;
   uint32_t b = 0;
@@ -222,7 +222,7 @@ void papers_cache_open(void) {
   static const uint64_t events[] = {PERF_COUNT_HW_CACHE_REFERENCES, PERF_COUNT_HW_CACHE_MISSES};
   for (int i = 0; i < 2; i++) {
     struct perf_event_attr about = {.type = PERF_TYPE_HARDWARE, .size = sizeof about, .config = events[i]};
-    about.inherit = 1; /* the threads that are started later count as well */
+    about.inherit = 1; /* threads that are started later are counted as well */
     about.exclude_kernel = 1;
     counters[i] = (int)syscall(SYS_perf_event_open, &about, 0, -1, -1, 0);
   }

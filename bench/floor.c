@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * The floors of this machine, which the join is measured against (docs/performance.md): how fast
- * memory can be written the first time (a page at a time, 4 KiB or huge), written again and copied,
- * and how many candidates a second the simplest 2-D kernel can compare when they lie in the first-level
- * cache. Each figure for 1 thread up to all. Prints one JSON object.
+ * The floors of this machine, which joins are measured against (docs/performance.md): how fast memory can be written
+ * the first time (with pages of 4 KiB or huge ones), written again and copied, and how many candidates per second the
+ * simplest 2-D kernel can compare if they are in the first-level cache. Each figure is measured with 1 thread up to all
+ * threads. Prints one JSON object.
  *
- *     floor [MEBIBYTES]     buffer of the memory figures, 1024 unless told
+ *     floor [MEBIBYTES]     size of the buffer for the memory figures, by default 1024
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ static void copy_all(lane *l) {
   memcpy(l->to, l->from, l->bytes);
 }
 
-/* Bytes a second of the first write, best of the rounds. */
+/* Bytes per second of the first write, best of the rounds. */
 static double first_touch(lane *lanes, unsigned threads, size_t bytes, int advice) {
   double best = 0;
   for (int round = 0; round < ROUNDS; round++) {
@@ -36,7 +36,7 @@ static double first_touch(lane *lanes, unsigned threads, size_t bytes, int advic
   return best;
 }
 
-/* Bytes a second written again, and copied (counted once), to memory that is already there. */
+/* Bytes per second written again, and copied (counted once), in memory that is already mapped. */
 static void warm_rates(lane *lanes, unsigned threads, size_t bytes, double *rewrite, double *copy) {
   *rewrite = *copy = 0;
   char *to = map_fresh(bytes, MADV_HUGEPAGE), *from = map_fresh(bytes, MADV_HUGEPAGE);
@@ -71,7 +71,7 @@ static void fill_block(block *b, uint64_t seed) {
   }
 }
 
-/* About a third of the candidates of a unit square are within this of a point inside. */
+/* About a third of the candidates in a unit square are within this distance of a point inside. */
 static const float radius_sq = 0.12f;
 
 #if defined(__x86_64__)
@@ -90,7 +90,7 @@ __attribute__((target("avx512f,avx512bw,avx512vl,fma,popcnt"))) static void comp
   }
 }
 
-/* The same, and the ids of those within go to a small buffer: what filling rows costs at least. */
+/* The same, and ids of candidates within go to a small buffer: the least cost of filling rows. */
 __attribute__((target("avx512f,avx512bw,avx512vl,fma,popcnt"))) static void compare_fill(lane *l) {
   block *b = (block *)l->to;
   const __m512 limit = _mm512_set1_ps(radius_sq);
@@ -125,7 +125,7 @@ static bool has_avx512(void) {
 }
 #endif
 
-/* Candidates a second, all threads together; 0 where the CPU has no AVX-512. */
+/* Candidates per second, all threads together; 0 if the CPU has no AVX-512. */
 static double compare_rate(lane *lanes, unsigned threads, void (*work)(lane *)) {
   block *blocks = has_avx512() ? aligned_alloc(64, threads * sizeof *blocks) : NULL;
   if (!blocks) return 0;

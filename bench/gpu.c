@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The range join on a GPU, timed: one command, one table.
+ * Times the range join on a GPU: one command, one table.
  *
  *   bench/gpu [--case NAME] [--mean N] [--repeats N] [--points N] [--check] [--quick] [--tuning TEXT]
  *   bench/gpu --nearest [--case NAME] [--neighbours K] [--repeats N] [--points N] [--tuning TEXT] [--quick] [--check]
@@ -13,21 +13,21 @@
  *   bench/gpu --index [--case NAME] [--repeats N] [--points N] [--quick] [--check]
  *   bench/gpu --select [--case NAME] [--repeats N] [--quick] [--check]
  *
- * For each set of points and each mean number of neighbours the radius is found first, by counting. Then, smallest of
- * the repeats, index construction always included:
+ * For each set of points and each mean number of neighbours, the radius is found first, by counting. The figures are
+ * the smallest of the repeats and always include index construction:
  *
- *   device   points on the device to CSR on the device, rows in any order; split into plan, index, count and fill
+ *   device   from points on the device to CSR on the device, rows in any order; split into plan, index, count and fill
  *   by id    the same, each row in ascending order of id
- *   count    points on the device to one number per point on the device
- *   host     points in host memory to CSR in host memory, by id
- *   touch    GB a second at which all threads write fresh memory of the result's size, in huge pages
- *   of       the result's GB a second in host, over the lesser of touch and the rate of pinned copies
+ *   count    from points on the device to one number per point on the device
+ *   host     from points in host memory to CSR in host memory, by id
+ *   touch    GB per second at which all threads write fresh memory of the result's size, in huge pages
+ *   of       the result's GB per second in host, over the lesser of touch and the rate of pinned copies
  *
- * The floor of device and count is the larger of the bytes of the result over MEMORY_GBS and of the pairs found over
- * COMPARE_GPS, the rate of a kernel that compares all pairs; that of host is the bytes of the result over the pinned
- * copy rate, which is measured here. --check compares every pair with the CPU's result. --tuning: docs/tuning.md.
- * --threads: of the host. The others are tables of their own: gpu_auto.c, gpu_dims.c, gpu_hybrid.c, gpu_index.c,
- * gpu_knn.c, gpu_select.c, gpu_skip.c, gpu_spread.c, gpu_sweep.c.
+ * The floor of device and count is the larger of two times: the bytes of the result over MEMORY_GBS, and the pairs
+ * found over COMPARE_GPS, the rate of a kernel that compares all pairs. The floor of host is the bytes of the result
+ * over the rate of pinned copies, which is measured here. --check compares every pair with the CPU's result. --tuning:
+ * docs/tuning.md. --threads: of the host. The other options print tables of their own: gpu_auto.c, gpu_dims.c,
+ * gpu_hybrid.c, gpu_index.c, gpu_knn.c, gpu_select.c, gpu_skip.c, gpu_spread.c, gpu_sweep.c.
  */
 #include "gpu.h"
 
@@ -145,7 +145,7 @@ adj_result *collect_timed(const bench *b, const adj_join_spec *spec, timed *out)
   return result;
 }
 
-/* The radius at which points have `mean` neighbours: the count grows with it, so by halving. */
+/* Finds the radius at which points have `mean` neighbours, by bisection, as the count grows with the radius. */
 void find_radius(bench *b, double mean) {
   adj_cuda_points points = on_device(b);
   double low = 0, high = 0;
@@ -154,11 +154,11 @@ void find_radius(bench *b, double mean) {
     adj_dataset_bounds(b->set, j, &from, &to);
     high = fmax(high, to - from);
   }
-  high *= pow((double)b->count, -1.0 / b->dim) * 0.05; /* few neighbours; doubled until there are enough */
+  high *= pow((double)b->count, -1.0 / b->dim) * 0.05; /* few neighbours at first; doubled until there are enough */
   for (int i = 0; i < 60 && high - low > 1e-3 * high; i++) {
     b->radius = low > 0 ? (low + high) / 2 : high;
     adj_join_spec spec = spec_of(b, ADJ_ORDER_ANY);
-    spec.tuning = NULL; /* a device that is held would take long */
+    spec.tuning = NULL; /* a device limited by the tuning would take long */
     uint64_t pairs;
     stop_on(adj_cuda_range_count(b->ctx, &spec, &points, NULL, NULL, NULL, &pairs));
     bool enough = (double)pairs >= mean * (double)b->count;
@@ -177,7 +177,7 @@ void find_radius(bench *b, double mean) {
 typedef struct times {
   double device, plan, index, count, fill; /* seconds */
   double by_id, sort, count_only, host;
-  double touch_gbs; /* of fresh memory, by all threads */
+  double touch_gbs; /* write rate of fresh memory, all threads together */
   uint64_t pairs, candidates, device_bytes;
 } times;
 
@@ -233,7 +233,7 @@ static adj_result *join_host(bench *b, adj_backend backend) {
   points.ownership = ADJ_BORROW;
   adj_join_spec spec = spec_of(b, ADJ_ORDER_ID);
   spec.backend = backend;
-  if (backend == ADJ_BACKEND_CPU) spec.tuning = NULL; /* which is about the GPU */
+  if (backend == ADJ_BACKEND_CPU) spec.tuning = NULL; /* the tuning is for the GPU */
   adj_dataset *set;
   adj_plan *plan;
   adj_result *result;
@@ -245,7 +245,7 @@ static adj_result *join_host(bench *b, adj_backend backend) {
   return result;
 }
 
-/* GB a second at which all threads write memory that nobody wrote to before, in huge pages. */
+/* GB per second at which all threads write fresh memory, in huge pages. */
 static double measure_touch(bench *b, uint64_t bytes) {
   unsigned threads = adj_ctx_threads(b->ctx);
   lane *lanes = calloc(threads, sizeof *lanes);
@@ -255,7 +255,7 @@ static double measure_touch(bench *b, uint64_t bytes) {
   return rate * 1e-9;
 }
 
-/* Joins, and between them what the memory of the result takes by itself. */
+/* Times the joins and, between them, the writing of fresh memory for the result. */
 static void time_host(bench *b, times *t) {
   t->host = INFINITY;
   for (int i = 0; i < (b->options.repeats + 1) / 2 + 1; i++) {
@@ -270,7 +270,7 @@ static void time_host(bench *b, times *t) {
 
 /* ---- Checks ---------------------------------------------------------------------------------------- */
 
-/* The device's CSR by id, the host's from the GPU and the CPU's must be the same bytes. */
+/* CSR by id must have the same bytes on the device, on the host from the GPU, and on the host from the CPU. */
 static bool check(bench *b) {
   adj_result *cpu = join_host(b, ADJ_BACKEND_CPU), *gpu = join_host(b, ADJ_BACKEND_GPU);
   bool same = same_result(b, cpu, gpu);
@@ -345,7 +345,7 @@ static double measure_pinned(void) {
   return (double)bytes / best * 1e-9;
 }
 
-/* What an option without a value sets; NULL for others. */
+/* The switch that an option without a value sets; NULL for other options. */
 static bool *switch_of(options *o, const char *name) {
   struct {
     const char *name;

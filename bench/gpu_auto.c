@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: MIT
  *
- * What `auto` makes of a join beside each backend that can be asked for: one command, one table.
+ * Times `auto` and each backend that can be asked for: one command, one table.
  *
  *   bench/gpu --auto-sets [--quick] [--case NAME] [--repeats N]
  *   bench/gpu --auto-cold [--quick] [--case NAME] [--repeats N]
  *
- * Range joins with rows by id and kNN joins with distances, f32, from host memory to host memory: adj_plan_create and
- * adj_collect together, in milliseconds, smallest of the repeats, which take turns; no more of them once a join has
- * taken MOST_S. r: a range join with so many neighbours on the average, k: so many nearest.
+ * Range joins with rows by id and kNN joins with distances, f32, from host memory to host memory: milliseconds of
+ * adj_plan_create and adj_collect together, smallest of the repeats. The ways take turns in the repeats, which end when
+ * a join has taken MOST_S. r: a range join with this mean number of neighbours; k: this many nearest.
  *
- *   cpu, gpu, hybrid   that backend; in brackets what adj_plan_create takes of it
+ *   cpu, gpu, hybrid   that backend; the time of adj_plan_create in brackets
  *   auto               the same, and what it chose
- *   ratio              auto over the best of the three; the last line tells the worst of all
+ *   ratio              auto over the best of the three; the last line has the worst of all
  *
  * --auto-sets: in a context whose device is open. --auto-cold: every join in a process of its own, which has a context
- * and its points but has not touched CUDA; the times include loading it. --quick: joins that take cores long are left
- * out.
- * --case: the points of that name only, whichever they are with --auto-sets. Every result is compared with that of the
- * CPU.
+ * and its points but has not used CUDA; the times include loading CUDA. --quick: leaves out joins that take the cores
+ * long. --case: only the points of that name; with --auto-sets any name will do. Every result is compared with that of
+ * the CPU.
  */
 #include <math.h>
 #include <stdio.h>
@@ -26,7 +25,7 @@
 
 #include "gpu.h"
 
-static const double MOST_S = 0.4;           /* of a join's repeats */
+static const double MOST_S = 0.4;           /* for the repeats of a join */
 static const double MOST_PAIRS = 500000000; /* of a result, 2 GB   */
 
 typedef enum way { CPU, GPU, HYBRID, AUTO, WAYS } way;
@@ -40,7 +39,7 @@ typedef struct one_case {
   bool slow;   /* for cores       */
 } one_case;
 
-/* Beside Unif and Expo in two, three and six dimensions: see run_auto_sets. */
+/* Joins besides those of Unif and Expo in two, three and six dimensions: see run_auto_sets. */
 static const one_case OTHERS[] = {
     {"Unif2D10M", 0, 8, false},    {"Unif2D10M", 0, 32, false},     {"Unif3D10M", 0, 8, false},
     {"Unif3D10M", 0, 32, true},    {"Expo6D10M", 0, 8, true},       {"Expo6D10M", 0, 32, true},
@@ -60,7 +59,7 @@ typedef struct best {
   char chose[16];
 } best;
 
-/* The worst ratio so far, and whose it was. */
+/* The worst ratio so far, and its join. */
 typedef struct worst {
   double ratio;
   char whose[64];
@@ -112,7 +111,7 @@ static void end_case(bench *b, const one_case *c, const best *all, bool equal, w
 
 /* ---- With the device open ------------------------------------------------------------------------------ */
 
-/* The ways take turns, so that none has the warmer machine; a result is compared when it is first found. */
+/* The ways take turns, so that none has a warmer machine. Each way's first result is compared. */
 static void run_case(bench *b, const one_case *c, worst *w) {
   best all[WAYS];
   begin_case(all);
@@ -135,7 +134,7 @@ static bool wanted(const bench *b, const char *points, bool slow) {
   return b->options.name ? !strcmp(b->options.name, points) : !(slow && b->options.quick);
 }
 
-/* All joins of one set of points. */
+/* Runs all joins of one set of points. */
 static void run_set(bench *b, const one_case *cases, size_t count, worst *w) {
   b->name = cases[0].points;
   open_points(b);
@@ -174,7 +173,7 @@ void run_auto_sets(bench *b) {
 
 /* ---- Cold ---------------------------------------------------------------------------------------------- */
 
-/* One join in this process: its times, what was chosen, and a digest of the result, for whoever started it. */
+/* Runs one join in this process. Prints its times, what was chosen and a digest of the result, for its parent. */
 int run_auto_once(bench *b) {
   one_case c = {b->options.name, 0, b->options.neighbours, false};
   best mine = {.all_ms = INFINITY};
@@ -194,7 +193,7 @@ int run_auto_once(bench *b) {
   return 0;
 }
 
-/* The same in another process. */
+/* Starts such a process and reads what it prints. */
 static bool start_once(const bench *b, const one_case *c, way how, best *to, unsigned long long *digest) {
   char program[512], command[1024];
   ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT
  *
- * kNN by brute force on a GPU, timed: one command, one table.
+ * Times kNN by brute force on a GPU: one command, one table.
  *
  *   bench/gpu --brute [--case TEXT] [--neighbours K] [--repeats N] [--tuning TEXT] [--quick] [--check]
  *
  * The k nearest of q queries among n points, f32, uniform in the unit cube, with distances; points and result in device
- * memory (adj_cuda_knn_join), the smallest time of the repeats. Each way is asked for by name (prefilter=gemm: where
- * cuBLAS is found), or what --tuning says:
+ * memory (adj_cuda_knn_join), the smallest time of the repeats. Each way is asked for by name (prefilter=gemm: if
+ * cuBLAS is found), or by --tuning:
  *
- *   ms       from the call to the result; of that the survey of the points (whether all are finite), and the search
- *   G/s      pairs a second
- *   steps    of the canonical distance, one for each dimension of a pair, in 10^12 a second
- *   peer     the best exact one of other programs on an H200, in f32 (cuVS, cuBLAS and RAFT), where one is known
+ *   ms       from the call to the result; also the survey of the points (whether all are finite) and the search in it
+ *   G/s      pairs per second
+ *   steps    of the canonical distance, one for each dimension of a pair, in 10^12 per second
+ *   peer     the best exact search of other programs on an H200, in f32 (cuVS, cuBLAS and RAFT), if one is known
  *   mem      most device memory held at once, in MiB
  *
- * --case: only shapes whose names hold this text. --quick: k = 32 only, and no shape that takes long. --check compares
- * 64 rows, every id and distance, with those that the CPU finds.
+ * --case: only shapes whose names contain this text. --quick: only k = 32, and no shape that takes long. --check
+ * compares 64 rows, every id and distance, with those that the CPU finds.
  */
 #include <math.h>
 #include <stdio.h>
@@ -47,7 +47,7 @@ static const shape SHAPES[] = {
 };
 static const char *const WAYS[] = {"prefilter=tensor", "prefilter=gemm", "prefilter=off"};
 
-/* A shape at work: n points, and behind them q queries. */
+/* The current shape: n points, followed by q queries. */
 typedef struct table {
   bench *b;
   const shape *s;
@@ -85,7 +85,7 @@ static adj_cuda_result *find(const table *t, uint32_t k) {
   return result;
 }
 
-/* Whether the way is there: some need a library that may be missing. */
+/* Whether the way is available: some need a library that may be missing. */
 static bool is_there(const table *t) {
   adj_cuda_points points = rows_of(t, 0, t->s->n), query = rows_of(t, t->s->n, 1);
   adj_join_spec spec = brute_spec(t, 1);
@@ -97,7 +97,7 @@ static bool is_there(const table *t) {
   return true;
 }
 
-/* Milliseconds, smallest of the repeats; split: of that one. */
+/* Milliseconds, smallest of the repeats. split: the times of that repeat. */
 static double time_shape(const table *t, uint32_t k, adj_cuda_times *split) {
   double best = INFINITY;
   for (int i = 0; i <= t->b->options.repeats; i++) {
@@ -106,7 +106,7 @@ static double time_shape(const table *t, uint32_t k, adj_cuda_times *split) {
     adj_cuda_result *result = find(t, k);
     double took = (now() - begin) * 1e3;
     adj_cuda_result_destroy(result, NULL);
-    if (!i || !(took < best)) continue; /* the first one makes the blocks of memory */
+    if (!i || !(took < best)) continue; /* the first run allocates memory */
     best = took;
     adj_cuda_times_init(split, sizeof *split);
     stop_on(adj_cuda_last_times(t->b->ctx, split));
@@ -127,7 +127,7 @@ static adj_dataset *set_of(const bench *b, const float *values, uint64_t count, 
   return set;
 }
 
-/* Rows of some queries, by the CPU. */
+/* Finds the rows of some queries on the CPU. */
 static adj_result *find_on_cpu(const table *t, uint32_t k, const float *points, const float *queries, uint64_t count) {
   adj_join_spec spec = brute_spec(t, k);
   spec.backend = ADJ_BACKEND_CPU;

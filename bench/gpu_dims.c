@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: MIT
  *
- * The range join on a GPU in many dimensions, timed: one command, one table.
+ * Times the range join on a GPU in many dimensions: one command, one table.
  *
  *   bench/gpu --dims [--case NAME] [--repeats N] [--points N] [--plain N] [--radius R] [--quick] [--check]
  *
  * The sets and radii are those of Gowanlock and Karsin, "GPU accelerated self-join for the distance similarity metric"
- * for high dimensions, Figure 9: exponential points, of which an index can leave out little. Counts of all points,
- * points and counts on the device, index construction included, smallest of the repeats:
+ * for high dimensions, Figure 9: exponential points, for which an index can exclude little. Times of counting the
+ * neighbours of all points, with points and counts on the device and index construction included, smallest of the
+ * repeats:
  *
  *   ours     what the planner chooses
- *   filter   every pair through the filter of products (algorithm brute, prefilter=tensor)
- *   tiles    the planner without that filter (prefilter=off)
+ *   filter   every pair through the tensor prefilter (algorithm brute, prefilter=tensor)
+ *   tiles    the planner without that prefilter (prefilter=off)
  *   plain    every pair compared (algorithm brute, prefilter=off): the exhaustive count
  *
- * and csr: the whole join, points on the device to CSR on the device, rows in any order. tiles and plain are run once,
- * and with --plain N with as many points only, their time scaled up by the square. --quick: the largest radius of each
- * set; --radius: another. --check compares every id of the join, and every count, with those of prefilter=off.
+ * and csr: the whole join, from points on the device to CSR on the device, rows in any order. tiles and plain run once.
+ * With --plain N they run on N points only, and their time is scaled up by the square. --quick: only the largest radius
+ * of each set; --radius: another radius. --check compares every id of the join, and every count, with those of
+ * prefilter=off.
  */
 #include <math.h>
 #include <stdio.h>
@@ -111,7 +113,7 @@ static bool same_rows(const bench *b) {
 static const struct {
   const char *name;
   double radius[3];
-  double paper_s; /* of the last radius, on a GP100, where the text tells it */
+  double paper_s; /* for the last radius, on a GP100, if the text states it */
 } SETS[] = {
     {"Syn16D2M", {0.03, 0.04, 0.05}, 469.0}, {"Syn32D2M", {0.08, 0.09, 0.10}, 0}, {"Syn64D2M", {0.16, 0.17, 0.18}, 0}};
 

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: MIT
  *
- * Joins that cores and a GPU share, timed beside those of each alone: one command, one table.
+ * Times joins that cores and a GPU share, and the same joins on each alone: one command, one table.
  *
  *   bench/gpu --hybrid [--case NAME] [--neighbours K] [--repeats N] [--points N] [--tuning TEXT] [--quick]
  *   bench/gpu --hybrid-range [--case NAME] [--mean N] [--repeats N] [--points N] [--tuning TEXT]
  *
- * Each point's k nearest others, f32, with distances, or the others within a radius, by id: from host memory to host
- * memory, adj_plan_create and adj_collect together (all) and adj_collect alone (join); the device is open:
+ * Each point's k nearest others, f32, with distances, or the others within a radius, by id, from host memory to host
+ * memory. Times are for adj_plan_create and adj_collect together (all) and for adj_collect alone (join). The device is
+ * open:
  *
  *   cpu, gpu    each alone
- *   hybrid      as planned; +: what it takes more than the GPU alone, in per cent
+ *   hybrid      as planned; +: how much longer it takes than the GPU alone, in per cent
  *   rates       with cores taking part in any case (share=rates); of bound: the rate of its join over the sum of the
- *               rates of both alone (HEGJoin, table 2), and the same of the hybrid as planned; gpu %: queries that the
- *               GPU did; apart: worker_imbalance in per cent; kernel: the time of kernels in that of the join, in
+ *               rates of both alone (HEGJoin, table 2), and the same for the hybrid as planned; gpu %: queries that the
+ *               GPU did; apart: worker_imbalance in per cent; kernel: the share of kernels in the time of the join, in
  *               per cent
  *
- * Every result is compared with that of the CPU. --quick: k = 8 only. --tuning test.device_blocks=132 holds the GPU to
- * a fraction of itself, alone and with others.
+ * Every result is compared with that of the CPU. --quick: only k = 8. --tuning test.device_blocks=132 limits the GPU to
+ * a part of its power, alone and with cores.
  */
 #include <math.h>
 #include <stdio.h>
@@ -27,7 +28,7 @@
 static const char *const SETS[] = {"Unif2D10M", "Expo2D10M", "Unif3D10M", "Expo3D10M", "Unif6D10M", "Expo6D10M"};
 static const uint32_t KS[] = {8, 32};
 
-/* Range joins of a second and more on 16 cores. */
+/* Range joins that take 16 cores a second or more. */
 static const char *const RANGE_SETS[] = {"Expo2D20M", "Unif2D20M", "Expo3D20M", "Unif3D20M", "Expo6D2M"};
 static const double RANGE_MEAN = 100;
 
@@ -35,7 +36,7 @@ typedef enum way { CPU, GPU, HYBRID, RATES, WAYS } way;
 
 typedef struct best {
   double all_ms, join_ms;
-  timed quickest; /* the one with the quickest join */
+  timed quickest; /* the repeat with the quickest join */
 } best;
 
 /* k 0: a range join. */
@@ -47,7 +48,7 @@ static adj_result *collect(const bench *b, uint32_t k, way how, best *to) {
            b->tuning ? b->tuning : "");
   adj_join_spec spec = spec_of_any(b, k);
   spec.backend = backends[how];
-  spec.tuning = spec.backend == ADJ_BACKEND_CPU ? NULL : tuning; /* which is about the GPU */
+  spec.tuning = spec.backend == ADJ_BACKEND_CPU ? NULL : tuning; /* the tuning is for the GPU */
   timed t;
   adj_result *result = collect_timed(b, &spec, &t);
   to->all_ms = fmin(to->all_ms, (t.plan_s + t.join_s) * 1e3);
@@ -65,7 +66,7 @@ static void print_shared(const best *it, const best *all) {
          1e5 * it->quickest.stats.kernel_s / it->join_ms);
 }
 
-/* The ways take turns, so that none has the warmer machine. k 0: a range join. */
+/* The ways take turns, so that none has a warmer machine. k 0: a range join. */
 static void run_k(bench *b, uint32_t k, double mean) {
   best all[WAYS];
   for (int w = 0; w < WAYS; w++)

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * Questions to an index that is kept on a GPU, timed: one command, one table.
+ * Times questions to an index kept on a GPU: one command, one table.
  *
  *   bench/gpu --index [--case NAME] [--repeats N] [--points N] [--quick] [--check]
  *
- * Points of a set of 10 M, f32, and queries from the same distribution: 1, 1,000 and 100,000 a call, for the 8 nearest
- * (with distances), within a radius in which there are about 10 points (ids, in any order and by id), and how many
- * there are. Microseconds a call, the median of many:
+ * Points of a set of 10 M, f32, and queries from the same distribution, 1, 1,000 and 100,000 per call: the 8 nearest
+ * (with distances), the points within a radius that has about 10 points (ids, in any order and by id), and their count.
+ * Microseconds per call, the median of many calls:
  *
- *   event    between two CUDA events on the caller's stream, one before and one after the call
- *   wall     of the host's clock, from before the call until its result is complete
- *   kernel   of the device's clock, from the first launch to the last
- *   host     of the host's clock, with queries and results in host memory: adj_index_plan and adj_collect (adj_count)
+ *   event    between two CUDA events on the caller's stream, before and after the call
+ *   wall     by the host's clock, from before the call until its result is complete
+ *   kernel   by the device's clock, from the first launch to the last
+ *   host     by the host's clock, with queries and results in host memory: adj_index_plan and adj_collect (adj_count)
  *
  * --check compares every id, distance and count with those of the CPU. --quick: one set, fewer calls.
  */
@@ -32,7 +32,7 @@ static const char *const KIND_NAMES[] = {"knn 8", "radius", "radius, by id", "co
 
 typedef struct asked {
   const bench *b;
-  adj_index *device, *host; /* of points on the device, and in host memory with the backend gpu */
+  adj_index *device, *host; /* of points on the device; of points in host memory, with the backend gpu */
   adj_dataset *left;
   void *d_left, *host_left;
   uint64_t queries;
@@ -105,7 +105,7 @@ static adj_result *collect(const asked *a, adj_index *index, kind what, uint64_t
   adj_question question = question_of(a->b, what);
   adj_plan *plan;
   adj_result *result = NULL;
-  if (what == WITHIN) question.order = ADJ_ORDER_ID; /* to be compared */
+  if (what == WITHIN) question.order = ADJ_ORDER_ID; /* rows are compared */
   stop_on(adj_index_plan(index, &question, a->left, &plan));
   if (what == COUNT)
     stop_on(adj_count(plan, NULL, total, NULL, NULL));
@@ -193,7 +193,7 @@ static void run_kind(asked *a, adj_index *cpu, kind what) {
   uint64_t total;
   int calls = a->queries > 10000 ? 20 * b->options.repeats : MOST_CALLS / 2;
   if (b->options.quick) calls /= 2;
-  for (int i = 0; i < 5; i++) /* warms up, and makes blocks of memory */
+  for (int i = 0; i < 5; i++) /* warms up and allocates memory */
     adj_cuda_result_destroy(ask(a, what, &total), a->stream);
   for (int i = 0; i < calls && i < MOST_CALLS; i++)
     time_call(a, what, &s);

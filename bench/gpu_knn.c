@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * kNN joins on a GPU, timed: one command, one table.
+ * Times kNN joins on a GPU: one command, one table.
  *
  *   bench/gpu --nearest [--case NAME] [--neighbours K] [--repeats N] [--points N] [--tuning TEXT] [--quick] [--check]
  *
  * Each point's k nearest others among 10 M, f32, with distances:
  *
- *   device   points and result on the device, index construction included; and of that the survey of the points, the
- *            tree, the search; cand/q: candidates a query was compared with
- *   peer     the best of other programs on an H200, index and queries (cudaKDTree, ArborX), where one is known
- *   host     from host memory to host memory (adj_plan_create and adj_collect); /copy: what that takes more than
+ *   device   points and result on the device, index construction included; split into the survey of the points, the
+ *            tree and the search; cand/q: candidates per query
+ *   peer     the best of other programs on an H200, index and queries (cudaKDTree, ArborX), if one is known
+ *   host     from host memory to host memory (adj_plan_create and adj_collect); /copy: how much longer that takes than
  *            device, over the time of copying points and result at the rate of pinned memory
  *
- * --check compares every id and distance with those of the CPU. --quick: k = 8 only.
+ * --check compares every id and distance with those of the CPU. --quick: only k = 8.
  */
 #include <math.h>
 #include <stdio.h>
@@ -36,7 +36,7 @@ static adj_join_spec knn_spec(const bench *b, uint32_t k) {
   return spec;
 }
 
-/* Milliseconds from points to rows on the device, smallest of the repeats; split: of that one. */
+/* Milliseconds from points to rows on the device, smallest of the repeats. split: the times of that repeat. */
 static double time_on_device(const bench *b, uint32_t k, adj_cuda_times *split) {
   adj_cuda_points points = on_device(b);
   adj_join_spec spec = knn_spec(b, k);
@@ -49,7 +49,7 @@ static double time_on_device(const bench *b, uint32_t k, adj_cuda_times *split) 
     stop_on_cuda(cudaDeviceSynchronize());
     double took = (now() - begin) * 1e3;
     adj_cuda_result_destroy(result, NULL);
-    if (!i || !(took < best)) continue; /* the first one makes the blocks of memory */
+    if (!i || !(took < best)) continue; /* the first run allocates memory */
     best = took;
     adj_cuda_times_init(split, sizeof *split);
     stop_on(adj_cuda_last_times(b->ctx, split));

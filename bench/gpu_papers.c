@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * kind=select of the papers' driver: the k smallest of each of `queries` rows of `count` values, matrix and answer in
- * device memory. Seconds by events around the calls, the median and the smallest of the repeats after one that warms
- * up. The digest is that of some rows.
+ * device memory. Seconds by events around the calls, the median and the smallest of the repeats after a warm-up. The
+ * digest is of some rows.
  */
 #include <cuda_runtime_api.h>
 #include <math.h>

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * Selection on a GPU, timed: one command, one table.
+ * Times selection on a GPU: one command, one table.
  *
  *   bench/gpu --select [--case TEXT] [--repeats N] [--check] [--quick]
  *
  * The k smallest of each of q rows of n values in f32, matrix and answer in device memory, in order; the smallest time
- * of the repeats, by events around the call. The share is that of the time in which a plain kernel reads the matrix, so
- * that 100 % is one pass at the speed of memory. "sort" is CUB's sort of all pairs of value and column. --case: only
- * one algorithm ("auto", "short", "bound", "bits", "bitonic", "radix", "sample", "sort"), or "descending" for values
- * that descend along each row; --quick: without those that take long. --check compares the answers of each k with those
- * of the first algorithm.
+ * of the repeats, by events around the call. The share is the time in which a plain kernel reads the matrix, over this
+ * time, so 100 % is one pass at the speed of memory. "sort" is CUB's sort of all pairs of value and column. --case:
+ * only one algorithm ("auto", "short", "bound", "bits", "bitonic", "radix", "sample", "sort"), or "descending" for
+ * values that descend along each row. --quick: leaves out what takes long. --check compares the answers for each k with
+ * those of the first algorithm.
  */
 #include <math.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ typedef struct table {
   bench *b;
   float *values;
   uint64_t q, n;
-  uint32_t *columns, *others; /* of answers, on the device */
+  uint32_t *columns, *others; /* answers, on the device */
   float *found;
   cudaEvent_t begin, end;
   double read_ms;
@@ -59,8 +59,8 @@ static void select_once(const table *t, uint32_t k, const char *algorithm, uint3
   stop_on(adj_cuda_select_k(t->b->ctx, &matrix, k, &how, NULL, columns, t->found));
 }
 
-/* Milliseconds of a selection, of several behind each other where they are quick: the device need not wait for the host
- * then. The first ones warm up. */
+/* Milliseconds of a selection. Quick ones run several in a row, so that the device need not wait for the host. The
+ * first ones warm up. */
 static double time_selection(const table *t, uint32_t k, const char *algorithm, uint32_t *columns, bool slow) {
   double best = INFINITY;
   int many = slow ? 1 : 1 + (int)(4 / t->read_ms), repeats = slow ? 2 : t->b->options.repeats + 1;
@@ -96,7 +96,7 @@ static void run_k(const table *t, uint32_t k, bool descending) {
   for (int a = 0; a <= STREAM_SORT; a++) {
     const char *name = names[a] ? names[a] : "auto";
     bool small = a > 0 && a < RADIX, slow = a == SORT || (a >= BITS && a != RADIX && t->q * t->n > 1 << 28);
-    bool chosen = t->n <= 16384 ? a == SHORT : a <= BOUND; /* by auto, or not for such rows */
+    bool chosen = t->n <= 16384 ? a == SHORT : a <= BOUND; /* auto chooses these, or they do not fit such rows */
     if (only && !descending ? strcmp(only, name) : a && (chosen || descending)) continue;
     if ((small && k > 2048) || (slow && t->b->options.quick && !only)) continue;
     double ms = time_selection(t, k, names[a], first ? t->columns : t->others, slow);

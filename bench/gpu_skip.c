@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * kNN in 7 to 32 dimensions on a GPU, with points in tree order, beside brute force: one command, one table.
+ * Times kNN in 7 to 32 dimensions on a GPU, with points in tree order and by brute force: one command, one table.
  *
  *   bench/gpu --skip [--case NAME] [--neighbours K] [--repeats N] [--quick] [--check]
  *
  * The k = 8 nearest of every point among all others, f32, with distances; points and result in device memory
  * (adj_cuda_knn_join), the smallest time of the repeats:
  *
- *   auto    as the planner has it
- *   on      tiles are skipped, whatever that saves (test.skip=on)
- *   brute   every pair through the prefilter (test.skip=off): the first 2^17 points as queries, scaled to all of them
+ *   auto    as the planner chooses
+ *   on      tiles are skipped, even if that saves little (test.skip=on)
+ *   brute   every pair through the prefilter (test.skip=off): the first 2^17 points as queries, scaled to all points
  *   times   brute over auto
  *
  * --case: a set of any name that `adjoin generate` knows. --quick: sets of a million points. --check compares the rows
@@ -35,7 +35,7 @@ static adj_join_spec skip_spec(const bench *b, uint32_t k, const char *tuning) {
   return spec;
 }
 
-/* queries: 0: all points, with themselves. */
+/* queries: the first so many points; 0: all points, as a self-join. */
 static adj_cuda_result *find(const bench *b, uint32_t k, const char *tuning, uint64_t queries) {
   adj_cuda_points points = on_device(b), some = points;
   some.count = queries;
@@ -66,7 +66,7 @@ static void *to_host(const void *device, size_t bytes) {
   return host;
 }
 
-/* Whether a row of k entries is one of k + 1 that may hold the point itself. */
+/* Whether a row of k entries equals a row of k + 1 entries without the point itself. */
 static bool same_row(const uint32_t *ids, const float *distances, const uint32_t *other_ids, const float *others,
                      uint32_t k, uint32_t self) {
   for (uint32_t i = 0, j = 0; i < k; i++, j++) {
@@ -76,7 +76,8 @@ static bool same_row(const uint32_t *ids, const float *distances, const uint32_t
   return true;
 }
 
-/* Rows of the first queries, by brute force with one more neighbour: a query may be its own there. */
+/* Compares the rows of the first queries with brute force, which takes one more neighbour, as it may find the query
+ * itself. Returns how many rows differ. */
 static uint64_t wrong_rows(const bench *b, uint32_t k, const char *tuning) {
   uint64_t rows = b->count < QUERIES ? b->count : QUERIES, wrong = 0;
   adj_cuda_result *skip = find(b, k, tuning, 0), *brute = find(b, k + 1, "test.skip=off", rows);
@@ -100,7 +101,7 @@ static void run_set(bench *b, const char *name) {
   b->name = name;
   open_points(b);
   uint64_t queries = b->count < QUERIES ? b->count : QUERIES;
-  adj_cuda_result_destroy(find(b, k, "test.skip=off", queries), NULL); /* makes the blocks of memory */
+  adj_cuda_result_destroy(find(b, k, "test.skip=off", queries), NULL); /* allocates memory */
   double brute = time_find(b, k, "test.skip=off", queries) * (double)b->count / (double)queries;
   double plain = time_find(b, k, NULL, 0), on = time_find(b, k, "test.skip=on", 0);
   printf("%-16s %4u | %10.1f %10.1f %10.1f | %6.2f", name, k, plain * 1e3, on * 1e3, brute * 1e3, brute / plain);

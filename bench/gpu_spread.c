@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT
  *
- * Points of any spread on a GPU, timed: what a few points far from all others cost, and other spreads that boxes do not
- * fit.
+ * Times points of different spread on a GPU: what a few points far from all others cost, and other spreads that boxes
+ * do not fit.
  *
  *   bench/gpu --spread [--case NAME] [--repeats N] [--points N] [--quick] [--check]
  *
  * For each set, milliseconds from points to the result on the device, index construction included:
  *
  *   plain    as generated
- *   1e6      one point at 10^6 in all dimensions, and how many times the time of plain that is
+ *   1e6      one point at 10^6 in all dimensions; and this time over that of plain
  *   1e30     the same at 10^30
  *   -9999    one row in 1,000 has -9999 as its first coordinate
  *   long     the first axis is a million times longer: kNN only
  *   line     all coordinates of a point are equal: kNN only
  *
- * What is joined: k = 8 with distances; or the number of neighbours, and all pairs in any order, where the mean of
- * plain is 10. Then eight clusters of side 1 to 10^-7 and a point at 10^6 (`generate scales`), k = 8, in f32 and f64:
- * on the device, from host to host, and on the cores. --check compares every result with that of the cores.
+ * The joins: k = 8 with distances; and the number of neighbours, and all pairs in any order, with the radius at which
+ * plain has a mean of 10. Then eight clusters of side 1 to 10^-7 and a point at 10^6 (`generate scales`), k = 8, in f32
+ * and f64: on the device, from host to host, and on the cores. --check compares every result with that of the cores.
  */
 #include <math.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@
 
 typedef enum spread { PLAIN, AT_1E6, AT_1E30, SENTINELS, LONG_AXIS, LINE, SPREADS } spread;
 
-/* Writes the points of a spread to the device; b->host keeps those as generated. changed: where they are made. */
+/* Writes the points of a spread to the device. They are made in `changed`; b->host keeps those as generated. */
 static void put_spread(bench *b, spread s, float *changed) {
   size_t bytes = b->count * b->dim * sizeof(float);
   memcpy(changed, b->host, bytes);
@@ -55,7 +55,7 @@ static adj_join_spec question_spec(const bench *b, question q) {
 static double time_question(const bench *b, question q, const adj_cuda_points *points) {
   adj_join_spec spec = question_spec(b, q);
   double best = INFINITY;
-  for (int i = 0; i <= b->options.repeats; i++) { /* the first one warms up */
+  for (int i = 0; i <= b->options.repeats; i++) { /* the first run warms up */
     adj_cuda_result *result = NULL;
     uint64_t pairs;
     stop_on_cuda(cudaDeviceSynchronize());

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT
  *
- * How far `auto` is from the best way to do a join, where a device is open, and its forecasts from what happens: a
- * sweep like `bench.py auto`, over dimensions, numbers of points, metrics, radii and k.
+ * How far `auto` is from the best way to do a join with an open device, and how far its forecasts are from the measured
+ * times: a sweep like `bench.py auto`, over dimensions, numbers of points, metrics, radii and k.
  *
  *   bench/gpu --auto [--seconds S] [--repeats N] [--quick] [--seed N] [--case TEXT]
  *
- * From host memory to host memory, f32, adj_plan_create included; milliseconds, smallest of the repeats, which take
- * turns. count, csr: a range join with about so many neighbours a point; knn: so many nearest, with distances. The ways
- * are the cores, the GPU, both, and of the GPU its algorithms and prefilters. A way that has taken twice as long as
- * `auto` is stopped: it is no rival.
+ * From host memory to host memory, f32, adj_plan_create included; milliseconds, smallest of the repeats, in which the
+ * ways take turns. count, csr: a range join with about this many neighbours per point; knn: this many nearest, with
+ * distances. The ways are the cores, the GPU, both, and the algorithms and prefilters of the GPU. A way is stopped when
+ * it has taken twice as long as `auto`.
  *
- *   auto     what it took, and what it chose
- *   best     the least of all ways
- *   ratio    auto over best; 2 ms more than the best count as nothing
- *   told     the forecast of the join, over what it took; right if it is within a factor of 2, or of 2 ms
+ *   auto     its time, and what it chose
+ *   best     the least time of all ways
+ *   ratio    auto over best; differences of up to 2 ms do not count
+ *   told     the forecast of the join over its time; correct if within a factor of 2, or within 2 ms
  *
- * Joins come in an order of which any beginning has some of everything; --seconds ends the sweep there. --quick: up to
- * 100,000 points. --seed: another order. --case: joins only whose name in the table begins with it. The last lines tell
- * how many joins are within 1.15 and 1.3, and the worst.
+ * The order of joins is such that any beginning of it has some of everything; --seconds ends the sweep early. --quick:
+ * up to 100,000 points. --seed: another order. --case: only joins whose name in the table begins with this text. The
+ * last lines give the number of joins within 1.15 and 1.3, and the worst join.
  */
 #include <math.h>
 #include <stdio.h>
@@ -35,10 +35,10 @@ typedef struct way {
   const char *name;
   adj_backend backend;
   const char *algorithm, *tuning;
-  double pairs_s; /* that it compares at most: a way that cannot be as quick is not tried. 0: any */
+  double pairs_s; /* most pairs per second; 0: unknown. A way that this makes too slow is not tried */
   double seconds, join_s, forecast_s;
   char chose[32];
-  bool out; /* cannot, or too slow */
+  bool out; /* not able to do the join, or too slow */
 } way;
 
 typedef struct question {
@@ -91,7 +91,7 @@ static size_t questions_of(uint32_t count, uint32_t dim, question *out) {
   return n;
 }
 
-/* The set with its questions, a few at a time; of every `step`-th question. */
+/* Adds entries of the set with every `step`-th question, a few questions for each entry. */
 static size_t add_set(set one, size_t step, uint64_t *state, set *out) {
   question all[QUESTIONS_MOST];
   size_t n = questions_of(one.count, one.dim, all), sets = 0;
@@ -161,7 +161,7 @@ static adj_status join(const sweep *s, const question *q, adj_plan *plan, double
   return status;
 }
 
-/* One run. A way that cannot do the join, or takes longer than limit_s, is out. */
+/* Runs a way once. A way that cannot do the join, or takes longer than limit_s, is out. */
 static void run_way(const sweep *s, const question *q, way *w, double limit_s, uint64_t *pairs) {
   adj_join_spec spec = sweep_spec(sweep_metric(s->set->metric), w->backend, q->k, q->radius);
   spec.algorithm = w->algorithm;
@@ -225,7 +225,7 @@ static void judge(sweep *s, const question *q, const way *ways, int count) {
   fflush(stdout);
 }
 
-/* A run of `auto` goes before, which does not count: it finds memory for the result. */
+/* `auto` runs once before, which does not count, so that memory for the result is there. */
 static void run_question(sweep *s, const question *q) {
   way ways[] = {
       {"auto", ADJ_BACKEND_AUTO, NULL, NULL, 0, INFINITY, 0, 0, "", false},
@@ -237,7 +237,7 @@ static void run_question(sweep *s, const question *q) {
       {"gpu-plain", ADJ_BACKEND_GPU, NULL, "prefilter=off", 0, INFINITY, 0, 0, "", false},
       {"gpu-tensor", ADJ_BACKEND_GPU, q->k ? "brute" : NULL, "prefilter=tensor", 4e12, INFINITY, 0, 0, "", false},
       {"gpu-gemm", ADJ_BACKEND_GPU, "brute", "prefilter=gemm", 2e11, INFINITY, 0, 0, "", false}};
-  int count = sizeof ways / sizeof *ways - !q->k; /* gemm is for kNN */
+  int count = sizeof ways / sizeof *ways - !q->k; /* gemm is only for kNN */
   way first = ways[0];
   uint64_t pairs = 0, others;
   run_way(s, q, &first, MOST_S, &pairs);

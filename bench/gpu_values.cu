@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What bench/gpu --select and --brute need of kernels of their own: random values, and how fast memory is read.
+ * Kernels for bench/gpu --select and --brute: they make random values, and measure how fast memory is read.
  */
 #include <cuda_runtime.h>
 
@@ -8,7 +8,7 @@
 
 #include "gpu_values.h"
 
-/* Hashes of their places, uniform in [0, 1); or descending along each row. */
+/* Values are hashes of their places, uniform in [0, 1), or descend along each row. */
 __global__ void fill(float *values, uint64_t count, uint64_t columns, bool descending) {
   uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   for (; i < count; i += static_cast<uint64_t>(gridDim.x) * blockDim.x) {
@@ -24,7 +24,7 @@ cudaError_t fill_values(float *values, uint64_t count, uint64_t columns, int des
   return cudaGetLastError();
 }
 
-/* Adds up 16 bytes at a time, four at once; nobody wants the sum. */
+/* Reads 16 bytes at a time, four at once, and adds them up. The sum is not used. */
 __global__ void read(const float4 *values, uint64_t count, float *to) {
   float sum = 0;
   uint64_t step = static_cast<uint64_t>(gridDim.x) * blockDim.x, i = static_cast<uint64_t>(blockIdx.x) * blockDim.x;

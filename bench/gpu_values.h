@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Kernels of bench/gpu --select and --brute: gpu_values.cu.
+ * The kernels of bench/gpu --select and --brute: see gpu_values.cu.
  */
 #ifndef ADJOIN_BENCH_GPU_VALUES_H
 #define ADJOIN_BENCH_GPU_VALUES_H
@@ -12,10 +12,10 @@
 extern "C" {
 #endif
 
-/* Uniform in [0, 1), or descending along each row. */
+/* Fills a matrix with values uniform in [0, 1), or descending along each row. */
 cudaError_t fill_values(float *values, uint64_t count, uint64_t columns, int descending);
 
-/* Reads all values; to: room for one. */
+/* Reads all values. to: room for one value. */
 cudaError_t read_values(const float *values, uint64_t count, float *to);
 
 #ifdef __cplusplus

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * Times questions to a kept index: 1, 1,000 and 100,000 queries a call, kNN and radius, beside nanoflann asked the same
- * way, in turn, in one process.
+ * Times questions to a kept index, kNN and radius, with 1, 1,000 and 100,000 queries per call. nanoflann gets the same
+ * questions, in turn and in the same process.
  *
  *   index [--count N] [--dim D] [--k K] [--mean M] [--rounds R] [--threads T] [--save DIR] [--clock wall|cpu]
  *         [--only knn|radius] [--queries Q]
  *
- * A call is all that a program does to have its answer: for one query adj_index_nearest or adj_index_within into its
- * own arrays; for more a dataset of the queries, a plan, and adj_collect, with distances. The time is the least of R
- * rounds, in which ours and nanoflann's calls take turns; calls of one query are timed 2,000 at a time, each with
- * another query. nanoflann has the best of leaves of 10 and 16 points, and of queries as they come and in Morton order
- * (timed). The distances of both are compared. --save leaves points, queries and times for index_scipy.py. --clock cpu
- * counts the CPU time of all threads, for machines that others use as well. --only and --queries ask for some of the
- * lines.
+ * A call is all that a program does to get its answer. For one query: adj_index_nearest or adj_index_within into its
+ * own arrays. For more: a dataset of the queries, a plan, and adj_collect, with distances. The time is the least of R
+ * rounds, in which our calls and nanoflann's take turns. Calls with one query are timed 2,000 at a time, each with
+ * another query. For nanoflann the best time counts, of leaves with 10 and 16 points, and of queries as they come and
+ * in Morton order (the sort is timed). The distances of both are compared. --save writes points, queries and times for
+ * index_scipy.py. --clock cpu counts the CPU time of all threads, for machines with other users. --only and --queries
+ * select some of the lines.
  */
 #include <math.h>
 #include <stdbool.h>
@@ -45,7 +45,7 @@ typedef struct bench {
   peer_answer answer;
 } bench;
 
-#ifndef BENCH_NANOFLANN /* no peer, which is never asked then */
+#ifndef BENCH_NANOFLANN /* without nanoflann these are never called */
 peer_index *peer_create(const float *points, size_t count, unsigned dim, size_t leaf) {
   (void)points, (void)count, (void)dim, (void)leaf;
   return NULL;
@@ -84,7 +84,7 @@ static double now(void) {
 
 enum { SINGLE_CALLS = 2000, MOST_FOUND = 4096 };
 
-/* The next `many` queries, which begin at another place each time. */
+/* Takes the next `many` queries, from another place each time. */
 static const float *take_queries(bench *b, uint64_t many) {
   if (b->next + many > b->query_count) b->next = 0;
   const float *at = b->queries + b->next * b->o.dim;
@@ -146,7 +146,7 @@ static double ours_many(bench *b, const float *queries, uint64_t many, bool near
   question.k = b->o.k;
   if (!nearest) question.radius = b->radius;
   question.flags = ADJ_WITH_DISTANCE;
-  question.order = nearest ? ADJ_ORDER_ID : ADJ_ORDER_ANY; /* nanoflann has no order */
+  question.order = nearest ? ADJ_ORDER_ID : ADJ_ORDER_ANY; /* nanoflann's rows have no order */
   must(adj_dataset_create(b->ctx, &points, &left), "dataset");
   must(adj_index_plan(b->index, &question, left, &plan), "plan");
   must(adj_collect(plan, &result, NULL, NULL), "collect");
@@ -232,7 +232,7 @@ static float *copy_of(const adj_dataset *set) {
   return copy;
 }
 
-/* The median over some queries of the distance of the neighbour number `mean`. */
+/* For the radius: the median, over some queries, of the distance of neighbour number `mean`. */
 static int by_value(const void *a, const void *b) {
   float x = *(const float *)a, y = *(const float *)b;
   return x < y ? -1 : x > y;
@@ -311,8 +311,8 @@ static void run(const options *o) {
   adj_ctx_destroy(b.ctx);
 }
 
-/* Threads of OpenMP spin for a while when their loop has ended, and would take a core from our calls. The library reads
- * this when it is loaded. */
+/* Threads of OpenMP spin for a while after their loop has ended, and would take a core from our calls. The OpenMP
+ * library reads the variable when it is loaded. */
 static void keep_openmp_quiet(char **argv) {
   if (!setenv("OMP_WAIT_POLICY", "passive", 0) && !getenv("ADJOIN_BENCH_AGAIN") &&
       !setenv("ADJOIN_BENCH_AGAIN", "1", 1))

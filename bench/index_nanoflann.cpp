@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * nanoflann as a kept index: the tree is built once, over points in Morton order; a call answers any number of queries
+ * nanoflann as a kept index. The tree is built once, over points in Morton order. A call answers any number of queries
  * in an OpenMP loop, into arrays of the caller. See index.h.
  */
 #include <omp.h>

@@ -26,7 +26,7 @@ double time_lanes(lane *lanes, unsigned threads) {
   if (pthread_barrier_init(&barrier, NULL, threads) != 0) return -1;
   for (unsigned t = 0; t < threads; t++) {
     lanes[t].barrier = &barrier;
-    /* The others would wait at the barrier for ever, so there is nothing to go on with. */
+    /* The other threads would wait at the barrier for ever, so the program ends. */
     if (pthread_create(&lanes[t].thread, NULL, run_lane, &lanes[t]) != 0) exit(1);
   }
   double begin = 0, end = 0;
@@ -44,7 +44,7 @@ void write_all(lane *l) {
 }
 
 char *map_fresh(size_t bytes, int advice) {
-  /* Room for the start to be moved to a huge page's edge. */
+  /* Has room to move the start to the edge of a huge page. */
   const size_t huge = (size_t)2 << 20;
   char *block = mmap(NULL, bytes + huge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (block == MAP_FAILED) return NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The radius of a mean: the k nearest neighbours of some points, k being the mean.
+ * Finds the radius for a mean number of neighbours, from the k nearest neighbours of some points, with k = mean.
  */
 #include "radius.h"
 

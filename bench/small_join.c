@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * CPU microseconds of a small join from C: dataset, plan, collect, destroy. bench/python_trees.py sets the same join
- * from Python beside it. small_join POINTS COUNT DIM RADIUS     POINTS: a file of COUNT x DIM doubles
+ * CPU microseconds of a small join from C: dataset, plan, collect, destroy. bench/python_trees.py compares it with the
+ * same join from Python.
+ *
+ *   small_join POINTS COUNT DIM RADIUS     POINTS: a file of COUNT x DIM doubles
  */
 #include <stdio.h>
 #include <stdlib.h>

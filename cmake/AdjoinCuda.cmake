@@ -4,10 +4,10 @@
 #          CMAKE_CUDA_ARCHITECTURES or the environment's CUDAARCHS
 #   ON     for every GPU from compute capability 8.0 on; it is an error if they cannot be compiled
 #   OFF    none
-# Sets adjoin_cuda_sources, empty where they are left out, and adjoin_found_cuda, which says why.
+# Sets adjoin_cuda_sources, which is empty if kernels are left out, and adjoin_found_cuda, which says why.
 
-# The compute capabilities of this machine's GPUs, as in "80;90"; empty without one. nvcc has a program that asks the
-# driver; where that is missing or fails, nvidia-smi is asked.
+# The compute capabilities of this machine's GPUs, such as "80;90"; empty if there is none. nvcc comes with a program
+# that asks the driver. If it is missing or fails, nvidia-smi is asked.
 function(adjoin_find_gpus nvcc result)
   get_filename_component(folder ${nvcc} REALPATH)
   get_filename_component(folder ${folder} DIRECTORY)
@@ -28,7 +28,7 @@ function(adjoin_find_gpus nvcc result)
   set(${result} ${gpus} PARENT_SCOPE)
 endfunction()
 
-# The architectures the compiler knows from 80 on, as in "80;86;90", in ascending order.
+# The architectures from 80 on that the compiler knows, such as "80;86;90", in ascending order.
 function(adjoin_known_architectures nvcc result)
   execute_process(COMMAND ${nvcc} --list-gpu-arch OUTPUT_VARIABLE output)
   string(REGEX MATCHALL "compute_[0-9]+" names "${output}")
@@ -42,7 +42,7 @@ function(adjoin_known_architectures nvcc result)
   set(${result} ${known} PARENT_SCOPE)
 endfunction()
 
-# Machine code for the GPUs here. One newer than the compiler gets the newest PTX, which its driver compiles.
+# Machine code for the GPUs of this machine. A GPU newer than the compiler gets the newest PTX; its driver compiles it.
 function(adjoin_architectures_here gpus known result)
   set(architectures "")
   list(GET known -1 newest)
@@ -56,7 +56,7 @@ function(adjoin_architectures_here gpus known result)
   set(${result} ${architectures} PARENT_SCOPE)
 endfunction()
 
-# Machine code for one family of GPUs each, and PTX for those that come after.
+# Machine code for each family of GPUs, and PTX for later ones.
 function(adjoin_architectures_everywhere known result)
   set(architectures "")
   foreach(architecture 80 90)
@@ -68,10 +68,10 @@ function(adjoin_architectures_everywhere known result)
   set(${result} ${architectures} ${newest}-virtual PARENT_SCOPE)
 endfunction()
 
-# For 80 and 90, kernels are translated to PTX once, for 80, and that to machine code for both. For 90 this gives the same
-# machine code as PTX of its own, in two thirds of the time. Not so where the source asks for the architecture, as
-# selection from long rows and CUB's functions for whole devices do: such sources get PTX for each. CUB's for blocks do
-# not. Sources are looked at, not their headers.
+# For 80 and 90, kernels are translated to PTX once, for 80, and this PTX to machine code for both. For 90 this gives
+# the same machine code as PTX of its own, in two thirds of the time. Sources that ask for the architecture are
+# different: they get PTX for each. Selection from long rows and CUB's functions for whole devices do so, but CUB's
+# functions for blocks do not. This looks at sources only, not at headers.
 function(adjoin_share_ptx target sources)
   set_target_properties(${target} PROPERTIES CUDA_ARCHITECTURES OFF)
   foreach(source IN LISTS sources)
@@ -85,8 +85,8 @@ function(adjoin_share_ptx target sources)
   endforeach()
 endfunction()
 
-# Whether nvcc accepts the host's compiler, and has its headers: it says so when it preprocesses. check_language() finds
-# that out in a project of its own, which takes two seconds. A compiler that was found before is not asked again.
+# Whether nvcc accepts the host's compiler and has its headers, found out by preprocessing a file. check_language() does
+# this in a project of its own, which takes two seconds. A compiler that was found before is not checked again.
 function(adjoin_nvcc_works result)
   set(failed FALSE)
   if(NOT CMAKE_CUDA_COMPILER)
@@ -119,7 +119,7 @@ set(adjoin_cuda_obstacle "") # why the kernels are left out
 if(NOT ADJOIN_CUDA)
   set(adjoin_cuda_obstacle "ADJOIN_CUDA is ${ADJOIN_CUDA}")
 elseif(ADJOIN_SANITIZE OR ADJOIN_COVERAGE OR ADJOIN_FUZZ)
-  set(adjoin_cuda AUTO) # no error: another part of this build does not go with them
+  set(adjoin_cuda AUTO) # no error: another part of this build is incompatible with kernels
   set(adjoin_cuda_obstacle "sanitizers, coverage and fuzzers look at host code")
 elseif(NOT ADJOIN_NVCC)
   set(adjoin_cuda_obstacle "no nvcc in PATH or /usr/local/cuda/bin")
@@ -129,7 +129,7 @@ elseif(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
     set(adjoin_cuda_obstacle "${ADJOIN_NVCC} knows no GPU of compute capability 8.0 or later")
   elseif(NOT adjoin_cuda STREQUAL "AUTO")
     adjoin_architectures_everywhere("${adjoin_cuda_known}" CMAKE_CUDA_ARCHITECTURES)
-    # Machine code is most of the library; compressed it is a fifth as large.
+    # Machine code is most of the library. Compression makes it five times smaller.
     add_compile_options($<$<COMPILE_LANGUAGE:CUDA>:-Xfatbin=-compress-all>)
   else()
     adjoin_find_gpus(${ADJOIN_NVCC} adjoin_gpus)
@@ -148,7 +148,7 @@ if(NOT adjoin_cuda_obstacle)
   adjoin_nvcc_works(adjoin_nvcc_works)
   if(adjoin_nvcc_works)
     enable_language(CUDA)
-    # The runtime is linked in, and looks for the driver when a device is asked for: the binary runs without either.
+    # The runtime is linked in. It looks for the driver when a device is used, so the binary runs without a driver.
     find_package(CUDAToolkit REQUIRED)
     list(APPEND adjoin_private_libraries CUDA::cudart_static stdc++)
     adjoin_add_link_flags(${CUDA_cudart_static_LIBRARY} -lstdc++ -ldl -lrt)

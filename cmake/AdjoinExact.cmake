@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-# Flags that change results. They stop the build: results must be the same bits everywhere (docs/exactness.md).
+# Refuses flags that change results: results must have the same bits everywhere (docs/exactness.md).
 
-# Of GCC, Clang and nvcc, as regular expressions. What -ffp-contract and -fmad say is overridden by our own flags, which come later.
+# Flags of GCC, Clang and nvcc, as regular expressions. -ffp-contract and -fmad are not here, because our own flags come
+# later and override them.
 set(adjoin_inexact_flags
   -ffast-math -Ofast -funsafe-math-optimizations -fassociative-math -freciprocal-math -ffinite-math-only
   -fno-signed-zeros -fno-honor-nans -fno-honor-infinities -fapprox-func -fsingle-precision-constant
@@ -12,14 +13,14 @@ set(adjoin_inexact_flags
   -use_fast_math --use_fast_math -ftz=true --ftz=true -prec-div=false --prec-div=false -prec-sqrt=false
   --prec-sqrt=false)
 
-# The first of them among some flags, also behind -Xcompiler; empty: none.
+# Finds the first such flag among some flags, also after -Xcompiler. The result is empty if there is none.
 function(adjoin_find_inexact flags result)
   string(REPLACE ";" "|" any "${adjoin_inexact_flags}")
   string(REGEX MATCH "(^|[ ,;='\"])(${any})($|[ ,;'\"])" found "${flags}")
   set(${result} "${CMAKE_MATCH_2}" PARENT_SCOPE)
 endfunction()
 
-# Stops if the variables, or one with the build type behind its name, have such a flag.
+# Stops if one of the variables, also with the build type appended to its name, has such a flag.
 function(adjoin_refuse_inexact)
   string(TOUPPER "${CMAKE_BUILD_TYPE}" type)
   foreach(variable IN LISTS ARGN)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-# Optional parts. None is needed to build; a part that is absent costs its feature and nothing else.
-#   adjoin_private_libraries     what the library links, never visible to its users
-#   adjoin_private_includes      and the headers of those that come without a target
+# Optional parts. None is needed to build. Without a part only its feature is missing.
+#   adjoin_private_libraries     libraries that libadjoin links, never visible to its users
+#   adjoin_private_includes      header folders of those that have no CMake target
 #   adjoin_private_definitions   ADJI_HAVE_..., ADJI_NO_CUDA
-#   adjoin_private_link_flags    the same libraries as a user of the static library must name them
+#   adjoin_private_link_flags    the same libraries, as a user of the static library must name them
 #   adjoin_found_<part>          a line for the summary
 
-# Appends libraries given by path to adjoin_private_link_flags, as -L and -l where the name allows it.
+# Appends libraries given by path to adjoin_private_link_flags, as -L and -l if the name allows it.
 function(adjoin_add_link_flags)
   foreach(path IN LISTS ARGN)
     get_filename_component(folder ${path} DIRECTORY)
@@ -51,7 +51,7 @@ else()
   set(adjoin_found_zlib "no: .gz files are refused")
 endif()
 
-# The HDF5 library is loaded at run time, when the first HDF5 file is read: no build needs it.
+# The HDF5 library is loaded at run time, when the first HDF5 file is read. No build needs it.
 if(CMAKE_DL_LIBS)
   list(APPEND adjoin_private_libraries ${CMAKE_DL_LIBS})
   list(APPEND adjoin_private_link_flags -l${CMAKE_DL_LIBS})

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-# How every C file of the project is compiled. Results must be the same bits everywhere, so the compiler may
-# neither fuse nor reorder floating-point operations: -ffp-contract=off, and no fast-math in any configuration. What
-# kernels need is nvcc's default, and stated all the same; so is what the host's compiler gets from it.
+# How every C file of the project is compiled. Results must have the same bits everywhere, so the compiler may neither
+# fuse nor reorder floating-point operations: -ffp-contract=off, and no fast-math in any configuration. The flags of
+# kernels, and those that nvcc passes to the host's compiler, are defaults of nvcc, but are stated all the same.
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Release, Debug or RelWithDebInfo" FORCE)
 endif()
@@ -23,24 +23,24 @@ add_compile_definitions(_POSIX_C_SOURCE=200809L _DEFAULT_SOURCE ADJI_UNFUSED)
 add_compile_options($<$<COMPILE_LANGUAGE:C>:-ffp-contract=off>)
 set(adjoin_warnings -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes)
 if(CMAKE_C_COMPILER_ID MATCHES "Clang")
-  list(APPEND adjoin_warnings -Wshorten-64-to-32) # sizes are 64-bit: one that is cut must say so
+  list(APPEND adjoin_warnings -Wshorten-64-to-32) # sizes are 64-bit: narrowing one needs a cast
 endif()
 if(ADJOIN_WERROR)
   list(APPEND adjoin_warnings -Werror)
 endif()
 add_compile_options("$<$<COMPILE_LANGUAGE:C>:${adjoin_warnings}>")
 
-# Loops over 0 dimensions, in instances for any number of them, are not worth a warning (128).
+# No warning 128: instances for any number of dimensions may have loops over 0 dimensions.
 add_compile_options("$<$<COMPILE_LANGUAGE:CUDA>:-fmad=false;-ftz=false;-prec-div=true;-prec-sqrt=true;\
 -Xcompiler=-ffp-contract=off;-diag-suppress=128>")
 set(CMAKE_CUDA_FLAGS_RELEASE "-O3 -DNDEBUG")
 
-# Libraries found outside the system's folders stay findable after installation. What is installed is linked with the
-# search path it will have there: one that CMake replaces during installation ends in ":" until then, which makes the
-# loader search the current folder.
+# Libraries outside the system's folders must still be found after installation. Installed files are linked with their
+# final search path from the start. A path that CMake replaces during installation ends in ":" until then, and that
+# makes the loader search the current folder.
 set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
 
-# What they find is told with lines and names of functions, which is -g1; all of -g takes a third of the build's time.
+# Reports of sanitizers need lines and names of functions, which is -g1. Full -g takes a third of the build's time.
 if(ADJOIN_SANITIZE)
   add_compile_options(-fsanitize=${ADJOIN_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
   add_link_options(-fsanitize=${ADJOIN_SANITIZE})
@@ -55,18 +55,18 @@ if(ADJOIN_FUZZ)
   if(NOT CMAKE_C_COMPILER_ID MATCHES "Clang")
     message(FATAL_ERROR "ADJOIN_FUZZ needs clang, the compiler is ${CMAKE_C_COMPILER_ID}")
   endif()
-  # The library is instrumented here; the targets of tests/fuzz add -fsanitize=fuzzer, which holds main().
+  # This instruments the library. The targets of tests/fuzz add -fsanitize=fuzzer, which provides main().
   add_compile_options(-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
   add_link_options(-fsanitize=address,undefined)
 endif()
 
-# Kernels are compiled once for each of the common dimensions, which is most of the time a build takes.
+# Kernels are compiled once for each common dimension. This is most of the build's time.
 if(ADJOIN_FEW_INSTANCES OR ADJOIN_SANITIZE OR ADJOIN_COVERAGE OR ADJOIN_FUZZ)
   add_compile_definitions(ADJOIN_FEW_INSTANCES)
 endif()
 
-# Gives each source of one instruction set the flags of that set and drops those this processor family
-# cannot have. By name: kernel_avx2.c, sort_avx512.c, kernel_neon.c. list is the name of a list variable.
+# Gives the sources of an instruction set the flags of that set, and drops sources that do not fit this processor
+# family. The set is in the name: kernel_avx2.c, sort_avx512.c, kernel_neon.c. list is the name of a list variable.
 function(adjoin_isa_sources list)
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|amd64|AMD64)$")
     set(foreign "_neon\\.c$")

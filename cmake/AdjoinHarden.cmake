@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: MIT
-# Protections that make an error in memory end the process instead of giving it to who wrote the input. Each is used
-# where the compiler and the linker accept it. What they cost is in docs/performance.md; ADJOIN_HARDEN=OFF leaves all out.
-#   adjoin_hardening   those in use, as tests/install/test_binaries.py and the summary name them
+# Protections that make a memory error end the process, so that the author of a hostile input cannot take it over. Each
+# is used if the compiler and the linker accept it. Their cost is in docs/performance.md. ADJOIN_HARDEN=OFF leaves all
+# out.
+#   adjoin_hardening   those in use, by the names of tests/install/test_binaries.py and the summary
 #
-# Instrumented builds have none: sanitizers find more, and their own string functions do not go with _FORTIFY_SOURCE.
+# Instrumented builds have none: sanitizers find more, and their string functions are incompatible with _FORTIFY_SOURCE.
 set(adjoin_hardening "")
-set(CMAKE_POSITION_INDEPENDENT_CODE ON) # programs too, which are then loaded at a random address
+set(CMAKE_POSITION_INDEPENDENT_CODE ON) # for programs too, so that they are loaded at a random address
 include(CheckPIESupported)
 check_pie_supported(LANGUAGES C)
 if(CMAKE_C_LINK_PIE_SUPPORTED)
   list(APPEND adjoin_hardening pie)
 endif()
 
-# Sources that take none of what a function pays for at each call: kernels that are called for every query, and see
-# nothing but the library's own arrays. With it kNN joins took 1 to 3 % more. Called in the sources' own folder.
+# Exempts sources from protections that cost something at each call of a function: kernels that are called for every
+# query and see only the library's own arrays. With these protections kNN joins took 1 to 3 % longer. Call this in the
+# folder of the sources.
 function(adjoin_harden_less)
   foreach(name stack-protector stack-clash)
     if(name IN_LIST adjoin_hardening)
@@ -30,12 +32,12 @@ include(CheckCCompilerFlag)
 include(CheckCSourceCompiles)
 include(CheckLinkerFlag)
 
-# To the compiler of C, and through nvcc to that of host code.
+# Adds flags for the C compiler and, through nvcc, for the compiler of host code.
 function(adjoin_add_hardening flag)
   add_compile_options($<$<COMPILE_LANGUAGE:C>:${flag}> $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=${flag}>)
 endfunction()
 
-# adjoin_harden(NAME FLAG): if the compiler has it. A warning that it does not is a refusal.
+# adjoin_harden(NAME FLAG): uses the flag if the compiler has it. A warning about the flag counts as a refusal.
 function(adjoin_harden name flag)
   string(MAKE_C_IDENTIFIER "ADJOIN_HAS_${name}" variable)
   set(CMAKE_REQUIRED_FLAGS -Werror)
@@ -54,9 +56,9 @@ elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
   adjoin_harden(branch-protection -mbranch-protection=standard)
 endif()
 
-# The highest level of checked string functions that the C library has for this compiler. They need optimisation, and
-# whoever names a level in CFLAGS, as distributions do, gets that one. In .cu files, whose headers nvcc's own parser reads
-# first, it changes nothing, so they do without.
+# The highest level of checked string functions that the C library has for this compiler. They need optimisation. If
+# CFLAGS name a level, as in distributions, that level is used. .cu files do without: nvcc's own parser reads their
+# headers first, so the level changes nothing there.
 if(CMAKE_BUILD_TYPE MATCHES "^(Release|RelWithDebInfo|MinSizeRel)$" AND NOT CMAKE_C_FLAGS MATCHES "_FORTIFY_SOURCE")
   foreach(level 3 2)
     set(CMAKE_REQUIRED_FLAGS "-Werror -O2 -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=${level}")
@@ -74,7 +76,7 @@ if(CMAKE_BUILD_TYPE MATCHES "^(Release|RelWithDebInfo|MinSizeRel)$" AND NOT CMAK
 endif()
 unset(CMAKE_REQUIRED_FLAGS)
 
-# Everything that the loader writes is read-only before main() begins, and no stack is executable.
+# What the loader writes becomes read-only before main() begins, and no stack is executable.
 foreach(flag relro now noexecstack)
   check_linker_flag(C -Wl,-z,${flag} ADJOIN_LINKS_${flag})
   if(ADJOIN_LINKS_${flag})

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: MIT
-# What `cmake --install` puts where: headers, libraries, the program, manual pages, and the two files by which
-# others find the library: a CMake package (adjoin::adjoin) and adjoin.pc.
+# What `cmake --install` installs, and where: headers, libraries, the program, manual pages, and the two files by which
+# other projects find the library, a CMake package (adjoin::adjoin) and adjoin.pc.
 include(CMakePackageConfigHelpers)
 
 install(FILES ${PROJECT_SOURCE_DIR}/include/adjoin.h ${PROJECT_SOURCE_DIR}/include/adjoin_cuda.h
   ${PROJECT_SOURCE_DIR}/include/adjoin_share.h ${PROJECT_BINARY_DIR}/include/adjoin_version.h
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
-# adjoin::adjoin is the shared library, or the static one where only that was built. adjoin::adjoin_static is
-# always there for those who ask for it.
+# adjoin::adjoin is the shared library, or the static one if only that was built. adjoin::adjoin_static is always there.
 if(NOT BUILD_SHARED_LIBS)
   add_library(adjoin_default INTERFACE)
   set_target_properties(adjoin_default PROPERTIES EXPORT_NAME adjoin)
@@ -39,7 +38,7 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/adjoin-config-version.cma
 install(FILES ${PROJECT_BINARY_DIR}/adjoin-config.cmake ${PROJECT_BINARY_DIR}/adjoin-config-version.cmake
   DESTINATION ${adjoin_package_dir})
 
-# Without a shared library every user links statically, and needs the private libraries without asking.
+# Without a shared library every user links statically, so the private libraries are always listed.
 string(JOIN " " adjoin_pc_private ${adjoin_private_link_flags})
 set(adjoin_pc_libs "-L\${libdir} -ladjoin")
 if(NOT BUILD_SHARED_LIBS)
@@ -58,14 +57,14 @@ if(ADJOIN_WHEEL)
   install(TARGETS adjoin LIBRARY DESTINATION lib COMPONENT python)
 endif()
 
-# All that has to be built for an installation: neither tests nor benchmark drivers.
+# All that must be built for an installation, without tests and benchmark drivers.
 add_custom_target(installed DEPENDS adjoin adjoin_static)
 if(adjoin_mpi_found)
   add_dependencies(installed adjoin_mpi adjoin_mpi_static)
 endif()
-# adjoin_install_program(TARGET FILE LIBRARIES...): a program finds its libraries relative to itself, so an installation
-# can be moved as a whole. The program of the build finds those of the build: the two are the same objects, linked once
-# for each place.
+# adjoin_install_program(TARGET FILE LIBRARIES...): an installed program finds its libraries relative to itself, so an
+# installation can be moved as a whole. The program in the build folder finds the libraries of the build. The two
+# programs are the same objects, linked once for each place.
 function(adjoin_install_program target file)
   add_executable(${target}_installed $<TARGET_OBJECTS:${target}>)
   set_target_properties(${target}_installed PROPERTIES OUTPUT_NAME ${file} LINKER_LANGUAGE C

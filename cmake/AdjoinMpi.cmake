@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# libadjoin_mpi, for joins over many machines. libadjoin itself never links MPI. ADJOIN_MPI says whether it is wanted:
+# libadjoin_mpi, for joins over many machines. libadjoin itself never links MPI. ADJOIN_MPI says whether to build it:
 #   AUTO   if an MPI for C is found
 #   ON     it is an error if none is found
 #   OFF    no

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# What was decided, in one place, at the end of the configuration.
+# Prints all decisions in one place, at the end of the configuration.
 set(adjoin_extras "")
 if(ADJOIN_SANITIZE)
   string(APPEND adjoin_extras ", sanitizers ${ADJOIN_SANITIZE}")

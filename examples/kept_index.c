@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * An index that is kept: made once of a million points, then asked for the neighbours of single points, and for those
- * of many at once, with another k, a radius, and a radius for each. Then the same on a GPU, if there is one.
+ * A kept index: made once from a million points, then asked for the neighbours of single points, and of many points at
+ * once, with a k, a radius, and a radius for each query. Then the same on a GPU, if there is one.
  *
  *   cc kept_index.c $(pkg-config --cflags --libs adjoin) -o kept_index
  */
@@ -33,7 +33,7 @@ static adj_status ask_for_one(adj_index *index) {
   return status;
 }
 
-/* A question is answered like any plan: counted, collected, streamed or written. */
+/* A question gives a plan. Like any plan it can be counted, collected, streamed or written. */
 static adj_status count_neighbours(adj_index *index, const adj_question *question, const adj_dataset *queries) {
   adj_plan *plan = NULL;
   uint64_t total = 0;
@@ -52,7 +52,7 @@ static adj_status ask_for_many(adj_index *index, const adj_dataset *queries) {
   question.kind = ADJ_RANGE; /* all within a radius */
   question.radius = 0.02;
   if (!status) status = count_neighbours(index, &question, queries);
-  double radii[QUERIES]; /* all within a radius of their own */
+  double radii[QUERIES]; /* all within a radius for each query */
   for (int i = 0; i < QUERIES; i++)
     radii[i] = i % 2 ? 0.02 : 0.01;
   question.radii = radii;
@@ -60,7 +60,7 @@ static adj_status ask_for_many(adj_index *index, const adj_dataset *queries) {
   return status ? status : count_neighbours(index, &question, queries);
 }
 
-/* An index that stays on the device: points go there once, and every question takes its queries there only. */
+/* An index that stays on the device: the points are uploaded once, and each question uploads only its queries. */
 static adj_status ask_on_gpu(adj_ctx *ctx, const adj_dataset *points, const adj_dataset *queries) {
   adj_device device;
   adj_device_init(&device, sizeof device);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A kNN join of two sets: the three wells nearest to each of four houses, with their distances. Of wells at the same
- * distance the one with the lower number comes first, so the result is the same everywhere.
+ * A kNN join of two sets: the three wells nearest to each of four houses, with their distances. If wells are at the
+ * same distance, the one with the lower number comes first, so the result is the same everywhere.
  *
  *   cc nearest.c $(pkg-config --cflags --libs adjoin) -o nearest
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A result that may be larger than memory: a callback gets the rows in ascending order, a block at a time. Here
- * it keeps the closest pair. A callback that does not return ADJ_OK ends the run.
+ * A result that may be larger than memory: a callback gets the rows in ascending order, a block at a time. Here it
+ * keeps the closest pair. A callback that does not return ADJ_OK ends the run.
  *
  *   cc stream.c $(pkg-config --cflags --libs adjoin) -o stream
  */

@@ -1,11 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The examples of a Markdown file must run as printed, in an empty folder and with what was just built. By the word
-# that opens a block:
-#   ```sh test        all of them, in order, by one shell, with the program first on the PATH
-#   ```c test         all of them, in order, are one program: compiled without a warning, linked and run
-#   ```python test    after those, by a Python from 3.10 on that has NumPy and SciPy. Where there is none they are left
-#                     out, with a line that says so; with ADJOIN_NEEDS_PYTHON=1, as in `make test`, that is a failure
+# Checks that the examples of a Markdown file run as printed, in an empty folder and with the current build. The first
+# line of a block says how it is run:
+#   ```sh test        all of these run in order, in one shell, with the program first on the PATH
+#   ```c test         all of these form one program, in order, which is compiled without a warning, linked and run
+#   ```python test    all of these run after the others, with Python 3.10 or later, NumPy and SciPy. Without these they
+#                     are left out, with a message; with ADJOIN_NEEDS_PYTHON=1, as in `make test`, that is a failure
+#
 #   check_readme.sh README.md BUILD_DIR
 set -eu
 readme=$(realpath "$1")
@@ -17,7 +18,7 @@ trap 'rm -rf "$work"' EXIT
 mkdir "$work/empty"
 cd "$work/empty"
 
-# blocks LANGUAGE FILE: the lines of these blocks; fails when there are none.
+# blocks LANGUAGE FILE: prints the lines of these blocks; fails if there are none.
 blocks() {
   awk -v opens="\`\`\`$1 test" '$0 == opens { inside = 1; next } /^```/ { inside = 0 } inside { sub(/^\$ /, ""); print }' \
     "$readme" >"$2"

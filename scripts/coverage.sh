@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Builds with coverage, runs the tests and prints how many lines of src/ they reach. Fails below 90 %, which
-# includes the error paths: they are reached by failing allocations and malformed files on purpose.
+# Builds with coverage, runs the tests and prints how many lines of src/ they reach. Fails below 90 %. Error paths count
+# too: tests reach them by failing allocations and malformed files.
 #   coverage.sh BUILD_DIR [JOBS [LABELS]]
 set -eu
 build=$1 jobs=${2:-2} labels=${3:-.}

@@ -8,7 +8,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 
-# show COMMAND...: prints it as one would type it, then runs it.
+# show COMMAND...: prints a command as one would type it, then runs it.
 show() {
   printf '\n$ adjoin %s\n' "$*"
   "$adjoin" "$@"

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Runs every fuzzer of a build for some seconds, starting from the corpus in tests/fuzz/corpus. Nothing stops it early: a
-# fuzzer that finds something goes on until its time is over, and so do the others. New inputs stay in the build folder,
-# in found/; those that break something in broken/, and the run fails in the end.
+# Runs every fuzzer of a build for some seconds, starting from the corpus in tests/fuzz/corpus. A finding does not stop
+# it: all fuzzers run until their time is over. New inputs go to found/ in the build folder, and inputs that break
+# something to broken/. If there are any of the latter, the run fails in the end.
 #   fuzz.sh BUILD_DIR SECONDS [TARGET...]      0 seconds: replay the corpus only; no target: all
 set -eu
 cd "$(dirname "$0")/.."
@@ -16,7 +16,7 @@ for name in "$@"; do
 done | sort -u >"$build/fuzzers"
 [ -s "$build/fuzzers" ] || { echo "fuzz.sh: no such fuzzers in $build" >&2; exit 1; }
 
-# What libhdf5 itself does with damaged files is no finding: leaks, and requests for more memory than there is, which fail.
+# Faults of libhdf5 itself are no findings: leaks, and requests for more memory than there is, which fail.
 choose_options() {
   ASAN_OPTIONS='' limits="-rss_limit_mb=4096"
   case $1 in
@@ -25,7 +25,7 @@ choose_options() {
   export ASAN_OPTIONS
 }
 
-# Every file of the corpus, one process each if they do not all pass together: names those that do not.
+# Replays the corpus. If it fails, replays each file in a process of its own and names those that fail.
 # shellcheck disable=SC2086 # $limits are several arguments
 replay() {
   "$1" -runs=0 -timeout=60 $limits -artifact_prefix="$3-" "$2" >"$3.log" 2>&1 && return 0
@@ -37,8 +37,8 @@ replay() {
   return 1
 }
 
-# fuzz FUZZER CORPUS FOUND LOG. Each job of a fuzzer is a process of its own, so that one that breaks takes nothing with
-# it. The limit of time is for loops without an end, also on a busy machine.
+# fuzz FUZZER CORPUS FOUND LOG. Each job of a fuzzer is a process of its own, so that a crash does not end other jobs.
+# The time limit is for endless loops, and is long enough for a busy machine.
 fuzz() {
   dict=
   [ ! -e "$2.dict" ] || dict=-dict=$2.dict
@@ -48,7 +48,7 @@ fuzz() {
     "$3" "$2" >"$4" 2>&1 || true
 }
 
-# set_aside FUZZER: inputs that break inside libhdf5, by their stack, are no findings of ours. They are kept and counted.
+# set_aside FUZZER: inputs whose stack shows a crash inside libhdf5 are not our findings. They are kept and counted.
 set_aside() {
   for file in "$build/broken/${1##*/}"-*; do
     # shellcheck disable=SC2086 # $limits are several arguments

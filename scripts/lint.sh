@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# What a reviewer should not have to look for: the module graph, formatting (.clang-format), static analysis
-# (.clang-tidy), and the shell scripts. Prints what is wrong and fails; changes nothing.
+# Checks what a reviewer should not have to check: the module graph, formatting (.clang-format), static analysis
+# (.clang-tidy), and the shell scripts. Prints what is wrong and fails. Changes nothing.
 set -eu
 cd "$(dirname "$0")/.."
 jobs=$(nproc 2>/dev/null || echo 2)
@@ -14,10 +14,10 @@ find include src cli tests bench examples -name .venv -prune -o -name '*.[ch]' -
 echo "clang-format: $(wc -l <build/lint/formatted) files"
 xargs clang-format --dry-run -Werror <build/lint/formatted
 
-# Every file that is compiled, with the flags it is compiled with.
+# Analyses every file that is compiled, with its own flags.
 cmake -S . -B build/lint -DCMAKE_C_COMPILER=clang -DADJOIN_FEW_INSTANCES=ON -DADJOIN_CUDA=OFF >build/lint/log || { cat build/lint/log; exit 1; }
-# The kernels of one instruction set stand for those of the others, whose bodies are the same. What a peer of the
-# benchmark includes is not ours.
+# The kernels of one instruction set stand for those of the others, which have the same bodies. Headers of the
+# benchmark's peers are not ours.
 sed -n 's/^ *"file": "\(.*\)",\{0,1\}$/\1/p' build/lint/compile_commands.json | sort -u |
   grep -v -e 'distance/kernels_\(avx2\|scalar\)\.c$' -e 'bench/.*nanoflann\.cpp$' >build/lint/analysed
 echo "clang-tidy: $(wc -l <build/lint/analysed) files"

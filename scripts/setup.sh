@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Installs what is missing, and only that: nothing is asked of the network when all is there.
-#   setup.sh build      to build and run
-#   setup.sh test       and to test
-#   setup.sh develop    and for lint, coverage, clang, fuzzing
-# Without the right to install it prints the command, and fails only when the essentials are absent.
+# Installs only what is missing. If nothing is missing, it does not use the network.
+#   setup.sh build      what building and running need
+#   setup.sh test       also what tests need
+#   setup.sh develop    also what lint, coverage, clang and fuzzing need
+# Without the right to install, it prints the command, and fails only if essentials are missing.
 set -eu
 level=${1:-build}
 
@@ -18,7 +18,7 @@ if [ "$level" = develop ]; then
   packages="$packages clang clang-format clang-tidy gcovr shellcheck gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
 fi
 
-# Whatever else is missing only costs a feature.
+# If anything else is missing, only a feature is lost.
 require_essentials() {
   for tool in cc cmake make; do
     command -v "$tool" >/dev/null || { echo "setup.sh: $tool is needed and not there" >&2; exit 1; }
@@ -33,7 +33,7 @@ fi
 
 missing=
 for package in $packages; do
-  # A tool from elsewhere serves as well.
+  # A tool from another source will do as well.
   case $package in
     gcc | make | cmake) command -v "$package" >/dev/null && continue ;;
     ninja-build) command -v ninja >/dev/null && continue ;;
@@ -45,7 +45,7 @@ for package in $packages; do
 done
 [ -n "$missing" ] || exit 0
 
-# The tools behind apt-get live in sbin, which a short PATH may leave out.
+# apt-get needs tools in sbin, which a short PATH may not have.
 export PATH="$PATH:/usr/sbin:/sbin" DEBIAN_FRONTEND=noninteractive
 if [ "$(id -u)" = 0 ]; then
   as_root=

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Everything a machine with a GPU should run, and one table of it: a build for that GPU, the selftests, the tests that
-# need a device, and small cases under compute-sanitizer. Exit status 1 if a step failed; 0 also where there is no GPU.
+# Runs everything that needs a GPU and prints one table: a build for this GPU, the selftests, the tests that need a
+# device, and small cases under compute-sanitizer. Exit status 1 if a step failed; 0 also if there is no GPU.
 #   test_gpu.sh BUILD_DIR [JOBS]
-# STEP_SECONDS limits each step. What the steps print is in BUILD_DIR/test_gpu.
+# STEP_SECONDS limits each step. The output of the steps is in BUILD_DIR/test_gpu.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 build=$1 jobs=${2:-2} limit=${STEP_SECONDS:-900}
@@ -22,7 +22,7 @@ record() {
   printf '%-34s %-8s %5d  %s\n' "$1" "$2" "$3" "${4:-}" | tee -a "$table"
 }
 
-# step NAME COMMAND...: runs it and records the result. Exit status 77 means that the step does not apply here.
+# step NAME COMMAND...: runs a command and records the result. Exit status 77 means that the step does not apply here.
 step() {
   name=$1 since=$(date +%s)
   shift
@@ -77,11 +77,11 @@ configure() {
   cmake -S . -B "$build" "$@" -DADJOIN_CUDA=AUTO
 }
 
-# sanitize TOOL NAME PROGRAM ARGUMENT...: with arguments that make the program small.
+# sanitize TOOL NAME PROGRAM ARGUMENT...: runs a program under a tool, with arguments that keep the run small.
 sanitize() {
   tool=$1 name=$2
   shift 2
-  # Calls that answer "not ready" are no errors: stopwatches ask that way.
+  # Calls that return "not ready" are no errors: stopwatches use such calls to ask.
   step "$tool $name" compute-sanitizer --tool "$tool" --target-processes all --report-api-errors no \
     --error-exitcode 3 "$@"
 }
@@ -120,7 +120,7 @@ step "gpu_attack, a minute" "$build/tests/gpu_attack" --seconds 60 --need-device
 # shellcheck disable=SC2086
 [ "$targets" != "$programs" ] || skip "no cmocka" $unit_tests
 
-# 3. Small cases under the sanitizer, which makes kernels 10 to 100 times slower.
+# 3. Small cases under compute-sanitizer, which makes kernels 10 to 100 times slower.
 if command -v compute-sanitizer >/dev/null; then
   for tool in memcheck racecheck; do
     sanitize "$tool" "selftest gpu" "$build/adjoin" selftest --backend gpu --case "129 points"

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
  * The differential test: random joins, each run in several ways and compared as a whole with the reference, which
- * shares no code with the library. Drawn are the case (random_cases.h), the backend, the algorithm, the settings, the
- * instruction set, the number of threads, the order, and limits of memory.
+ * shares no code with the library. The test draws the case (random_cases.h), the backend, the algorithm, the settings,
+ * the instruction set, the number of threads, the order, and limits of memory.
  *
  *   attack [--cases N] [--seconds S] [--seed N] [--coverage] [--need-device]
  *
- * Cases have consecutive seeds. --cases N (default 400) is the same on every run. --seconds S goes on for so long, from
- * a seed of the clock unless one is given. --coverage fails if a metric, backend, algorithm, instruction set
- * or number of threads was never compared. A failure prints the seed that repeats it, and the smallest part of the
- * points that still fails. Exit status 0: all results were the reference's; 1: some were not; 77: --need-device, and
- * there is none.
+ * Cases have consecutive seeds. --cases N (default 400) runs the same cases every time. --seconds S runs for that long,
+ * from a seed taken from the clock unless one is given. --coverage fails if a metric, backend, algorithm, instruction
+ * set or number of threads was never compared. A failure prints the seed that repeats it, and the smallest set of
+ * points found that still fails. Exit status 0: all results match the reference; 1: some differ; 77: --need-device was
+ * given, and there is no device.
  */
 #include <math.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@ enum { MOST_CONTEXTS = 16, MOST_THREADS = 3, WAYS = 5, MOST_FAILURES = 5, MOST_K
 
 typedef struct request {
   uint64_t cases, seed;
-  double seconds; /* 0: so many cases */
+  double seconds; /* 0: run a number of cases instead */
   bool coverage, need_device;
 } request;
 
@@ -50,10 +50,10 @@ typedef struct attack {
 /* One way to run a case. */
 typedef struct way {
   join_setup setup;
-  test_setup named;      /* of a device: owns the text of its tuning */
+  test_setup named;      /* for devices: owns the text of the tuning */
   uint64_t memory_limit; /* 0: none */
-  bool several;          /* the device is named twice */
-  adj_ctx *ctx;          /* unless it is, or there is a limit */
+  bool several;          /* the context names the device twice */
+  adj_ctx *ctx;          /* used unless several or memory_limit is set */
   const char *isa;
   uint32_t threads;
 } way;
@@ -86,25 +86,25 @@ static kind *kind_of(attack *a, const char *of, const char *name) {
   return &a->kinds[a->kind_count++];
 }
 
-static void count_as(attack *a, const char *of, const char *name, bool refused) {
+static void count_kind(attack *a, const char *of, const char *name, bool refused) {
   kind *k = kind_of(a, of, name);
   ++*(refused ? &k->refused : &k->compared);
 }
 
 static void count_way(attack *a, const join_case *c, const way *w, bool refused) {
   const char *tuning = w->setup.tuning ? w->setup.tuning : "none";
-  count_as(a, "join", c->k ? "kNN" : "range", refused);
-  count_as(a, "type", c->left.type == ADJ_F64 ? "f64" : "f32", refused);
-  count_as(a, "metric", METRICS[c->metric], refused);
-  count_as(a, "periodic box", c->box_count ? "yes" : "no", refused);
-  count_as(a, "backend", BACKENDS[w->setup.backend], refused);
-  count_as(a, "instruction set", w->isa, refused);
-  count_as(a, "threads", THREADS[w->threads], refused);
-  count_as(a, "order", ORDERS[w->setup.order], refused);
-  count_as(a, "memory limit", LIMITS[w->memory_limit > 0], refused);
-  count_as(a, c->k ? "kNN algorithm" : "range algorithm", w->setup.algorithm ? w->setup.algorithm : "auto", refused);
-  if (w->setup.backend != ADJ_BACKEND_CPU) return; /* those of devices are composed, and too many */
-  count_as(a, c->k ? "kNN setting of cores" : "range setting of cores", tuning, refused);
+  count_kind(a, "join", c->k ? "kNN" : "range", refused);
+  count_kind(a, "type", c->left.type == ADJ_F64 ? "f64" : "f32", refused);
+  count_kind(a, "metric", METRICS[c->metric], refused);
+  count_kind(a, "periodic box", c->box_count ? "yes" : "no", refused);
+  count_kind(a, "backend", BACKENDS[w->setup.backend], refused);
+  count_kind(a, "instruction set", w->isa, refused);
+  count_kind(a, "threads", THREADS[w->threads], refused);
+  count_kind(a, "order", ORDERS[w->setup.order], refused);
+  count_kind(a, "memory limit", LIMITS[w->memory_limit > 0], refused);
+  count_kind(a, c->k ? "kNN algorithm" : "range algorithm", w->setup.algorithm ? w->setup.algorithm : "auto", refused);
+  if (w->setup.backend != ADJ_BACKEND_CPU) return; /* those of devices are combined from parts: too many to count */
+  count_kind(a, c->k ? "kNN setting of cores" : "range setting of cores", tuning, refused);
 }
 
 static int by_kind(const void *left, const void *right) {
@@ -120,8 +120,8 @@ static void print_counts(attack *a) {
            (unsigned long long)a->kinds[i].compared, (unsigned long long)a->kinds[i].refused);
 }
 
-/* Everything that every machine has, by name, so that what was never drawn is missed. That every setting fits some case
- * is checked by test_cases, with a list that was made for it. */
+/* Lists by name what every machine has, and counts what was never drawn. test_cases checks that every setting fits some
+ * case, with a list made for that. */
 static uint64_t count_missing(attack *a) {
   static const char *const others[][2] = {{"join", "range"},
                                           {"join", "kNN"},
@@ -160,7 +160,7 @@ static uint64_t count_missing(attack *a) {
 
 /* ---- Ways ------------------------------------------------------------------------------------------------ */
 
-/* devices: how often the first one is named; negative: all there are. */
+/* devices: how often the first device is named; negative: use all devices. */
 static adj_ctx *make_context(const char *isa, uint32_t threads, uint64_t memory_limit, int32_t devices) {
   static const int32_t often[8] = {0};
   adj_ctx_options options;
@@ -168,7 +168,7 @@ static adj_ctx *make_context(const char *isa, uint32_t threads, uint64_t memory_
   options.isa = isa;
   options.threads = threads;
   options.memory_limit = memory_limit;
-  /* With less, a device in software computes the same chunks again and again. */
+  /* With less memory, a software device computes the same chunks again and again. */
   if (memory_limit) options.device_memory_limit = memory_limit > LEAST_DEVICE_BYTES ? memory_limit : LEAST_DEVICE_BYTES;
   options.devices = devices > 0 ? often : NULL;
   options.device_count = devices;
@@ -208,7 +208,7 @@ static void draw_way(const attack *a, dice *d, const join_case *c, way *w) {
   setup->order = (adj_order)dice_below(d, 3);
   setup->distances = dice_below(d, 2);
   setup->kept = !setup->tuning && dice_below(d, 2);
-  /* Every second one has the best instruction set, which comes first. */
+  /* Half of the runs use the best instruction set, which comes first. */
   w->ctx = a->contexts[dice_below(d, dice_below(d, 2) ? MOST_THREADS : (uint64_t)a->context_count)];
   w->isa = adj_ctx_isa(w->ctx);
   w->threads = adj_ctx_threads(w->ctx);
@@ -217,7 +217,7 @@ static void draw_way(const attack *a, dice *d, const join_case *c, way *w) {
   setup->may_lack_memory = true;
 }
 
-/* Runs a case in a way. Everything a join took must have been given back. */
+/* Runs a case in one way, and checks that the join gave back all its memory. */
 static join_verdict run_way(const attack *a, const join_case *c, const join_answer *answer, const way *w, char *message,
                             size_t capacity) {
   bool own = w->memory_limit || w->several;
@@ -226,7 +226,7 @@ static join_verdict run_way(const attack *a, const join_case *c, const join_answ
   join_verdict verdict = compare_case(ctx, c, answer, &w->setup, message, capacity);
   bool asked = w->setup.algorithm || w->setup.tuning || w->memory_limit || w->setup.backend == ADJ_BACKEND_GPU ||
                w->setup.backend == ADJ_BACKEND_HYBRID;
-  if (verdict == JOIN_REFUSED && !asked) verdict = JOIN_DIFFERS; /* cores can do every case */
+  if (verdict == JOIN_REFUSED && !asked) verdict = JOIN_DIFFERS; /* the cores can join every case */
   if (adj_ctx_memory_used(ctx)) {
     snprintf(message, capacity, "%llu bytes were not given back", (unsigned long long)adj_ctx_memory_used(ctx));
     verdict = JOIN_DIFFERS;
@@ -237,7 +237,7 @@ static join_verdict run_way(const attack *a, const join_case *c, const join_answ
 
 /* ---- Failures -------------------------------------------------------------------------------------------- */
 
-/* Removes rows [begin, end) of a set; its data keep their place. */
+/* Removes rows [begin, end) of a set, in place. */
 static void remove_rows(point_set *set, uint64_t begin, uint64_t end) {
   uint64_t row = set->dim * type_size(set->type);
   memmove((char *)set->data + begin * row, (char *)set->data + end * row, (set->count - end) * row);
@@ -253,7 +253,7 @@ static bool still_fails(const attack *a, const join_case *c, const way *w) {
   return fails;
 }
 
-/* Leaves out rows of one set, half of them at first, as long as the join still fails. */
+/* Removes rows of one set, at first half of them at a time, while the join still fails. */
 static void shrink_set(const attack *a, join_case *c, point_set *set, const way *w) {
   uint64_t bytes = set->count * set->dim * type_size(set->type);
   void *before = malloc(bytes + 1);
@@ -299,7 +299,7 @@ static void print_way(const join_case *c, const way *w) {
          w->isa, w->threads, (unsigned long long)w->memory_limit);
 }
 
-/* The case is smaller afterwards. */
+/* Shrinks the case. */
 static void report_failure(const attack *a, uint64_t seed, join_case *c, const way *w, const char *message) {
   printf("FAILED: %s: %s\n  repeat it: attack --seed %llu --cases 1\n", c->name, message, (unsigned long long)seed);
   print_way(c, w);
@@ -386,7 +386,7 @@ static int usage(void) {
   return 2;
 }
 
-/* False: no such option. */
+/* Returns false if there is no such option. */
 static bool take_option(request *o, const char *name, const char *value) {
   if (!strcmp(name, "--cases"))
     o->cases = strtoull(value, NULL, 10);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The builders of points for the cases. Each aims at a weak spot: where a grid's arithmetic rounds, where squares
+ * Builds the points of the cases. Each builder aims at a weak spot: where a grid's arithmetic rounds, where squares
  * underflow or overflow, where ties and duplicates abound.
  */
 #include <float.h>
@@ -16,7 +16,7 @@ static void copy_row(point_set *to, uint64_t to_row, const point_set *from, uint
          to->dim * type_size(to->type));
 }
 
-/* The next value of the type above (steps > 0) or below x, so many times. */
+/* The value of the type that is |steps| values above x, or below x if steps is negative. */
 static double step(adj_type type, double x, int steps) {
   for (; steps; steps += steps > 0 ? -1 : 1) {
     double towards = steps > 0 ? INFINITY : -INFINITY;
@@ -50,7 +50,7 @@ void build_equal(join_case *c, const case_entry *entry) {
   each_row(c, entry, equal_row);
 }
 
-/* Each point is one of about sqrt(n) places. */
+/* Each point is at one of about sqrt(n) places. */
 static void duplicate_row(join_case *c, const case_entry *entry, point_set *set, uint64_t row) {
   uint64_t places = (uint64_t)sqrt((double)set->count) + 1;
   if (row >= places)
@@ -87,7 +87,7 @@ void build_flat(join_case *c, const case_entry *entry) {
   each_row(c, entry, high_dim_row);
 }
 
-/* Extents from 1e-6 to 1e6, by dimension. */
+/* Dimensions have extents from 1e-6 to 1e6. */
 static void uneven_row(join_case *c, const case_entry *entry, point_set *set, uint64_t row) {
   for (uint32_t j = 0; j < set->dim; j++)
     put(set, row, j, entry->offset + pow(10, 3.0 * (j % 5) - 6) * case_random_unit(c));
@@ -167,7 +167,8 @@ static uint32_t random_direction(join_case *c, double *step_of, uint32_t dim) {
     step_of[j] = only < dim && j != only ? 0 : 2 * case_random_unit(c) - 1 + 1e-9;
     if (fabs(step_of[j]) > fabs(step_of[largest])) largest = j;
   }
-  double most = fabs(step_of[largest]), sum = 0; /* powers of sizes up to 1: of smaller ones all might vanish */
+  double most = fabs(step_of[largest]),
+         sum = 0; /* scaled so that the largest component is 1: powers of smaller ones might all vanish */
   double p = c->metric == ADJ_L1 ? 1 : c->metric == ADJ_LINF ? INFINITY : c->metric == ADJ_LP ? c->p : 2;
   for (uint32_t j = 0; j < dim; j++)
     sum += pow(fabs(step_of[j]) / most, p);
@@ -204,8 +205,8 @@ static void put_at_edge(join_case *c, const point_set *from, uint64_t base, poin
   put(set, row, axis, inside ? within : without);
 }
 
-/* Half of the points at random, the others one ulp inside or outside of the radius around one of
- * those. In a join of two sets all of right is at the edge of points of left. */
+/* Half of the points are random. The others are one ulp inside or outside of the radius around one of these. In a join
+ * of two sets all right points are at the radius around left points. */
 void build_ulps(join_case *c, const case_entry *entry) {
   for (uint64_t i = 0; i < c->left.count; i++)
     if (i % 2 && c->self_join)
@@ -216,8 +217,8 @@ void build_ulps(join_case *c, const case_entry *entry) {
     put_at_edge(c, &c->left, case_random(c) % c->left.count, &c->right, i, i % 2);
 }
 
-/* Coordinates on multiples of the radius, give or take two ulps: where a grid of cells as wide as the
- * radius has its edges, and a rounding puts neighbours two cells apart. */
+/* Coordinates on multiples of the radius, give or take two ulps. A grid whose cells are as wide as the radius has its
+ * edges there, and rounding may put neighbours two cells apart. */
 static void cell_edge_row(join_case *c, const case_entry *entry, point_set *set, uint64_t row) {
   uint64_t side = (uint64_t)pow((double)set->count, 1.0 / set->dim) + 2;
   for (uint32_t j = 0; j < set->dim; j++) {
@@ -260,8 +261,8 @@ void build_tiny(join_case *c, const case_entry *entry) {
   }
 }
 
-/* Large values: up to the largest finite one to the power scale. The entry's radius counts units of
- * that, and stays finite where it is. Some coordinates are the unit itself, so that differences overflow. */
+/* Large values. The unit is the largest finite value to the power of scale. The entry's radius counts units, and a
+ * finite radius stays finite. Some coordinates are the unit itself, so that differences overflow. */
 void build_huge(join_case *c, const case_entry *entry) {
   double largest = c->left.type == ADJ_F64 ? DBL_MAX : FLT_MAX;
   double unit = scale_of(entry) == 1 ? largest : pow(largest, entry->scale);
@@ -276,8 +277,8 @@ void build_huge(join_case *c, const case_entry *entry) {
   }
 }
 
-/* The least and one more than the largest exponent of the type, denormal numbers included: ldexp(x, e) with x in [0, 1)
- * is finite, and for the least e it is 0 or the smallest number. */
+/* The range of exponents of the type, denormal numbers included, from the least one to one more than the largest one:
+ * ldexp(x, e) with x in [0, 1) is finite, and for the least e it is 0 or the smallest number. */
 static int least_exponent(adj_type type) {
   return type == ADJ_F64 ? -1073 : -148;
 }
@@ -285,10 +286,10 @@ static int end_exponent(adj_type type) {
   return type == ADJ_F64 ? 1024 : 128;
 }
 
-/* One exponent for all, or one drawn for every coordinate, for every point, for every dimension. */
+/* What draws an exponent of its own: every coordinate, every point, or every dimension. */
 typedef enum mixture { MIXED_COORDINATES, MIXED_POINTS, MIXED_DIMENSIONS, MIXTURES } mixture;
 
-/* Points as far from their neighbour before, relative to themselves, as any number of bits can tell: half of all. */
+/* Half of the points lie near the point before them, at a relative distance of any number of bits. */
 static void put_magnitudes(join_case *c, point_set *set, uint64_t row, mixture mixed, int top, int span) {
   int of_point = (int)(case_random(c) % ((uint64_t)span + 1));
   double away = ldexp(case_random_unit(c), -(int)(case_random(c) % 30));
@@ -302,9 +303,9 @@ static void put_magnitudes(join_case *c, point_set *set, uint64_t row, mixture m
   }
 }
 
-/* Magnitudes from all of the type's range. Scale: where the largest lie, from 0 (the smallest denormal) to 1 (the
- * largest number). Offset: how much of the range below that the others are spread over, 0 to 1. A positive radius and
- * the box count units of the largest. */
+/* Magnitudes from the whole range of the type. Scale: where the largest magnitudes lie, from 0 (the smallest denormal)
+ * to 1 (the largest number). Offset: over how much of the range below them the others are spread, 0 to 1. The unit of
+ * the box, and of a positive radius, is the largest magnitude. */
 void build_magnitudes(join_case *c, const case_entry *entry) {
   adj_type type = c->left.type;
   int least = least_exponent(type), top = least + (int)(entry->scale * (end_exponent(type) - least));
@@ -333,8 +334,8 @@ void build_outlier(join_case *c, const case_entry *entry) {
     put(set, set->count / 2, j, entry->offset);
 }
 
-/* Eight clusters of side 1 to 10^-7, in different places. With a scale they are all at the origin, each 2^scale times
- * as narrow as the one before. The middle point is at offset. */
+/* Eight clusters of side 1 to 10^-7, in different places. With a scale they are all at the origin, and each is 2^scale
+ * times as narrow as the one before. The middle point is at offset. */
 static void scale_row(join_case *c, const case_entry *entry, point_set *set, uint64_t row) {
   unsigned cluster = (unsigned)(case_random(c) % 8);
   double width = entry->scale != 0 ? ldexp(1, -(int)(cluster * entry->scale)) : pow(10, -(double)cluster);
@@ -348,7 +349,7 @@ void build_scales(join_case *c, const case_entry *entry) {
   each_row(c, entry, scale_row);
 }
 
-/* A unit box, in which one row in 50 has a sentinel, offset, in its first coordinate, and one in 300 in all. */
+/* A unit box with sentinels of value offset: in the first coordinate of 1 row in 50, in all coordinates of 1 in 300. */
 static void sentinel_row(join_case *c, const case_entry *entry, point_set *set, uint64_t row) {
   bool first = case_random(c) % 50 == 0, all = case_random(c) % 300 == 0;
   for (uint32_t j = 0; j < set->dim; j++)
@@ -359,7 +360,7 @@ void build_sentinels(join_case *c, const case_entry *entry) {
   each_row(c, entry, sentinel_row);
 }
 
-/* One axis is longer than the others: the first, by scale; or the last, by -scale. */
+/* One axis is longer than the others: the first by a factor of scale, or the last by -scale if scale is negative. */
 static void long_axis_row(join_case *c, const case_entry *entry, point_set *set, uint64_t row) {
   uint32_t axis = entry->scale < 0 ? set->dim - 1 : 0;
   for (uint32_t j = 0; j < set->dim; j++)
@@ -370,7 +371,7 @@ void build_long_axis(join_case *c, const case_entry *entry) {
   each_row(c, entry, long_axis_row);
 }
 
-/* A huge box, where all neighbours are the same point or an ulp away. */
+/* A huge box, where all neighbours coincide or are an ulp apart. */
 static void large_box_row(join_case *c, const case_entry *entry, point_set *set, uint64_t row) {
   if (row % 3 == 0)
     uniform_row(c, entry, set, row);
@@ -385,7 +386,7 @@ void build_large_box(join_case *c, const case_entry *entry) {
     copy_row(&c->right, i, &c->left, i);
 }
 
-/* left sits in the unit box, right in one that begins at offset. */
+/* The left points lie in the unit box, the right points in a box that begins at offset. */
 void build_far_left(join_case *c, const case_entry *entry) {
   case_entry near = *entry;
   near.offset = 0;
@@ -395,7 +396,7 @@ void build_far_left(join_case *c, const case_entry *entry) {
     uniform_row(c, entry, &c->right, i);
 }
 
-/* left fills a box scale times as wide as right's. */
+/* The box of the left points is scale times as wide as that of the right points. */
 void build_wide_left(join_case *c, const case_entry *entry) {
   case_entry unit = *entry;
   unit.scale = 1;
@@ -406,7 +407,7 @@ void build_wide_left(join_case *c, const case_entry *entry) {
     uniform_row(c, i % 4 ? entry : &unit, &c->left, i);
 }
 
-/* right holds the points of left in reverse order. */
+/* The right points are the left points in reverse order. */
 void build_same_sets(join_case *c, const case_entry *entry) {
   for (uint64_t i = 0; i < c->left.count; i++)
     uniform_row(c, entry, &c->left, i);

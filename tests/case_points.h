@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the builders of points share.
+ * Shared by the builders of points.
  */
 #ifndef ADJOIN_CASE_POINTS_H
 #define ADJOIN_CASE_POINTS_H

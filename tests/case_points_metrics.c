@@ -19,7 +19,7 @@ double wrapped(adj_type type, double x, double length) {
   return x > length ? length : x;
 }
 
-/* A latitude is not beyond a pole, and a longitude in radians is not of a million turns. */
+/* Keeps latitudes between the poles, and longitudes in radians below a million turns. */
 static void fit_place(const join_case *c, point_set *set, uint64_t row) {
   bool degrees = c->angle == ADJ_DEGREES;
   double pole = rounded(set->type, degrees ? 90 : 0x1.921fb54442d18p+0), most = degrees ? INFINITY : 0x1p20;
@@ -47,7 +47,7 @@ void fit_points(join_case *c) {
 
 /* ---- The globe --------------------------------------------------------------------------------------- */
 
-/* Angles are made in degrees. */
+/* Writes a place given in degrees. */
 static void put_place(const join_case *c, point_set *set, uint64_t row, double longitude, double latitude) {
   double unit = c->angle == ADJ_DEGREES ? 1 : 0x1.921fb54442d18p+1 / 180;
   double pole = rounded(set->type, 90 * unit);
@@ -55,7 +55,7 @@ static void put_place(const join_case *c, point_set *set, uint64_t row, double l
   put(set, row, 1, fmin(fmax(rounded(set->type, latitude * unit), -pole), pole));
 }
 
-/* Places all over the globe; scale, when given, is how far a third of them lie from the place before. */
+/* Places all over the globe. If scale is given, a third of them lie that far from the place before. */
 static void globe_row(join_case *c, const case_entry *entry, point_set *set, uint64_t row) {
   double unit = c->angle == ADJ_DEGREES ? 1 : 0x1.921fb54442d18p+1 / 180;
   double longitude = 360 * case_random_unit(c) - 180, latitude = 180 * case_random_unit(c) - 90;
@@ -105,8 +105,8 @@ void build_poles(join_case *c, const case_entry *entry) {
 
 /* ---- Directions -------------------------------------------------------------------------------------- */
 
-/* Few directions and many lengths, over the whole range of the type: the scale is the power of ten of
- * the longest. Opposite directions and nearly equal ones are among them. */
+/* Few directions and many lengths, over the whole range of the type. The longest vectors have a length of 10^scale.
+ * Some directions are opposite or nearly equal. */
 static void direction_row(join_case *c, const case_entry *entry, point_set *set, uint64_t row) {
   uint64_t few = 12, direction = case_random(c) % few;
   double reach = entry->scale > 0 ? fmin(entry->scale, 30) : 3;
@@ -123,7 +123,7 @@ void build_directions(join_case *c, const case_entry *entry) {
   each_row(c, entry, direction_row);
 }
 
-/* Coordinates whose products underflow, to 0 or to -0, which are one value in every order: ties by id. */
+/* Products of coordinates underflow to 0 or -0. Both are the same value in every order, so ids break the ties. */
 static void vanishing_row(join_case *c, const case_entry *entry, point_set *set, uint64_t row) {
   (void)entry;
   double tiny = set->type == ADJ_F64 ? 0x1p-600 : 0x1p-100;

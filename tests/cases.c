@@ -117,7 +117,7 @@ static const case_entry entries[] = {
     {CASE("huge, two sets", build_huge, 2, 100, 200, 0.4), .scale = 0.5},
     {CASE("radius beyond f32", build_uniform, 2, 100, SELF, 1e300)},
 
-    /* Badly placed. */
+    /* Bad placement: outliers, offsets, uneven extents. */
     {CASE("outlier at 1e9", build_outlier, 2, 1000, SELF, 0.02), .offset = 1e9},
     {CASE("outlier at -1e9", build_outlier, 3, 1000, SELF, 0.1), .offset = -1e9},
     {CASE("outlier at 1e30", build_outlier, 2, 1000, SELF, 0.02), .offset = 1e30},
@@ -216,7 +216,7 @@ static const case_entry entries[] = {
     {CASE("4097 against 17", build_uniform, 2, 4097, 17, 0.1)},
     {CASE("17 against 4097", build_uniform, 2, 17, 4097, 0.1)},
 
-    /* Rows around the lengths that a GPU sorts in different ways. */
+    /* Row lengths around those at which a GPU changes its way of sorting. */
     {CASE("30 against 512, all pairs", build_uniform, 2, 30, 512, 2)},
     {CASE("30 against 513, all pairs", build_uniform, 2, 30, 513, 2)},
     {CASE("30 against 1024, all pairs", build_uniform, 2, 30, 1024, 2)},
@@ -232,7 +232,7 @@ static const case_entry entries[] = {
     {CASE("7000 that are equal", build_equal, 2, 20, 7000, 0)},
     {CASE("half of 6000 on a lattice", build_lattice, 2, 40, 6000, -0.5)},
 
-    /* Many dimensions, around the steps and tiles of products. */
+    /* Many dimensions, around the steps and tiles of matrix products. */
     {CASE("ulps 100-D", build_ulps, 100, 200, SELF, 2.7)},
     {CASE("ulps 16-D, two sets", build_ulps, 16, 300, 500, 0.7)},
     {CASE("ulps 16-D at 1e9", build_ulps, 16, 300, SELF, 20000), .scale = 1e5, .offset = 1e9},
@@ -272,8 +272,8 @@ static int by_size(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* The radius that finds about that share of all pairs: the distance of a pair, so that at least one
- * lies on the edge of the ball, as near as rounding allows. */
+/* A radius that finds about this share of all pairs. It is the distance of a pair, so at least one pair lies on the
+ * edge of the ball, as near as rounding allows. */
 static double radius_for_share(join_case *c, double share) {
   enum { SAMPLES = 1000 };
   double values[SAMPLES];
@@ -287,8 +287,8 @@ static double radius_for_share(join_case *c, double share) {
   }
   qsort(values, SAMPLES, sizeof *values, by_size);
   double value = values[(int)fmin(share * SAMPLES, SAMPLES - 1)];
-  /* Where a distance is rounded after its root, the radius of a double is nearer to the edge. Powers overflow
-   * soon: a range join's radius stays finite. */
+  /* L2 distances are rounded after the root, so the root in double is nearer to the edge. Powers overflow early, but
+   * the radius of a range join must be finite. */
   double radius = c->metric == ADJ_L2 ? sqrt(value) : reference_distance(&spec, c->left.type, value);
   return fmax(-DBL_MAX, fmin(radius, DBL_MAX));
 }

@@ -23,17 +23,17 @@ typedef struct join_case {
   double *box; /* box_count lengths, or NULL */
   uint32_t box_count;
   uint32_t flags;
-  double *radii;   /* of each left point, or NULL: radius for all. Not the case's own */
+  double *radii;   /* for each left point, not owned; NULL: radius for all */
   uint64_t random; /* state of the builder's random numbers */
 } join_case;
 
 uint32_t case_count(void);
 
-/* Makes the points of case number index. False: out of memory. */
+/* Makes the points of case number index. Returns false if memory runs out. */
 bool case_build(uint32_t index, join_case *out);
 void case_free(join_case *c);
 
-/* What to ask of the library, and of the reference. */
+/* The spec of the join, for the library and for the reference. */
 adj_join_spec case_spec(const join_case *c);
 
 /* ---- For the builders of points (case_points.c) ----------------------------------------------------- */
@@ -47,7 +47,7 @@ bool case_build_entry(const case_entry *entry, adj_type type, uint64_t seed, joi
 uint64_t case_random(join_case *c);
 double case_random_unit(join_case *c);
 
-/* Fills left (and right, unless a self-join) of a case whose sets are allocated, and sets or corrects
+/* Fills the allocated sets of a case, left and (unless it is a self-join) right, and sets or corrects
  * the radius. */
 typedef void (*case_builder)(join_case *c, const case_entry *entry);
 
@@ -56,10 +56,10 @@ struct case_entry {
   case_builder build;
   uint32_t dim;
   uint32_t left, right; /* counts; right SELF: a self-join                               */
-  double radius;        /* negative: that share of all pairs is to be found, -0.01: 1 %; */
-                        /* inner products: at or below 0 a share, above 0 the radius + 1 */
+  double radius;        /* negative: the share of all pairs to find, -0.01: 1 %;    */
+                        /* inner products: a share if <= 0, otherwise the radius + 1 */
   uint32_t k;           /* 0: a range join                                               */
-  double scale, offset; /* what they mean is the builder's business; a scale of 0 is 1   */
+  double scale, offset; /* their meaning depends on the builder; a scale of 0 is 1   */
   adj_metric metric;    /* 0: L2                                                         */
   uint32_t flags;
   double p; /* Lp */
@@ -71,7 +71,7 @@ struct case_entry {
 
 #define SELF UINT32_MAX
 
-/* What every entry of a list has; scale, offset, metric and flags follow where they are not the default. */
+/* The members that every entry has. Scale, offset, metric and flags follow if they are not the default. */
 #define CASE(name_, build_, dim_, left_, right_, radius_) \
   .name = name_, .build = build_, .dim = dim_, .left = left_, .right = right_, .radius = radius_
 #define L1 .metric = ADJ_L1
@@ -115,7 +115,7 @@ void build_directions(join_case *c, const case_entry *entry);
 void build_vanishing(join_case *c, const case_entry *entry);
 void build_faces(join_case *c, const case_entry *entry);
 
-/* Makes the points of a case fit its metric: inside of the box, and not without a direction. */
+/* Makes the points of a case fit its metric: inside of the box, and with a direction. */
 void fit_points(join_case *c);
 
 /* x, wrapped into [0, length] in the type. */

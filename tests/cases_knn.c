@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The kNN joins of the list of cases: every k around the widths of vectors, blocks and buffers, from 1
+ * The kNN joins of the list of cases: each k around the widths of vectors, blocks and buffers, from 1
  * to more than there are points; ties by the hundred; bounds exactly on a distance; and the sets on
  * which trees grow deep and matrix products lose their digits.
  */
@@ -11,11 +11,11 @@
 /* The k nearest without a bound. */
 #define NEAREST(name_, build_, dim_, left_, right_, k_) CASE(name_, build_, dim_, left_, right_, INFINITY), .k = k_
 
-/* Those within a radius. */
+/* The k nearest within a radius. */
 #define WITHIN(name_, build_, dim_, left_, right_, k_, radius_) \
   CASE(name_, build_, dim_, left_, right_, radius_), .k = k_
 
-/* One set with every k worth a test. */
+/* One set with every k that is worth a test. */
 #define EVERY_K(name_, build_, dim_, count_, ...)                                 \
   {NEAREST(name_ ", k 1", build_, dim_, count_, SELF, 1), __VA_ARGS__},           \
       {NEAREST(name_ ", k 2", build_, dim_, count_, SELF, 2), __VA_ARGS__},       \
@@ -27,7 +27,7 @@
     NEAREST(name_ ", k 1000", build_, dim_, count_, SELF, 1000), __VA_ARGS__      \
   }
 
-/* One set with k at its end. */
+/* One set with k around the number of other points. */
 #define ALL_OTHERS(name_, build_, dim_, count_, ...)                                              \
   {NEAREST(name_ ", k n-1", build_, dim_, count_, SELF, (count_)-1), __VA_ARGS__},                \
       {NEAREST(name_ ", k n", build_, dim_, count_, SELF, count_), __VA_ARGS__},                  \
@@ -129,7 +129,7 @@ const case_entry knn_entries[] = {
     {NEAREST("kNN, huge, two sets, k 1", build_huge, 2, 700, 900, 1), .scale = 0.5},
     {NEAREST("kNN, zeros, 20-D", build_zeros, 20, 300, SELF, 20)},
 
-    /* A bound: short rows, and bounds exactly on a distance or an ulp beside it. */
+    /* With a radius: short rows, and radii exactly on a distance or an ulp away from it. */
     {WITHIN("kNN within 0, distinct points", build_uniform, 2, 500, SELF, 5, 0)},
     {WITHIN("kNN within 0, duplicates", build_duplicates, 3, 900, SELF, 20, 0)},
     {WITHIN("kNN within 0, all equal", build_equal, 2, 300, SELF, 7, 0)},
@@ -188,7 +188,7 @@ const case_entry knn_entries[] = {
     {NEAREST("kNN, 3-D at 1e5", build_uniform, 3, 700, SELF, 10), .offset = 1e5},
     {NEAREST("kNN, 40-D, left far away", build_far_left, 40, 200, 400, 10), .offset = 1e6},
 
-    /* Badly placed: trees grow deep, boxes degenerate, densities differ by decades. */
+    /* Bad placement: trees grow deep, boxes degenerate, densities differ by powers of ten. */
     {NEAREST("kNN, outlier at 1e9", build_outlier, 2, 1000, SELF, 8), .offset = 1e9},
     {NEAREST("kNN, outlier at 1e30", build_outlier, 3, 1000, SELF, 8), .offset = 1e30},
     {NEAREST("kNN, outlier at -1e12, 32-D", build_outlier, 32, 500, SELF, 8), .offset = -1e12},
@@ -279,14 +279,14 @@ const case_entry knn_entries[] = {
     {NEAREST("kNN, 130 against 300, 9-D", build_uniform, 9, 130, 300, 9)},
     {NEAREST("kNN, 97 against 257, 16-D", build_uniform, 16, 97, 257, 300)},
 
-    /* Every k at which a device selects in another way; few queries, and more than a tile has. */
+    /* Every k at which a device changes its way of selecting; few queries, and more than fit a tile. */
     AGAINST_MANY("kNN, 8-D", build_uniform, 8, 12, 5000, PLAIN),
     AGAINST_MANY("kNN, lattice 7-D", build_lattice, 7, 3, 5000, PLAIN),
     AGAINST_MANY("kNN, all equal 10-D", build_equal, 10, 17, 5000, PLAIN),
     {NEAREST("kNN, one against 70001, 12-D, k 64", build_uniform, 12, 1, 70001, 64)},
     {NEAREST("kNN, one against 70001, 12-D, k 2049", build_uniform, 12, 1, 70001, 2049)},
     {NEAREST("kNN, one against 70001, 2-D, k 21000", build_uniform, 2, 1, 70001, 21000)},
-    /* Queries one by one through a whole tree: lists of one and two vectors, ties, a bound, the last leaf not full. */
+    /* Queries one by one through a whole tree: lists of one and two vectors, ties, a radius, a last leaf not full. */
     {NEAREST("kNN, 300 against 5001, k 1", build_uniform, 3, 300, 5001, 1)},
     {NEAREST("kNN, 300 against 5001, k 8", build_uniform, 3, 300, 5001, 8)},
     {NEAREST("kNN, 300 against 5001, k 16", build_uniform, 3, 300, 5001, 16)},

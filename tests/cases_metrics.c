@@ -15,7 +15,7 @@
 #define UNEVEN(length) .box = length, .uneven_box = true
 
 const case_entry metric_entries[] = {
-    /* Lp: whole powers, others, next to 1 and far from it, and those that have a name of their own. */
+    /* Lp: whole and other powers, near 1 and far from it, and those that are metrics with a name. */
     {CASE("Lp 1", build_uniform, 3, 600, SELF, -0.01), LP(1)},
     {CASE("Lp 2", build_ulps, 3, 600, SELF, 0.1), LP(2)},
     {CASE("Lp infinity", build_ulps, 3, 600, SELF, 0.1), LP(INFINITY)},
@@ -69,7 +69,7 @@ const case_entry metric_entries[] = {
     {CASE("kNN, cosine", build_uniform, 16, 300, SELF, INFINITY), COSINE, .k = 10, .offset = -0.5},
     {CASE("kNN, cosine, directions", build_directions, 3, 300, 200, INFINITY), COSINE, .k = 40},
 
-    /* Inner products: negative ones, zeros, points that do not belong to themselves. */
+    /* Inner products: negative ones, zeros, points that are not their own neighbours. */
     {CASE("dot", build_uniform, 3, 600, SELF, -0.01), DOT, .offset = -0.5},
     {CASE("dot, most pairs", build_uniform, 3, 500, SELF, -0.8), DOT, .offset = -0.5},
     {CASE("dot, with self", build_uniform, 5, 500, SELF, -0.02), DOT, .offset = -0.5, WITH_SELF},
@@ -114,7 +114,7 @@ const case_entry metric_entries[] = {
     {CASE("kNN, globe, bounded", build_globe, 2, 300, SELF, 1e6), GLOBE, .k = 20},
     {CASE("kNN, globe, more than there are", build_globe, 2, 30, SELF, INFINITY), GLOBE, .k = 40},
 
-    /* Periodic boxes: long and short beside the radius, faces, lattices, some dimensions only. */
+    /* Periodic boxes: long and short compared with the radius, faces, lattices, some dimensions only. */
     {CASE("box", build_uniform, 2, 1200, SELF, 0.05), BOX(1)},
     {CASE("box 1-D", build_uniform, 1, 600, SELF, 0.02), BOX(1)},
     {CASE("box 3-D", build_uniform, 3, 1200, SELF, 0.1), BOX(1)},

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * What every test file needs: cmocka, and checks that print the library's own message.
+ * For every test file: cmocka, and checks that print the library's own message.
  */
 #ifndef ADJOIN_TEST_CHECK_H
 #define ADJOIN_TEST_CHECK_H
 
-/* cmocka wants these in front of it. */
+/* cmocka needs these headers before its own. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,7 +24,7 @@
     if (must_status_ != ADJ_OK) fail_msg("%s: %s: %s", #call, adj_status_name(must_status_), adj_last_error()); \
   } while (0)
 
-/* The call must fail with that status, and the message must hold the word. */
+/* The call must fail with this status, and its message must contain the word. */
 #define must_fail(status, word, call)                                                                               \
   do {                                                                                                              \
     adj_status must_status_ = (call);                                                                               \
@@ -44,7 +44,7 @@ static inline adj_ctx *context_of(uint32_t threads, const char *isa) {
   return ctx;
 }
 
-/* Points in a box of 1. */
+/* Uniform points in the unit box. */
 static inline adj_dataset *uniform(adj_ctx *ctx, uint64_t count, uint32_t dim) {
   adj_generate_options options;
   adj_generate_options_init(&options, sizeof options);

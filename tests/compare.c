@@ -15,15 +15,15 @@ typedef struct comparison {
   const join_case *c;
   const join_setup *setup;
   const reference_rows *expected; /* the answer in the order asked for; kNN rows are padded */
-  uint64_t pairs;                 /* of the answer, without padding                         */
-  uint32_t *places;               /* by id, all 0 between rows: see check_any_order         */
+  uint64_t pairs;                 /* neighbours in the answer, without padding              */
+  uint32_t *places;               /* by id; all 0 between rows, see check_any_order         */
   adj_plan *plan;
-  bool lacked_memory; /* the last call that failed */
+  bool lacked_memory; /* the last call that failed had no memory */
   char *message;
   size_t capacity;
 } comparison;
 
-/* Writes the message; always false, so that a check can return it. */
+/* Writes the message. Returns false, so that a check can return this call. */
 __attribute__((format(printf, 2, 3))) static bool differs(comparison *job, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
@@ -43,7 +43,7 @@ static uint64_t entries_of(const reference_rows *rows) {
   return rows->offsets[rows->rows];
 }
 
-/* Neighbours in a row of the answer: the padding of a kNN row, which comes last, is none. */
+/* Neighbours in a row of the answer, without the padding at the end of a kNN row. */
 static uint64_t neighbours_in(const reference_rows *rows, uint64_t row) {
   uint64_t end = rows->offsets[row + 1];
   while (end > rows->offsets[row] && rows->ids[end - 1] == ADJ_NO_ID)
@@ -60,7 +60,7 @@ static uint64_t pairs_of(const reference_rows *rows) {
 
 /* ---- Whole results ----------------------------------------------------------------------------------- */
 
-/* Entries of one row: what the library reports, or what is expected. */
+/* Entries of one row, as the library reports them or as they are expected. */
 typedef struct row_view {
   const uint32_t *ids;
   const char *distances; /* NULL: not compared */
@@ -81,7 +81,7 @@ static double distance_at(const row_view *row, uint64_t n) {
   return (double)((const float *)row->distances)[n];
 }
 
-/* Names the first entry that differs. */
+/* Compares entries in order. The message names the first one that differs. */
 static bool check_entries(comparison *job, const char *call, uint64_t row, const row_view *got,
                           const row_view *expected, uint64_t count) {
   for (uint64_t n = 0; n < count; n++) {
@@ -95,7 +95,7 @@ static bool check_entries(comparison *job, const char *call, uint64_t row, const
   return true;
 }
 
-/* The same entries in another order: every expected id once, with its distance, and the padding. */
+/* Compares entries in any order: every expected id must appear once, with its distance, and the padding too. */
 static bool check_any_order(comparison *job, const char *call, uint64_t row, const row_view *got,
                             const row_view *expected, uint64_t count) {
   uint64_t right_count = job->c->self_join ? job->c->left.count : job->c->right.count, padding = 0;
@@ -126,7 +126,7 @@ static bool check_any_order(comparison *job, const char *call, uint64_t row, con
   return same;
 }
 
-/* A row of the library against a row of the reference; NULL distances are not compared. */
+/* Compares a row of the library with a row of the reference. NULL distances are not compared. */
 static bool check_row(comparison *job, const char *call, uint64_t row, const uint32_t *ids, const void *distances,
                       uint64_t at, uint64_t count) {
   const reference_rows *all = job->expected;
@@ -258,7 +258,7 @@ static bool check_streamed(comparison *job) {
   adj_stats stats;
   adj_stats_init(&stats, sizeof stats);
   adj_status status = adj_stream(job->plan, &sink, NULL, &stats);
-  if (status == ADJ_E_SINK) return false; /* the sink has said why */
+  if (status == ADJ_E_SINK) return false; /* the sink has written the message */
   if (status) return call_failed(job, "stream", status);
   if (check.begun != 1 || check.ended != 1 || check.outcome != ADJ_OK)
     return differs(job, "stream: begin %d times, end %d times with %s", check.begun, check.ended,
@@ -292,15 +292,15 @@ static adj_join_spec spec_of(const join_case *c, const join_setup *setup) {
   return spec;
 }
 
-/* Whether the library may refuse that: a case that this build or machine cannot join, or a setting that does not fit
- * it. Callers check that every setting fits some case. */
+/* Whether the library may refuse a join: this build or machine cannot do it, or a setting does not fit the case.
+ * Callers check that every setting fits some case. */
 static bool may_refuse(const join_setup *setup, adj_status status) {
   if (setup->may_lack_memory && (status == ADJ_E_MEMORY || status == ADJ_E_DEVICE_MEMORY)) return true;
   return status == ADJ_E_UNSUPPORTED ||
          (status == ADJ_E_ARGUMENT && (setup->algorithm || setup->tuning || setup->system));
 }
 
-/* Every way a result can be had. A result that lacks memory may still be counted or streamed. */
+/* Gets the result in every way. A join may lack the memory to be collected, and still be counted or streamed. */
 static join_verdict check_all(comparison *job) {
   bool (*const checks[])(comparison *) = {check_collected, check_counted, check_streamed};
   join_verdict verdict = JOIN_SAME;
@@ -313,8 +313,7 @@ static join_verdict check_all(comparison *job) {
   return verdict;
 }
 
-/* ---- A kept index --------------------------------------------------------------------------------------------------
- */
+/* ---- A kept index ----------------------------------------------------------------------------------------------- */
 
 static adj_index_options options_of(const adj_join_spec *spec) {
   adj_index_options options;
@@ -344,7 +343,7 @@ static adj_question question_of(const adj_join_spec *spec) {
   return question;
 }
 
-/* Another question, whose structures the one that is compared may find there. */
+/* Asks another question first. The question that is compared may then reuse its structures. */
 static adj_status ask_another(adj_index *index, const adj_join_spec *spec, const adj_dataset *left) {
   adj_question question = question_of(spec);
   adj_plan *plan = NULL;
@@ -362,7 +361,7 @@ static adj_status ask_another(adj_index *index, const adj_join_spec *spec, const
   return status;
 }
 
-/* The plan outlives the index. */
+/* Makes a plan on an index. The plan outlives the index. */
 static adj_status plan_kept(adj_ctx *ctx, const adj_join_spec *spec, const adj_dataset *left, const adj_dataset *right,
                             adj_plan **out) {
   adj_index_options options = options_of(spec);

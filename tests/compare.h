@@ -15,8 +15,8 @@ typedef struct join_setup {
   const char *tuning, *system;
   adj_order order;
   bool distances;
-  bool kept;            /* on an index that has answered other questions; tuning is not used */
-  bool may_lack_memory; /* a join that fails for want of memory is refused; others do not differ */
+  bool kept;            /* on an index that has answered other questions; ignores tuning */
+  bool may_lack_memory; /* a join that runs out of memory counts as refused, not as different */
 } join_setup;
 
 typedef enum join_verdict {
@@ -25,7 +25,7 @@ typedef enum join_verdict {
   JOIN_REFUSED  /* ADJ_E_UNSUPPORTED; ADJ_E_ARGUMENT, if an algorithm or a tuning was asked for; no memory */
 } join_verdict;
 
-/* The reference's answer to a case, in both orders. That of a kNN join has one, by_id. */
+/* The reference's answer to a case, in both orders. The answer to a kNN join is in by_id alone. */
 typedef struct join_answer {
   reference_rows by_id, by_distance;
 } join_answer;
@@ -33,8 +33,8 @@ typedef struct join_answer {
 bool answer_case(const join_case *c, join_answer *out); /* false: out of memory */
 void answer_free(join_answer *answer);
 
-/* A radius for each left point: around that of the case; or, for bounds that are infinite, around those that are found.
- * The caller frees them; NULL: out of memory. */
+/* A radius for each left point: near the radius of the case or, if that is infinite, near the distances found. The
+ * caller frees them. Returns NULL if memory runs out. */
 double *case_radii(const join_case *c, const join_answer *answer);
 
 /* message (of at least 200 bytes) receives what differs, or why it was refused. */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Brute-force kNN joins of points on a device (adj_cuda_knn_join) against the CPU: every id and every bit of a
- * distance. All methods, many dimensions, rows that are packed, with gaps or column by column; with little memory, and
- * sets in chunks. Also with variables in the environment that change the arithmetic of cuBLAS. Then range joins that
- * compare all pairs in tiles.
+ * Brute-force kNN joins of points on a device (adj_cuda_knn_join), compared with the CPU: every id and every bit of the
+ * distances. All methods, many dimensions, rows that are packed, with gaps or column by column; little memory, and sets
+ * in chunks. Also with environment variables that change the arithmetic of cuBLAS. Then range joins that compare all
+ * pairs in tiles.
  *
  *   gpu_brute [TEXT]         only the cases whose names hold this text
- *   gpu_brute --with NAME    cuBLAS with that variable, which is in the environment
+ *   gpu_brute --with NAME    cuBLAS with this variable, which is set in the environment
  *
  * Needs a GPU, but not cmocka. Exit status 0: passed; 77: no GPU here.
  */
@@ -103,12 +103,12 @@ static const char *const TUNINGS[] = {NULL,
                                       "prefilter=off,device_chunk=700",
                                       "device_chunk=333"};
 
-/* Whether this machine lacks the method: cuBLAS may be missing. Printed once. */
+/* Whether this machine lacks the method, as cuBLAS may be missing. Prints this once. */
 static bool is_missing(adj_status status) {
-  static bool told = false;
+  static bool printed = false;
   if (status != ADJ_E_UNSUPPORTED) return false;
-  if (!told) printf("left out: %s\n", adj_last_error());
-  told = true;
+  if (!printed) printf("left out: %s\n", adj_last_error());
+  printed = true;
   return true;
 }
 
@@ -177,7 +177,7 @@ static const problem PROBLEMS[] = {
 
 /* ---- Points in tree order -------------------------------------------------------------------------------- */
 
-/* Sets whose tiles are skipped. far: the last point is moved there. */
+/* Sets whose tiles are skipped. far: where the last point is moved. */
 typedef struct ordered_case {
   const char *generator;
   uint64_t left, right; /* right 0: a self-join */
@@ -283,8 +283,8 @@ typedef struct range_problem {
   uint32_t flags;
 } range_problem;
 
-/* Numbers of points around the edges of tiles, which are 128 wide in f32 and 64 in f64. Radii that few pairs are
- * within, many, or all. */
+/* Numbers of points around the edges of tiles, which are 128 wide in f32 and 64 in f64. Few, many or all pairs are
+ * within the radius. */
 static const range_problem RANGES[] = {
     {"one pair", 1, 1, 7, ADJ_L2, 0, 100, 0, 0},
     {"a tile", 128, 0, 7, ADJ_L2, 0, 11, 0, 0},
@@ -403,7 +403,7 @@ static void check_ranges(const char *text) {
 
 extern char **environ;
 
-/* Variables that cuBLAS reads when it starts, so each has a process of its own. */
+/* Variables that cuBLAS reads when it starts. Each is tested in a process of its own. */
 static const char *const VARIABLES[][2] = {{"CUBLAS_EMULATE_SINGLE_PRECISION", "1"},
                                            {"CUBLAS_EMULATE_DOUBLE_PRECISION", "1"},
                                            {"CUBLAS_EMULATION_STRATEGY", "eager"},
@@ -413,7 +413,7 @@ static const char *const VARIABLES[][2] = {{"CUBLAS_EMULATE_SINGLE_PRECISION", "
                                            {"CUBLAS_EMULATE_DOUBLE_PRECISION", "0"},
                                            {"NVIDIA_TF32_OVERRIDE", "0"}};
 
-/* A join with the tuning is refused, and the message has the name; or it gives the CPU's rows. */
+/* A join with the tuning must be refused, with the name in the message, or give the rows of the CPU. */
 static void check_variable(adj_ctx *ctx, adj_type type, const char *tuning, const char *refused) {
   const problem p = {"a variable", 300, 3000, 40, 16, ADJ_L2, 0, 0, 0};
   point_set left = make_points(type, p.left, p.dim, 0, 1), right = make_points(type, p.right, p.dim, 0, 2);

@@ -40,7 +40,7 @@ static void put(point_set *set, uint64_t row, uint32_t j, double x) {
 
 /* ---- Bits ------------------------------------------------------------------------------------------------ */
 
-/* Directions of all lengths, with coordinates that vanish beside others and many zeros. No row is all 0, not even in
+/* Directions of all lengths, with many zeros and with coordinates that vanish beside others. No row is all 0, even in
  * f32. */
 static point_set make_directions(adj_type type, uint64_t count, uint32_t dim) {
   point_set set = make_set(type, count, dim);
@@ -56,7 +56,7 @@ static point_set make_directions(adj_type type, uint64_t count, uint32_t dim) {
   return set;
 }
 
-/* Places: everywhere, at eighths of a turn and next to them, on poles, many turns away. */
+/* Places: anywhere, at eighths of a turn and next to them, at the poles, many turns away. */
 static point_set make_places(adj_type type, uint64_t count, adj_angle angle) {
   point_set set = make_set(type, count, 2);
   double half = angle == ADJ_DEGREES ? 180 : ADJI_PI, pole = half / 2;
@@ -132,8 +132,8 @@ typedef struct refusal {
   adj_metric metric;
   adj_angle angle;
   uint32_t dim;
-  double bad[2];    /* the row, first two columns; the others of it are 0 */
-  const char *says; /* NULL: what the host says                            */
+  double bad[2];    /* first two columns of the bad row; its others are 0 */
+  const char *says; /* the message; NULL: that of the host               */
 } refusal;
 
 static const refusal REFUSALS[] = {
@@ -169,7 +169,7 @@ static adj_join_spec refused_spec(const refusal *r, bool knn) {
   return spec;
 }
 
-/* side 0: a self-join of the bad set; 1 and 2: the bad set is the left or the right one of two. */
+/* side 0: a self-join of the bad set; 1 or 2: the bad set is the left or the right one. */
 static void check_refusal(adji_gpu *gpu, const refusal *r, adj_type type, int side, layout how, bool knn) {
   adj_ctx *ctx = adji_gpu_ctx(gpu);
   point_set sets[2] = {make_refused(r, type, side < 2), make_refused(r, type, side == 2)};

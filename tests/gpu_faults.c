@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Every CUDA call fails in turn: the n-th one of a join, for n from 0 until the join succeeds. The error must name the
- * device and the call, and all memory must be given back. Afterwards the same context must join on the GPU with the
- * CPU's result: every offset, id and bit of a distance. The same for a device that is lost at the n-th call, so that
- * all later calls fail too, and for one that has no memory at the n-th request: beside cores there is a result in any
- * case. Also: two contexts in two threads, and limits of device memory.
+ * Every CUDA call fails in turn: the n-th call of a join, for n from 0 until the join succeeds. The error must name the
+ * device and the call, and all memory must be given back. Afterwards a join on the GPU in the same context must give
+ * the result of the CPU: every offset, id and bit of the distances. The same is tested with a device that is lost at
+ * the n-th call, so that all later calls fail too, and with a device without memory at the n-th request. If cores take
+ * part, there must be a result in any case. Also: two contexts in two threads, and limits of device memory.
  *
  * Needs a GPU, but not cmocka. Exit status 0: passed; 77: no GPU here.
  */
@@ -30,7 +30,7 @@ typedef struct problem {
   double radius;
   uint32_t k; /* 0: all within the radius */
   adj_order order;
-  const char *tuning, *algorithm; /* of the GPU only */
+  const char *tuning, *algorithm; /* for the GPU only */
   bool distances;
 } problem;
 
@@ -61,7 +61,7 @@ static adj_status join(const problem *p, adj_backend backend, adj_result **out) 
     spec.algorithm = p->algorithm;
     spec.tuning = p->tuning;
   }
-  if (backend == ADJ_BACKEND_HYBRID) spec.tuning = "share=rates"; /* which gives neither of them all */
+  if (backend == ADJ_BACKEND_HYBRID) spec.tuning = "share=rates"; /* both workers get some queries */
   adj_plan *plan = NULL;
   adj_status status = adj_plan_create(p->ctx, &spec, p->set, NULL, &plan);
   if (!status) status = adj_collect(plan, out, NULL, NULL);
@@ -84,15 +84,15 @@ static bool same(const adj_result *a, const adj_result *b) {
          same_bytes(adj_result_distances(a), adj_result_distances(b), entries * size);
 }
 
-/* The same join once more, with nothing failing. */
+/* Runs the join again, with nothing failing. */
 static void check_join(const problem *p, const adj_result *expected, const char *what) {
   adj_result *result = NULL;
   need(!join(p, ADJ_BACKEND_GPU, &result) && same(result, expected), what);
   adj_result_destroy(result);
 }
 
-/* The n-th call fails, for all n. Returns how many there were. With recover, the join is repeated after every failure;
- * without, failures come one after another, so that they also meet what a context does only once. */
+/* Fails the n-th call, for all n. Returns the number of calls. With recover, the join is repeated after every failure.
+ * Without, failures follow one another, so that they also hit what a context does only once. */
 static int64_t try_all(const problem *p, adji_gpu *gpu, const adj_result *expected, bool recover) {
   uint64_t device_bytes = adji_gpu_used(gpu), host_bytes = adj_ctx_memory_used(p->ctx);
   for (int64_t n = 0;; n++) {
@@ -115,8 +115,8 @@ static int64_t try_all(const problem *p, adji_gpu *gpu, const adj_result *expect
   }
 }
 
-/* Failures one after another without distances, then with distances, where the tuning allows them, and a join after
- * each. */
+/* Failures that follow one another, without distances; then with distances if the tuning allows them, and with a join
+ * after each failure. */
 static void check_problem(problem *p, adji_gpu *gpu) {
   int64_t calls[2];
   for (int pass = 0; pass < 2; pass++) {
@@ -147,10 +147,10 @@ static void check_grid_faults(adj_ctx *ctx, adji_gpu *gpu, uint32_t dim, uint32_
   check_problem(&p, gpu);
 }
 
-/* The device is lost at call n, or has no memory at request n, for all n. Beside cores there is the CPU's result in any
- * case; alone there is that result, or an error. Returns how many calls or requests there were. */
-static int64_t try_for_good(const problem *p, adji_gpu *gpu, const adj_result *expected, adj_backend backend,
-                            adji_gpu_fault fault) {
+/* The device is lost at call n, or has no memory at request n, for all n. If cores take part, the join must give the
+ * result of the CPU in any case; a device alone may also fail. Returns the number of calls or requests. */
+static int64_t try_permanent_fault(const problem *p, adji_gpu *gpu, const adj_result *expected, adj_backend backend,
+                                   adji_gpu_fault fault) {
   uint64_t device_bytes = adji_gpu_used(gpu), host_bytes = adj_ctx_memory_used(p->ctx);
   adj_status wanted = fault == ADJI_FAULT_LOST ? ADJ_E_DEVICE : ADJ_E_DEVICE_MEMORY;
   for (int64_t n = 0;; n++) {
@@ -169,14 +169,14 @@ static int64_t try_for_good(const problem *p, adji_gpu *gpu, const adj_result *e
   }
 }
 
-static void check_for_good(adj_ctx *ctx, adji_gpu *gpu, uint32_t dim, double radius, uint32_t k,
-                           const char *algorithm) {
+static void check_permanent_faults(adj_ctx *ctx, adji_gpu *gpu, uint32_t dim, double radius, uint32_t k,
+                                   const char *algorithm) {
   problem p = {ctx, points(ctx, 3000, dim), radius, k, ADJ_ORDER_ID, NULL, algorithm, true};
   adj_result *cpu = NULL;
   need(!join(&p, ADJ_BACKEND_CPU, &cpu), "the join on the CPU");
   for (int backend = ADJ_BACKEND_GPU; backend <= (algorithm ? ADJ_BACKEND_GPU : ADJ_BACKEND_HYBRID); backend++) {
-    int64_t calls = try_for_good(&p, gpu, cpu, (adj_backend)backend, ADJI_FAULT_LOST);
-    int64_t requests = try_for_good(&p, gpu, cpu, (adj_backend)backend, ADJI_FAULT_MEMORY);
+    int64_t calls = try_permanent_fault(&p, gpu, cpu, (adj_backend)backend, ADJI_FAULT_LOST);
+    int64_t requests = try_permanent_fault(&p, gpu, cpu, (adj_backend)backend, ADJI_FAULT_MEMORY);
     printf("%u-D, %s, %s: lost at each of %lld calls, without memory at each of %lld requests\n", dim,
            k ? "kNN" : "range", backend == ADJ_BACKEND_GPU ? "alone" : "beside cores", (long long)calls,
            (long long)requests);
@@ -187,7 +187,7 @@ static void check_for_good(adj_ctx *ctx, adji_gpu *gpu, uint32_t dim, double rad
 
 /* cuBLAS need not be on every machine. */
 static void check_gemm_faults(adj_ctx *ctx, adji_gpu *gpu) {
-  adj_ctx *other = NULL; /* so that the handle of ctx is made while calls fail */
+  adj_ctx *other = NULL; /* a context apart, so that the handle of ctx is made while calls fail */
   need(!adj_ctx_create(NULL, &other), "a context");
   problem p = {other, points(other, 10, 3), 0, 2, ADJ_ORDER_DISTANCE, "prefilter=gemm", "brute", false};
   adj_result *result = NULL;
@@ -228,8 +228,8 @@ static void check_threads(void) {
   printf("two contexts in two threads: the same results\n");
 }
 
-/* A join within a limit of device memory: the CPU's result, or an error that says that it does not fit. Returns the
- * status without distances; with them, which takes more memory, either will do. */
+/* A join within a limit of device memory gives the result of the CPU, or an error that says that it does not fit.
+ * Returns the status without distances. Distances take more memory, so with them either outcome is fine. */
 static adj_status join_within_limit(problem *p, const char *what) {
   adj_status statuses[2];
   for (int pass = 0; pass < 2; pass++) {
@@ -244,7 +244,7 @@ static adj_status join_within_limit(problem *p, const char *what) {
   return statuses[1];
 }
 
-/* The points and their tree must fit, their neighbours need not; by brute force not even the points. */
+/* The points and their tree must fit, but not their neighbours; with brute force not even the points. */
 static void check_nearest_limit(adj_ctx *ctx, const char *algorithm) {
   problem p = {ctx, points(ctx, 4000, 3), 0, 100, ADJ_ORDER_DISTANCE, NULL, algorithm, false};
   adj_status status = join_within_limit(&p, "the nearest within a limit");
@@ -261,8 +261,8 @@ static adj_ctx *limited_context(uint64_t limit) {
   return ctx;
 }
 
-/* A limit below what any join needs is an error that says so. A limit that leaves room for chunks or for small batches
- * only is no error. */
+/* A limit below what any join needs gives an error that says so. A limit that leaves room only for chunks or small
+ * batches gives no error. */
 static void check_limits(void) {
   for (uint64_t limit = (uint64_t)1 << 14; limit <= (uint64_t)1 << 28; limit *= 4) {
     adj_ctx *ctx = limited_context(limit);
@@ -289,7 +289,7 @@ static void check_long_rows(void) {
 }
 
 int main(void) {
-  setvbuf(stdout, NULL, _IOLBF, 0); /* shows how far it is */
+  setvbuf(stdout, NULL, _IOLBF, 0); /* shows progress line by line */
   adj_device device;
   adj_device_init(&device, sizeof device);
   if (adj_device_describe(0, &device)) {
@@ -319,9 +319,9 @@ int main(void) {
   check_faults(ctx, gpu, 20, 0, 2500, ADJ_ORDER_DISTANCE, "prefilter=off,paper.select=radix");
   check_faults(ctx, gpu, 20, 0, 16, ADJ_ORDER_DISTANCE, "prefilter=tensor");
   check_gemm_faults(ctx, gpu);
-  check_for_good(ctx, gpu, 2, 0.02, 0, NULL);
-  check_for_good(ctx, gpu, 3, 0, 8, NULL);
-  check_for_good(ctx, gpu, 16, 0, 16, "brute");
+  check_permanent_faults(ctx, gpu, 2, 0.02, 0, NULL);
+  check_permanent_faults(ctx, gpu, 3, 0, 8, NULL);
+  check_permanent_faults(ctx, gpu, 16, 0, 16, "brute");
   adj_ctx_destroy(ctx);
   check_threads();
   check_limits();

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * The caller's floating-point state has no effect on a result, and a call leaves it as it was. Every public function
- * that computes is called in each state (denormal numbers flushed, other rounding modes, traps): set before the context
- * is made and after, in the thread that made it and in another. Whole results must have the bits that they have in the
- * default state. Callbacks must find the default state, and change it.
+ * that computes is called in each state (denormal numbers flushed, other rounding modes, traps). The state is set
+ * before or after the context is made, in the thread that made it or in another. Whole results must have the same bits
+ * as in the default state. Callbacks must find the default state; those of this test then change it.
  *
  * Needs a GPU, but not cmocka. Exit status 0: passed; 77: no GPU here. The same file is test_float_state, which has a
  * device in software.
@@ -55,7 +55,7 @@ static uint64_t read_state(void) {
 #endif
 }
 
-/* Without the flags. */
+/* The control bits, without the exception flags. */
 static uint64_t control_of(uint64_t state) {
 #if defined(__x86_64__)
   return state & ~((uint64_t)0x3f << 16);
@@ -68,7 +68,7 @@ static uint64_t control_of(uint64_t state) {
 
 typedef enum flushing { KEEP, FLUSH_RESULTS, FLUSH_OPERANDS, FLUSH_BOTH } flushing;
 
-/* Denormal results, or operands, become 0. One bit does both on aarch64. */
+/* Flushes denormal results, or operands, to 0. One bit does both on aarch64. */
 static void set_flushing(flushing how) {
 #if defined(__x86_64__)
   uint32_t bits = (how & FLUSH_RESULTS ? 0x8000u : 0) | (how & FLUSH_OPERANDS ? 0x0040u : 0);
@@ -87,7 +87,7 @@ typedef struct float_state {
   const char *name;
   flushing flush;
   int rounding;
-  bool traps; /* which must not end the process */
+  bool traps; /* traps are on; they must not end the process */
 } float_state;
 
 static const float_state STATES[] = {
@@ -281,7 +281,7 @@ static uint64_t digest_of_set(const adj_dataset *set) {
   return digest;
 }
 
-/* A name in the current folder, which is the test's. */
+/* The name of a file in the current folder, which belongs to the test. */
 static text file_name(const char *ending) {
   text t;
   snprintf(t.bytes, sizeof t.bytes, "float_state_%d.%s", (int)getpid(), ending);
@@ -300,7 +300,7 @@ static uint64_t digest_of_file(const char *path) {
   return digest;
 }
 
-/* Written as text and read again: decimals of denormal numbers too. */
+/* Writes points as text and reads them again, with decimals of denormal numbers too. */
 static void read_and_write(adj_ctx *ctx, record *r, const adj_dataset *set, const char *which) {
   text path = file_name("csv");
   adj_open_options options;
@@ -358,7 +358,7 @@ enum { JOIN_COUNT = sizeof JOINS / sizeof *JOINS };
 /* The size of a set of points: 1, or the smallest normal number of its type. */
 typedef enum unit { ONE, NARROW_TINY, WIDE_TINY, UNITS } unit;
 
-/* Made in the default state, as the points are. */
+/* Computed in the default state, as the points are. */
 static double radii[JOIN_COUNT][UNITS], boxes[JOIN_COUNT][UNITS];
 
 static void make_radii(void) {
@@ -380,7 +380,7 @@ static uint64_t digest_of_result(const adj_result *result) {
   return mix(digest, adj_result_distances(result), entries * (adj_result_type(result) == ADJ_F64 ? 8 : 4));
 }
 
-/* One plan: what it says, and every kind of run. */
+/* Records what a plan says, and every kind of run. */
 static void run_plan(adj_plan *plan, record *r, text name) {
   char words[8192];
   size_t needed;
@@ -388,10 +388,10 @@ static void run_plan(adj_plan *plan, record *r, text name) {
   adj_estimate_init(&estimate, sizeof estimate);
   CALL(adj_plan_explain(plan, words, sizeof words, &needed));
   const char *time = strstr(words, "time of the join"); /* differs from run to run if queries were timed */
-  if (strcmp(r->backend, "hybrid") != 0)                /* which tells how the workers shared those */
+  if (strcmp(r->backend, "hybrid") != 0)                /* the text says how the workers shared the queries */
     keep(r, part(name, "explain"), mix(0, words, time ? (size_t)(time - words) : needed));
   CALL(adj_plan_estimate(plan, &estimate));
-  if (strcmp(r->backend, "hybrid") != 0) /* from as many queries as a device was timed with */
+  if (strcmp(r->backend, "hybrid") != 0) /* depends on how many queries a device was timed with */
     keep(r, part(name, "estimate"), mix(0, &estimate, offsetof(adj_estimate, seconds)));
 
   adj_result *result = NULL;
@@ -614,7 +614,7 @@ static const struct {
                 {"hybrid", ADJ_BACKEND_HYBRID}};
 enum { BACKEND_COUNT = sizeof BACKENDS / sizeof *BACKENDS };
 
-/* Everything that does not depend on the backend belongs to the cores' part, and adjoin_cuda.h to the GPU's. */
+/* Calls that do not depend on the backend are made for the cores, and those of adjoin_cuda.h for the GPU. */
 static void call_everything(adj_ctx *ctx, int backend, record *r) {
   adj_backend which = BACKENDS[backend].backend;
   r->backend = BACKENDS[backend].name;
@@ -633,8 +633,8 @@ static void call_everything(adj_ctx *ctx, int backend, record *r) {
   }
 }
 
-/* Who sets the state: the maker of the context, the caller, or both; in one thread or in two. What combines states is
- * tried in every mode, the others in two. */
+/* Who sets the state: the maker of the context, the caller, or both; in one thread or in two. States that combine
+ * several settings are tried in every mode, the others in two modes. */
 typedef struct mode {
   const char *name;
   bool when_made, when_called, other_thread, every_state;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Joins shared by cores and a GPU, kNN and range, give the result of the cores alone: in every dimension that has GPU
- * kernels, with short and long rows, batches of all sizes, one set and two. Also: the device opened twice; every CUDA
- * call failing in turn, after which the cores finish the join; limits of device memory.
+ * kNN and range joins that cores and a GPU share must give the result of the cores alone: in every dimension that has
+ * GPU kernels, with short and long rows, batches of all sizes, one set and two. Also: the device opened twice; every
+ * CUDA call failing in turn, after which the cores finish the join; limits of device memory.
  *
  * Needs a GPU, but not cmocka. Exit status 0: passed; 77: no GPU here.
  */
@@ -24,7 +24,7 @@ static void need(bool condition, const char *what) {
 
 static atomic_int warnings;
 
-/* Those that say that rounding decides are about the points. */
+/* Warnings that rounding decides do not count: they are about the points. */
 static void count_warnings(void *user, adj_log_level level, const char *line) {
   (void)user;
   if (level == ADJ_LOG_WARN && strncmp(line, "type:", 5) != 0) atomic_fetch_add(&warnings, 1);
@@ -66,7 +66,7 @@ typedef struct problem {
   adj_order order; /* of a range join */
 } problem;
 
-/* What a run tells of itself. */
+/* What a run reports. */
 typedef struct figures {
   adj_stats stats;
   adj_worker workers[9];
@@ -172,7 +172,7 @@ static void check_others(const problem *p, const adj_result *cpu) {
   free(degrees);
 }
 
-/* All tunings; *shared: queries that devices did. */
+/* Tries all tunings. Adds to *shared the queries that devices did. */
 static void check_same(const problem *p, const char *what, uint64_t *shared) {
   adj_result *cpu = NULL, *gpu = NULL;
   need(!join(p, ADJ_BACKEND_CPU, &cpu, NULL), "the join on the CPU");
@@ -186,7 +186,7 @@ static void check_same(const problem *p, const char *what, uint64_t *shared) {
     adj_result *hybrid = NULL;
     figures f;
     adj_status status = join(&mine, ADJ_BACKEND_HYBRID, &hybrid, &f);
-    if (t && status == ADJ_E_UNSUPPORTED) continue; /* some kernels are for some dimensions */
+    if (t && status == ADJ_E_UNSUPPORTED) continue; /* some kernels are only for some dimensions */
     need(!status, "the join on both");
     if (!same(hybrid, cpu)) {
       fprintf(stderr, "gpu_hybrid: %s, %s: another result\n", what, mine.tuning ? mine.tuning : "no tuning");
@@ -244,7 +244,7 @@ static void check_joins(int32_t devices) {
   adj_ctx_destroy(ctx);
 }
 
-/* The n-th CUDA call fails, for all n: the join succeeds with a warning. */
+/* Fails the n-th CUDA call, for all n. The join must succeed with a warning. */
 static void check_faults(int32_t devices, uint32_t k, const char *tuning) {
   adj_ctx *ctx = context(devices, 0);
   adj_dataset *set = points(ctx, "unif", 4000, strstr(tuning, "single=on") ? 4 : 3, 1);
@@ -255,7 +255,7 @@ static void check_faults(int32_t devices, uint32_t k, const char *tuning) {
   need(!join(&p, ADJ_BACKEND_CPU, &cpu, NULL), "the join on the CPU");
   uint64_t device_bytes = adji_gpu_used(gpu), host_bytes = adj_ctx_memory_used(ctx);
   int64_t n = 0, calls = 1;
-  for (; n <= calls; n++) { /* the last one has no failure */
+  for (; n <= calls; n++) { /* in the last run nothing fails */
     adj_result *result = NULL;
     atomic_store(&warnings, 0);
     adji_gpu_fail_at(gpu, n);
@@ -319,8 +319,8 @@ static void check_limits(uint32_t k, uint32_t dim) {
   }
 }
 
-/* ADJ_BACKEND_AUTO leaves to the cores what a device cannot join, here points larger than its buffers; even when the
- * device is open, which makes it the first choice. */
+/* ADJ_BACKEND_AUTO uses the cores for what a device cannot join, here points larger than its buffers. It does so even
+ * if the device is open and therefore the first choice. */
 static void check_too_large(void) {
   adj_ctx *ctx = context(1, 0);
   adj_dataset *small = points(ctx, "unif", 1000, 3, 1), *large = points(ctx, "unif", 8, 1100000, 1);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The list of cases with points and results on a device (adjoin_cuda.h), against the reference: range joins, counts and
- * kNN joins with every algorithm and metric; every offset, id and bit of a distance. Rows are packed, have gaps, or lie
- * column by column.
+ * The list of cases with points and results on a device (adjoin_cuda.h), compared with the reference: range joins,
+ * counts and kNN joins with every algorithm and metric; every offset, id and bit of the distances. Rows are packed,
+ * have gaps, or lie column by column.
  *
  * Random cases follow (random_cases.h), with magnitudes from the whole range of both types.
  *
@@ -46,7 +46,7 @@ static void need_same(const run *r, const char *what, const void *device, const 
   free(got);
 }
 
-/* False: the library says that it cannot do that. */
+/* Returns false if the library does not support the join. */
 static bool accepted(const run *r, adj_status status) {
   need(!status || status == ADJ_E_UNSUPPORTED, r->c->name);
   return !status;
@@ -144,7 +144,7 @@ static void *cancel_always(void *user) {
   return NULL;
 }
 
-/* A range join, a kNN join or a count of four points: whole, or nothing of it when it is cancelled. */
+/* A range join, a kNN join or a count of four points gives the whole result, or nothing if it is cancelled. */
 static bool is_cancelled(adj_ctx *ctx, const adj_join_spec *spec, const adj_cuda_points *points, int kind) {
   adj_cuda_result *result = NULL;
   uint64_t total = 17;
@@ -157,13 +157,14 @@ static bool is_cancelled(adj_ctx *ctx, const adj_join_spec *spec, const adj_cuda
   }
   need(!status, "a call that another thread cancels too late");
   if (result) total = adj_cuda_result_pairs(result);
-  need(total == (kind == 1 ? 3 : 6), "the whole answer of a call that was not cancelled"); /* the fourth is too far */
+  need(total == (kind == 1 ? 3 : 6),
+       "the whole answer of a call that was not cancelled"); /* the fourth point is too far away */
   adj_cuda_result_destroy(result, NULL);
   return false;
 }
 
-/* Of calls that another thread cancels all the time most do nothing, and none does half of its work: that thread may
- * wait for its turn longer than such a call takes. Later calls run. */
+/* Another thread cancels all the time. Most calls then do nothing, and none does half of its work. Some calls succeed,
+ * because the other thread may wait for its turn longer than a call takes. Later calls run. */
 static void check_cancel(adj_ctx *ctx) {
   float values[] = {0, 0, 0.5f, 0, 0, 0.5f, 3, 3};
   point_set set = {ADJ_F32, 2, 4, values};
@@ -188,7 +189,7 @@ static void check_cancel(adj_ctx *ctx) {
   need_cuda(cudaFree(memory));
 }
 
-/* The device that was current stays so. With one device only that is no great feat. */
+/* The device that was current stays current. With a single device this says little. */
 static void check_current(adj_ctx *ctx) {
   float values[] = {0, 0, 0.5f, 0};
   point_set set = {ADJ_F32, 2, 2, values};
@@ -209,7 +210,7 @@ static void check_current(adj_ctx *ctx) {
   need_cuda(cudaFree(memory));
 }
 
-/* The random cases come after those of the list. */
+/* Numbers after those of the list are random cases. */
 static void build_case(uint32_t number, join_case *c) {
   dice d;
   if (number < case_count())
@@ -218,7 +219,7 @@ static void build_case(uint32_t number, join_case *c) {
     need(random_case(number - case_count(), &d, c), "memory");
 }
 
-/* Every `of`-th case, from `first` on. */
+/* Checks every `of`-th case, from `first` on. */
 static int check_some(const char *text, uint32_t first, uint32_t of) {
   adj_device device;
   adj_device_init(&device, sizeof device);
@@ -248,7 +249,7 @@ static int check_some(const char *text, uint32_t first, uint32_t of) {
   return 0;
 }
 
-/* Processes share the cases, because the reference takes most of the time and uses one core. */
+/* Several processes share the cases, because the reference takes most of the time and uses one core. */
 int main(int argc, char **argv) {
   enum { MOST = 8 };
   long cores = sysconf(_SC_NPROCESSORS_ONLN);

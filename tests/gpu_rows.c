@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Rows of a device range join in order of id and of distance, of lengths up to 8,400, one in about thirty, for ids that
- * lie in every kind of order along the row: at random, consecutive, in runs of 64, in two clusters, and with one far
- * from the others. By id, rows of evenly spread ids are sorted by buckets, others by networks
+ * Rows of a range join on a device, by id and by distance. Rows have lengths up to 8,400, about every thirtieth length.
+ * Their ids lie in every kind of order along the row: random, consecutive, in runs of 64, in two clusters, and with one
+ * id far from the others. By id, rows of evenly spread ids are sorted by buckets, others by networks
  * (gpu/shared/row_sort_rows.cuh).
  *
- * The right points are on a line, denser and denser: sqrt(0), sqrt(1), ... The queries go along it, so that the rows
- * are of all lengths. What belongs to a row is computed here, by the definition.
+ * The right points are on a line and get denser along it: sqrt(0), sqrt(1), ... The queries go along the line, so rows
+ * have all lengths. The expected rows are computed here, by the definition.
  *
  * Needs a GPU, but not cmocka. Exit status 0: passed; 77: no GPU here.
  */
@@ -30,7 +30,7 @@ typedef struct sets {
   double left[LEFT], right[RIGHT]; /* along the line; rounded to the type */
 } sets;
 
-/* The id of the i-th point along the line: a permutation for each kind. */
+/* The id of the i-th point along the line. Each kind is a permutation. */
 static void number_points(int kind, uint32_t *ids) {
   uint32_t run = kind == 0 ? 1 : 64;
   uint64_t state = 7;
@@ -39,12 +39,12 @@ static void number_points(int kind, uint32_t *ids) {
   if (kind == 3)
     for (uint32_t i = 0; i < RIGHT; i++)
       ids[i] = i % 2 ? RIGHT / 2 + i / 2 : i / 2;
-  if (kind == 4) { /* the densest place is that of the last ids, and of id 0 */
+  if (kind == 4) { /* the last ids, and id 0, are at the densest place */
     ids[0] = RIGHT - 1;
     ids[RIGHT - 1] = 0;
   }
   if (kind != 0 && kind != 2) return;
-  for (uint32_t i = RIGHT / run; i > 1; i--) { /* runs change places; those at the end that are shorter stay */
+  for (uint32_t i = RIGHT / run; i > 1; i--) { /* shuffles the runs; a shorter run at the end stays */
     state = state * UINT64_C(6364136223846793005) + 1;
     uint32_t j = (uint32_t)((state >> 33) % i);
     for (uint32_t e = 0; e < run; e++) {
@@ -69,7 +69,7 @@ static void make_sets(adj_type type, int kind, sets *s) {
     s->left[i] = rounded(type, -RADIUS + 135.0 * i / LEFT);
 }
 
-/* The second coordinate is 0, which leaves the sum as it is. */
+/* The second coordinate is 0 and does not change the sum. */
 static double sum_of(adj_type type, double x, double y) {
   if (type == ADJ_F64) return (x - y) * (x - y);
   float t = (float)x - (float)y;

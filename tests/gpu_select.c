@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * adj_cuda_select_k against sorting every row: every algorithm, both types, k around every boundary, difficult values,
- * strides, ids, little memory; and every CUDA call fails in turn.
+ * adj_cuda_select_k, compared with sorting every row: every algorithm, both types, k around every boundary, difficult
+ * values, strides, ids, little memory; and every CUDA call fails in turn.
  *
  *   gpu_select [TEXT [N]]    only the cases whose names hold this text, and N selections of each, for slow checkers
  *
@@ -107,7 +107,7 @@ static double far_below(uint64_t c, uint64_t n, uint64_t *state) { /* many far b
   return unit(state) * (c % 97 == 5 ? -1e30 : 1);
 }
 
-/* The sample that select_sample.cuh takes of a row is far above all other values, so that its splitters are wrong. */
+/* The values that select_sample.cuh samples are far above all others, so that its splitters are wrong. */
 static bool is_sampled(uint64_t c, uint64_t n) {
   uint32_t log_size = n < 1 << 17 ? 11 : 12;
   for (uint64_t i = (c << log_size) / n, end = i + 2; i < end; i++) {
@@ -148,7 +148,7 @@ static void *do_stretch(void *argument) {
   return NULL;
 }
 
-/* All rows, split among the cores: the reference takes longer than the device. */
+/* Shares rows among the cores, as the reference takes longer than the device. */
 static void by_all_cores(uint64_t rows, rows_fn *fn, void *user) {
   enum { MOST = 32 };
   pthread_t threads[MOST];
@@ -193,20 +193,19 @@ static int descending_order(const void *x, const void *y) {
   return a->value != b->value ? (a->value > b->value ? -1 : 1) : by_column(a, b);
 }
 
-/* ---- One case -------------------------------------------------------------------------------------------------------
- */
+/* ---- One case --------------------------------------------------------------------------------------------------- */
 
 typedef struct problem {
   adj_type type;
-  uint64_t rows, columns, stride, shift; /* in values; shift: of the first one from aligned memory */
-  int kind;                              /* KIND_COUNT: each row another                          */
+  uint64_t rows, columns, stride, shift; /* in values; shift: from aligned memory to the first one */
+  int kind;                              /* KIND_COUNT: every row has another kind                */
   bool largest, ids, values;
 } problem;
 
 typedef struct data {
   problem p;
-  char *host, *device; /* the matrix, `shift` values in */
-  entry *sorted;       /* all rows                      */
+  char *host, *device; /* the matrix begins `shift` values in */
+  entry *sorted;       /* all rows                            */
   uint32_t *host_ids, *device_ids;
 } data;
 
@@ -316,14 +315,14 @@ static adj_status run(adj_ctx *ctx, const data *d, uint32_t k, const char *algor
   return status;
 }
 
-/* The bits of entry i's value, or of what it should be. */
+/* The bits of the value of entry i, as found or as expected. */
 static uint64_t bits_of(const data *d, const answer *a, uint64_t i) {
   uint64_t bits = 0;
   memcpy(&bits, a->values + i * size_of(d->p.type), size_of(d->p.type));
   return bits;
 }
 
-static uint64_t right_bits(const data *d, uint64_t row, uint32_t column) {
+static uint64_t expected_bits(const data *d, uint64_t row, uint32_t column) {
   uint64_t bits = 0, size = size_of(d->p.type);
   double padding = d->p.largest ? -(double)INFINITY : (double)INFINITY;
   float narrow = (float)padding;
@@ -334,7 +333,7 @@ static uint64_t right_bits(const data *d, uint64_t row, uint32_t column) {
   return bits;
 }
 
-/* An unordered row: each column at most once, with its value. Then it is sorted and compared with the reference. */
+/* Checks that an unordered row has each column at most once, with its value. Then sorts it for the comparison. */
 static bool sort_into_order(const data *d, answer *a, uint64_t row, uint32_t k) {
   uint64_t here = k < d->p.columns ? k : d->p.columns;
   entry *entries = malloc(here * sizeof *entries + 1);
@@ -345,12 +344,12 @@ static bool sort_into_order(const data *d, answer *a, uint64_t row, uint32_t k) 
     fine = column < d->p.columns;
     if (!fine) break;
     entries[i] = (entry){value_at(d, row, column), column};
-    if (d->p.values) fine = bits_of(d, a, row * k + i) == right_bits(d, row, column);
+    if (d->p.values) fine = bits_of(d, a, row * k + i) == expected_bits(d, row, column);
   }
   if (fine) qsort(entries, here, sizeof *entries, d->p.largest ? descending_order : ascending_order);
   for (uint64_t i = 0; i < here && fine; i++) {
     a->columns[row * k + i] = entries[i].column;
-    uint64_t bits = right_bits(d, row, entries[i].column);
+    uint64_t bits = expected_bits(d, row, entries[i].column);
     memcpy(a->values + (row * k + i) * size_of(d->p.type), &bits, size_of(d->p.type));
   }
   free(entries);
@@ -361,10 +360,10 @@ static bool check_row(const data *d, answer *a, uint64_t row, uint32_t k, adj_or
   if (order == ADJ_ORDER_ANY && !sort_into_order(d, a, row, k)) return false;
   for (uint64_t i = 0; i < k; i++) {
     uint32_t column = i < d->p.columns ? d->sorted[row * d->p.columns + i].column : ADJ_NO_ID;
-    uint32_t told = column != ADJ_NO_ID && d->p.ids ? d->host_ids[column] : column, got = a->columns[row * k + i];
-    if (got != told || (d->p.values && bits_of(d, a, row * k + i) != right_bits(d, row, column))) {
+    uint32_t reported = column != ADJ_NO_ID && d->p.ids ? d->host_ids[column] : column, got = a->columns[row * k + i];
+    if (got != reported || (d->p.values && bits_of(d, a, row * k + i) != expected_bits(d, row, column))) {
       printf("    row %llu, entry %llu: column %u, not %u\n", (unsigned long long)row, (unsigned long long)i, got,
-             told);
+             reported);
       return false;
     }
   }
@@ -386,7 +385,7 @@ static void check_rows(void *user, uint64_t begin, uint64_t end) {
 }
 
 static int failures, checks;
-static int most_each, stop_at; /* selections; 0: all */
+static int most_each, stop_at; /* numbers of selections; 0: all */
 
 static void check(adj_ctx *ctx, const data *d, uint32_t k, const char *algorithm, adj_order order) {
   if (stop_at && checks == stop_at) return;
@@ -407,15 +406,14 @@ static void check(adj_ctx *ctx, const data *d, uint32_t k, const char *algorithm
          status ? adj_last_error() : "differs");
 }
 
-/* ---- The cases ------------------------------------------------------------------------------------------------------
- */
+/* ---- The cases -------------------------------------------------------------------------------------------------- */
 
 static const char *const ALGORITHMS[] = {NULL,         "short",  "bound", "bits",       "bitonic",     "block-bitonic",
                                          "radix",      "sample", "sort",  "block-bits", "block-radix", "block-sample",
                                          "stream-sort"};
 enum { ALGORITHM_COUNT = 13, FIRST_FOR_ANY_K = 6 };
 
-/* All algorithms that support k. The other options take turns. */
+/* Checks all algorithms that support k. The other options take turns. */
 static void check_all(adj_ctx *ctx, data *d, uint32_t k, uint32_t *turn) {
   for (int a = 0; a < ALGORITHM_COUNT; a++, ++*turn) {
     if (k > 2048 && a > 0 && a < FIRST_FOR_ANY_K) continue;
@@ -444,8 +442,8 @@ static void check_shape(adj_ctx *ctx, const char *only, const char *name, proble
   fflush(stdout);
 }
 
-/* Row lengths and k around those where select_short.cu changes its method. More rows than the device runs blocks at a
- * time. */
+/* Row lengths and k around those at which select_short.cu changes its method. There are more rows than the device runs
+ * blocks at a time. */
 static void check_short_rows(adj_ctx *ctx, const char *only) {
   static const uint32_t lengths[] = {1,    2,    31,   32,   33,   127,   128,   129,   255,   256,
                                      257,  511,  512,  513,  1000, 2047,  2048,  2049,  4095,  4096,
@@ -477,7 +475,7 @@ static void check_shapes(adj_ctx *ctx, const char *only) {
     check_shape(ctx, only, name, (problem){.rows = 3, .columns = 40001, .kind = kind, .largest = kind % 3 == 1}, small,
                 10);
   }
-  for (int kind = 0; kind <= KIND_COUNT; kind++) { /* enough rows for lists of what failed */
+  for (int kind = 0; kind <= KIND_COUNT; kind++) { /* enough rows for lists of failed rows */
     snprintf(name, sizeof name, "many rows, %s", kind == KIND_COUNT ? "mixed" : KINDS[kind].name);
     check_shape(ctx, only, name, (problem){.rows = 150, .columns = 20011, .stride = 20015, .kind = kind}, some, 6);
   }
@@ -504,7 +502,7 @@ static void check_shapes(adj_ctx *ctx, const char *only) {
   check_shape(ctx, only, "no rows", (problem){.columns = 5}, some, 2);
 }
 
-/* Little memory: rows in many batches, or a failure that says so. */
+/* Little memory: rows come in many batches, or an error says that memory is short. */
 static void check_limits(void) {
   for (uint64_t limit = (uint64_t)1 << 22; limit <= (uint64_t)1 << 28; limit *= 4) {
     adj_ctx_options options;
@@ -530,7 +528,7 @@ static void check_limits(void) {
   }
 }
 
-/* The n-th call fails, for all n. Rows long enough for samples, where these are taken of them. */
+/* Fails the n-th call, for all n. Rows are long enough for algorithms that sample. */
 static void check_faults(adj_ctx *ctx, uint64_t rows, uint32_t k, const char *algorithm) {
   adji_gpu *gpu = NULL;
   need(!adji_gpu_of(ctx, &gpu), "the device");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The tensor cores of the device at hand: they pass the check that prefilters need, and add up as the model of the
- * tests does with what the check measured, bit by bit. Joins of a device that fails the check are exact, without
- * prefilters.
+ * The tensor cores of this machine's device. They must pass the check that prefilters need, and must add up bit by bit
+ * as the tests' model does with the properties that the check measured. Joins on a device that fails the check must be
+ * exact, without prefilters.
  *
  *   gpu_tensor
  *
@@ -23,7 +23,7 @@ static uint16_t random_half(int low, int many) {
   return adji_half_bits(random_unit() < 0.5 ? -size : size);
 }
 
-/* Operands of a spread that changes from case to case, with zeros between them. */
+/* Operands whose spread changes from case to case, with zeros between them. */
 static void fill(adji_tensor_case *t, int number) {
   int many = 1 + number % 20;
   for (int r = 0; r < ADJI_TENSOR_ROWS_A; r++)
@@ -110,7 +110,7 @@ static bool same(const adj_result *x, const adj_result *y, uint64_t rows) {
          !memcmp(adj_result_distances(x), adj_result_distances(y), from[rows] * sizeof(float));
 }
 
-/* The same joins with the prefilter, and on a device that is told to have failed the check. */
+/* The same joins with the prefilter, and on a device that counts as having failed the check. */
 static void join_without(adj_ctx *ctx, adji_gpu *gpu) {
   float *points = malloc((size_t)POINTS * DIM * sizeof *points);
   need(points, "memory");

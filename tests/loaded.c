@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A library for test_library to find, or not.
+ * A library that test_library should find in some cases and not in others.
  */
 int adjoin_test_loaded(void);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What test_cases varies: contexts of every instruction set and several numbers of
- * threads, algorithms, and the settings of the planner. A join that fails or gives a wrong result is a failure of the
- * test. A setting may be refused where it does not fit the case: those joins are counted, and there may not be many.
+ * What test_cases varies: contexts with every instruction set and several numbers of threads, algorithms, and settings
+ * of the planner. A join that fails or gives a wrong result is a failure of the test. A setting may be refused if it
+ * does not fit the case. Refusals are counted, and there may not be many.
  */
 #ifndef ADJOIN_TEST_MACHINE_H
 #define ADJOIN_TEST_MACHINE_H
@@ -19,7 +19,7 @@ enum { MOST_CONTEXTS = 16, MOST_THREADS = 3 };
 /* How many joins with a tuning were compared, and how many the library refused. */
 typedef struct tuning_use {
   uint64_t compared, refused;
-  char reason[200]; /* of the first one refused */
+  char reason[200]; /* why the first one was refused */
 } tuning_use;
 
 typedef struct machine {
@@ -27,7 +27,7 @@ typedef struct machine {
   int context_count;
   tuning_use uses[2][MOST_TUNINGS]; /* of range joins and of kNN joins */
   uint64_t compared, refused, wrong;
-  bool some; /* only a part of the cases: a tuning may meet none that it suits */
+  bool partial; /* only a part of the cases is run: some tunings may fit none of them */
 } machine;
 
 static inline void machine_start(machine *m) {
@@ -39,7 +39,7 @@ static inline void machine_start(machine *m) {
     }
 }
 
-/* One of the contexts, by any number. */
+/* One of the contexts; number may be any number. */
 static inline adj_ctx *context_at(const machine *m, uint64_t number) {
   return m->context_count > 0 ? m->contexts[number % (uint64_t)m->context_count] : NULL;
 }
@@ -60,7 +60,7 @@ static inline void print_failure(const join_case *c, const adj_ctx *ctx, const j
       name_or(setup->tuning, "none"), setup->distances ? ", with distances" : "", message);
 }
 
-/* What became of a join, for its tuning. A refusal may be due to the algorithm, where there is one. */
+/* Counts the outcome of a join for its tuning. A refusal may be due to the algorithm, if one is given. */
 static inline void count_use(machine *m, const join_case *c, const join_setup *setup, bool refused,
                              const char *reason) {
   const char *const *tunings;
@@ -73,15 +73,15 @@ static inline void count_use(machine *m, const join_case *c, const join_setup *s
   }
 }
 
-/* Compares a case with its answer, and counts it. A case that refuses a tuning is compared without it. False: the join
- * failed, or its result is wrong. */
+/* Compares a case with its answer, and counts it. If the tuning is refused, compares the case without it. Returns false
+ * if the join fails or its result is wrong. */
 static inline bool machine_compare(machine *m, adj_ctx *ctx, const join_case *c, const join_answer *answer,
                                    const join_setup *setup) {
   enum { MOST_PRINTED = 20 };
   char message[512] = "";
   join_verdict verdict = compare_case(ctx, c, answer, setup, message, sizeof message);
   bool refused = verdict == JOIN_REFUSED, asked = setup->algorithm || setup->tuning;
-  if (refused && !asked) verdict = JOIN_DIFFERS; /* cores can do every case */
+  if (refused && !asked) verdict = JOIN_DIFFERS; /* the cores can join every case */
   if (verdict == JOIN_DIFFERS) {
     if (m->wrong++ < MOST_PRINTED) print_failure(c, ctx, setup, message);
     return false;
@@ -94,7 +94,7 @@ static inline bool machine_compare(machine *m, adj_ctx *ctx, const join_case *c,
   return machine_compare(m, ctx, c, answer, &plain);
 }
 
-/* Whether this CPU, with all its instruction sets, lacks what a tuning needs. */
+/* Whether a tuning needs something that this CPU lacks in all its instruction sets. */
 static inline bool is_absent(const char *tuning, bool nearest) {
   adj_ctx *ctx = context_of(1, NULL);
   adj_dataset *set = uniform(ctx, 100, 16);
@@ -112,8 +112,8 @@ static inline bool is_absent(const char *tuning, bool nearest) {
   return absent;
 }
 
-/* No tuning may be refused by every case of the whole list, and at most a third of all joins. Random joins are few with
- * a sanitizer: it takes more than a few refusals to tell. */
+/* In the whole list of cases no tuning may be refused every time, and at most a third of all joins may be refused. With
+ * a sanitizer there are few random joins, so a few refusals do not count. */
 static inline void check_refusals(const machine *m) {
   enum { ENOUGH = 5 };
   int unused = 0;
@@ -129,11 +129,11 @@ static inline void check_refusals(const machine *m) {
   print_message("%llu joins compared, %llu refused, %llu wrong\n", (unsigned long long)m->compared,
                 (unsigned long long)m->refused, (unsigned long long)m->wrong);
   assert_int_equal(m->wrong, 0);
-  assert_true(!unused || m->some);
+  assert_true(!unused || m->partial);
   assert_true(m->compared > 0 && m->refused <= ENOUGH + m->compared / 2);
 }
 
-/* Everything the runs took must have been given back. */
+/* Checks the refusals, and that the runs gave back all their memory. */
 static inline void machine_stop(machine *m) {
   check_refusals(m);
   for (int i = 0; i < m->context_count; i++) {

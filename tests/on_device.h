@@ -27,7 +27,7 @@ static inline void need_cuda(cudaError_t error) {
   exit(1);
 }
 
-/* Memory of the host with what the device has; at least one byte. */
+/* Copies memory of the device to the host. The copy has room for at least one byte. */
 static inline void *from_device(const void *device, size_t bytes) {
   void *host = malloc(bytes + 1);
   need(host, "memory");
@@ -38,7 +38,7 @@ static inline void *from_device(const void *device, size_t bytes) {
 typedef enum layout { PACKED, GAPS, COLUMNS, LAYOUTS } layout;
 static const char *const LAYOUT_NAMES[] = {"packed", "with gaps", "by columns"};
 
-/* A set on the device; *memory is to be freed. */
+/* Copies a set to the device. The caller frees *memory. */
 static inline adj_cuda_points to_device(const point_set *set, layout how, void **memory) {
   size_t size = type_size(set->type);
   uint64_t row = how == COLUMNS ? 1 : set->dim + (how == GAPS ? 3u : 0u), column = how == COLUMNS ? set->count : 1;
@@ -63,7 +63,7 @@ static inline adj_cuda_points to_device(const point_set *set, layout how, void *
   return out;
 }
 
-/* The same for the host. */
+/* Makes a dataset of the points on the host. */
 static inline adj_dataset *to_set(adj_ctx *ctx, const point_set *given) {
   adj_points points;
   adj_points_init(&points, sizeof points);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Random cases: see the header.
+ * Random cases: see random_cases.h.
  */
 #include "random_cases.h"
 
@@ -39,7 +39,7 @@ static uint32_t random_dim(dice *d) {
   }
 }
 
-/* Mostly small, never more work than the reference does in a fraction of a second. */
+/* Mostly small. The reference never needs more than a fraction of a second. */
 static uint32_t random_count(dice *d, uint32_t dim) {
   double most = fmin(3000, sqrt((dice_below(d, 10) ? 3e6 : 2e7) / dim));
   if (dice_below(d, 20) == 0) return (uint32_t)dice_below(d, 3);
@@ -51,7 +51,7 @@ static bool needs_radius(const case_entry *e) {
   return e->build == build_ulps || e->build == build_cell_edges || e->build == build_clumps;
 }
 
-/* Another metric, or a box, where the builder's points are fit for it. */
+/* Chooses another metric, or a box, if the builder's points fit it. */
 static void vary_metric(dice *d, case_entry *e) {
   static const double exponents[] = {1, 1.0000001, 1.5, 2, 2.5, 3, 5, 16, 17, 100, INFINITY};
   switch (dice_below(d, 6)) {
@@ -88,7 +88,7 @@ static void vary_metric(dice *d, case_entry *e) {
   }
 }
 
-/* Magnitudes from all of the type's range, with any metric: in one place of it, in a part of it, everywhere. */
+/* Magnitudes from one place, a part or all of the range of the type, with any metric. */
 static void vary_magnitudes(dice *d, case_entry *e) {
   bool places = e->metric >= ADJ_COSINE;
   if (!places && dice_below(d, 2))
@@ -103,7 +103,7 @@ static void vary_magnitudes(dice *d, case_entry *e) {
   if (!places && dice_below(d, 2)) e->radius = -dice_spread(d, 1e-4, 0.5);
 }
 
-/* Many dimensions and many pairs, where prefilters have something to do. */
+/* Many dimensions and many pairs, so that prefilters have work to do. */
 static case_entry plain_entry(dice *d) {
   case_entry e = {.name = "random", .build = dice_below(d, 2) ? build_uniform : build_clusters};
   e.dim = 4 + (uint32_t)dice_below(d, 60);
@@ -136,8 +136,8 @@ static case_entry random_entry(dice *d) {
   return e;
 }
 
-/* Turns the entry into a kNN join: with any k up to more than there are points, and mostly without a
- * bound, unless the builder lives on one. */
+/* Turns the entry into a kNN join, with any k up to more than there are points. It mostly has no radius, unless the
+ * builder needs one. */
 static void make_nearest(dice *d, case_entry *e) {
   uint32_t others = e->right == SELF ? e->left : e->right;
   e->k = (uint32_t)dice_spread(d, 1, others + 10.0);

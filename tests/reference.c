@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The reference: see the header. Written to be checked by reading, not to be fast.
+ * The reference: see reference.h. Written to be checked by reading, not to be fast.
  */
 #include "reference.h"
 
@@ -16,7 +16,7 @@ typedef struct neighbour {
 } neighbour;
 
 typedef struct neighbours {
-  neighbour *list; /* room entries, and as many behind them for sorting */
+  neighbour *list; /* `room` entries, and as many after them for sorting */
   uint64_t count, room;
 } neighbours;
 
@@ -24,7 +24,7 @@ static bool comes_before(const neighbour *a, const neighbour *b) {
   return a->value < b->value || (a->value == b->value && a->id < b->id);
 }
 
-/* Sorts by (value, id): both halves, then merges them. spare has room for half of the list. */
+/* Sorts by (value, id): sorts both halves and merges them. spare has room for half of the list. */
 static void merge_sort(neighbour *list, neighbour *spare, uint64_t count) {
   if (count < 2) return;
   uint64_t half = count / 2, first = 0, second = half;
@@ -57,7 +57,7 @@ static void sort_row(neighbours *row) {
   if (row->count) merge_sort(row->list, row->list + row->room, row->count);
 }
 
-/* The k nearest of a row, by distance. */
+/* Keeps the k nearest of a row, by distance. */
 static void keep_nearest(neighbours *row, uint32_t k) {
   sort_row(row);
   if (row->count > k) row->count = k;
@@ -75,7 +75,7 @@ static bool find_row(const point_set *left, const point_set *right, const adj_jo
     if (!right && !wanted(spec, i, j)) continue;
     double value = reference_measured_value(spec, left->type, row_of(left, i), row_of(other, j), left->dim);
     if (value <= threshold && !append(row, value, (uint32_t)j)) return false;
-    /* No other point is among the k nearest if it is further than k of them; sorting all would take longest. */
+    /* A point that is further than k others is not among the k nearest. Dropping such points saves sorting them all. */
     if (nearest && row->count && row->count == 4 * (uint64_t)spec->k) {
       keep_nearest(row, spec->k);
       threshold = row->list[spec->k - 1].value;
@@ -110,7 +110,7 @@ static bool add_row(const neighbours *row, adj_type type, const adj_join_spec *s
   return true;
 }
 
-/* Row i, into out and, sorted, into by_distance unless that is NULL. */
+/* Appends row i to out and, sorted by distance, to by_distance unless that is NULL. */
 static bool join_row(const point_set *left, const point_set *right, const adj_join_spec *spec, uint64_t i,
                      neighbours *row, reference_rows *out, reference_rows *by_distance) {
   if (!find_row(left, right, spec, i, row)) return false;

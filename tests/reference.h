@@ -29,24 +29,24 @@ typedef struct reference_rows {
   uint64_t room; /* for entries */
 } reference_rows;
 
-/* Joins left with right, or with itself when right is NULL. Of spec, all that says what is joined is
- * read, and what says how is not. A row of a range join has ascending ids in out, and is sorted by
- * (distance, id) in by_distance, which may be NULL. A row of a kNN join has k entries by (distance, id)
- * in both, padded with ADJ_NO_ID and INFINITY (inner products: -INFINITY). False: out of memory. */
+/* Joins left with right, or with itself if right is NULL. Uses the members of spec that say what is joined, and ignores
+ * those that say how. A row of a range join has ascending ids in out, and is sorted by (distance, id) in by_distance,
+ * which may be NULL. A row of a kNN join has k entries by (distance, id) in both, padded with ADJ_NO_ID and INFINITY
+ * (inner products: -INFINITY). Returns false if memory runs out. */
 bool reference_join(const point_set *left, const point_set *right, const adj_join_spec *spec, reference_rows *out,
                     reference_rows *by_distance);
 void reference_free(reference_rows *rows);
 
-/* The canonical value s of two points of dim coordinates (the squared distance for L2), the threshold R
+/* The canonical value s of two points with dim coordinates (the squared distance for L2), the threshold R
  * that it is compared with, and the distance that is reported for it. In T, which a double holds exactly. */
 enum { REFERENCE_MOST_DIM = 4096 };
 double reference_value(const adj_join_spec *spec, adj_type type, const void *a, const void *b, uint32_t dim);
 double reference_threshold(const adj_join_spec *spec, adj_type type);
 double reference_distance(const adj_join_spec *spec, adj_type type, double value);
 
-/* Cosine and great circles measure derived points: of length 1, and on the sphere. reference_derive makes those of a
- * whole set once (false: out of memory; out->data is to be freed), and reference_measured_value takes them. With other
- * metrics the points are measured as they are. */
+/* Cosine distances are measured on vectors of length 1, great circles on points of the sphere. reference_derive makes
+ * these derived points for a whole set once (false: out of memory; the caller frees out->data), and
+ * reference_measured_value takes them. With other metrics the points are measured as they are. */
 bool reference_is_derived(const adj_join_spec *spec);
 bool reference_derive(const adj_join_spec *spec, const point_set *set, point_set *out);
 double reference_measured_value(const adj_join_spec *spec, adj_type type, const void *a, const void *b, uint32_t dim);

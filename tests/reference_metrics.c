@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The canonical distance of every metric, written from docs/exactness.md and from nothing else.
+ * The canonical distance of every metric, written from docs/exactness.md alone.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -53,7 +53,7 @@ static void binary_logarithm(double x, double *high, double *low) {
   *low = ((e - *high) + a) + b;
 }
 
-/* x^y by logarithm and exponential, in f64. */
+/* x^y in f64, by logarithm and exponential. */
 static double general_power(double x, double y) {
   static const double c[14] = {0x1.816193166d0f9p-40, 0x1.c3bd650fc2986p-36,
                                0x1.e8cac7351bb25p-32, 0x1.e4cf5158b8ecap-28,
@@ -108,7 +108,7 @@ static double cosine(double a, double b) {
   return w + (((1 - w) - h) + fma(z * z, horner(c, 8, z), -(a * b)));
 }
 
-/* The sine of an angle, turned by so many quarters more: 1 makes it the cosine. */
+/* The sine of an angle plus `quarters` quarter turns. quarters = 1 gives the cosine. */
 static double sine_of(double x, adj_angle angle, int quarters) {
   double k, a, b;
   if (angle == ADJ_DEGREES) {
@@ -178,7 +178,7 @@ bool reference_is_derived(const adj_join_spec *spec) {
   return spec->metric == ADJ_COSINE || spec->metric == ADJ_HAVERSINE;
 }
 
-/* The point that is measured instead. Returns its dimension. */
+/* Derives the point that is measured. Returns its dimension. */
 static uint32_t derive_point(const adj_join_spec *spec, adj_type type, const void *point, uint32_t dim, void *out) {
   if (spec->metric == ADJ_HAVERSINE) {
     to_sphere(type, spec->angle, point, out);
@@ -199,14 +199,14 @@ bool reference_derive(const adj_join_spec *spec, const point_set *set, point_set
 
 /* ---- The canonical value ------------------------------------------------------------------------------ */
 
-/* Which metric is measured, and with which p, after Lp's special cases. */
+/* The metric that is measured, after the special cases of Lp. */
 static adj_metric plain_metric(const adj_join_spec *spec) {
   if (reference_is_derived(spec)) return ADJ_L2;
   if (spec->metric != ADJ_LP) return spec->metric;
   return spec->p == 1 ? ADJ_L1 : spec->p == 2 ? ADJ_L2 : isinf(spec->p) ? ADJ_LINF : ADJ_LP;
 }
 
-/* The distance in one dimension: |t|, in a box the shorter way round. */
+/* The distance in one dimension: |t|; in a periodic dimension the shorter way round. */
 static double way(const adj_join_spec *spec, adj_type type, double a, double b, uint32_t j) {
   double t = fabs(rounded_to(type, a - b));
   double length = spec->box_count ? rounded_to(type, spec->box[spec->box_count == 1 ? 0 : j]) : 0;
@@ -233,7 +233,7 @@ static double value_of(const adj_join_spec *spec, adj_type type, const void *a, 
   return metric == ADJ_DOT ? 0 - s : s;
 }
 
-/* The plain metrics as they are, because most of the tests' time goes into them. */
+/* Simple loops for the simple metrics, as most of the tests' time goes into them. */
 static float plain_f32(adj_metric metric, const float *a, const float *b, uint32_t dim) {
   float s = 0;
   for (uint32_t j = 0; j < dim; j++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the tests of running joins share: a sink that counts, a progress function that watches, a
- * thread that cancels, and what must hold of a plan of any kind.
+ * Shared by the tests that run joins: a sink that counts, a progress function that checks, a thread that cancels, and
+ * checks that hold for a plan of any kind.
  */
 #ifndef ADJOIN_TEST_RUNNING_H
 #define ADJOIN_TEST_RUNNING_H
@@ -25,7 +25,7 @@ static inline adj_run_control control_of(void) {
 typedef struct counter {
   uint64_t rows, pairs, told_rows, told_pairs;
   int begun, ended, writes;
-  int fail_begin, fail_write; /* fail_write: at that write, from 1 */
+  int fail_begin, fail_write; /* fail_write: the write that fails, from 1 */
   adj_status with, outcome;
   adj_ctx *cancel; /* cancelled in the first write */
 } counter;
@@ -68,8 +68,7 @@ static inline adj_sink sink_of(counter *c) {
   return sink;
 }
 
-/* Begin and writes that fail, one after the other, and then none: a plan whose buffer is filled more than
- * three times. */
+/* Fails begin, then each of the first writes, then nothing. The plan must fill its buffer more than three times. */
 static inline void refuse_everywhere(adj_ctx *ctx, adj_plan *plan, uint64_t rows) {
   uint64_t used = adj_ctx_memory_used(ctx);
   counter c = {.fail_begin = 1, .with = ADJ_E_IO};
@@ -88,7 +87,7 @@ static inline void refuse_everywhere(adj_ctx *ctx, adj_plan *plan, uint64_t rows
     assert_int_equal(adj_ctx_memory_used(ctx), used);
   }
   c = (counter){0};
-  must(adj_stream(plan, &sink, NULL, NULL)); /* the plan goes on after all that */
+  must(adj_stream(plan, &sink, NULL, NULL)); /* the plan still works */
   assert_int_equal(c.rows, rows);
   assert_int_equal(c.pairs, c.told_pairs);
   assert_true(c.writes > 3);
@@ -99,7 +98,7 @@ static inline void refuse_everywhere(adj_ctx *ctx, adj_plan *plan, uint64_t rows
   assert_int_equal(c.rows, rows);
 }
 
-/* A limit of as many pairs as there are is kept, one of fewer stops every kind of run. */
+/* A limit of exactly as many pairs as there are stops nothing. A lower limit stops every kind of run. */
 static inline void limit_pairs(adj_ctx *ctx, adj_plan *plan, uint64_t pairs) {
   uint64_t total = 0, untouched = 77, used = adj_ctx_memory_used(ctx);
   adj_run_control control = control_of();
@@ -120,7 +119,7 @@ static inline void limit_pairs(adj_ctx *ctx, adj_plan *plan, uint64_t pairs) {
   assert_ptr_equal(result, none);
   c = (counter){0};
   must_fail(ADJ_E_LIMIT, "pairs", adj_stream(plan, &sink, &control, NULL));
-  assert_int_equal(c.writes, 0); /* nothing was handed out that would have to be taken back */
+  assert_int_equal(c.writes, 0); /* the sink got no rows before the limit was known to be passed */
   assert_int_equal(c.begun, c.ended);
   assert_int_equal(adj_ctx_memory_used(ctx), used);
 }
@@ -155,7 +154,7 @@ static inline int watch(void *user, const adj_progress *where) {
   return w->calls == w->cancel_at;
 }
 
-/* Progress of every kind of run only goes forward. */
+/* Checks that progress only goes forward, in every kind of run. */
 static inline void watch_runs(adj_plan *plan) {
   watcher w = {0};
   adj_run_control control = control_of();
@@ -174,7 +173,7 @@ static inline void watch_runs(adj_plan *plan) {
   assert_int_equal(w.wrong, 0);
 }
 
-/* The at-th report of progress cancels: collecting and streaming. */
+/* Cancels at the at-th report of progress, while collecting and while streaming. */
 static inline void cancel_by_progress(adj_ctx *ctx, adj_plan *plan, int at) {
   uint64_t used = adj_ctx_memory_used(ctx);
   watcher w = {.cancel_at = at};
@@ -192,7 +191,7 @@ static inline void cancel_by_progress(adj_ctx *ctx, adj_plan *plan, int at) {
   assert_int_equal(adj_ctx_memory_used(ctx), used);
 }
 
-/* A sink that cancels the context in its first write, before all rows are through. */
+/* A sink cancels the context in its first write, before all rows are written. */
 static inline void cancel_by_sink(adj_ctx *ctx, adj_plan *plan, uint64_t rows) {
   counter c = {.cancel = ctx};
   adj_sink sink = sink_of(&c);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * A soak: many small joins in one process, of all kinds, metrics, types, algorithms and backends, some of them
- * cancelled or refused, some written to files. Every result is the one of the first time. After a warm-up memory,
- * threads and open descriptors must not grow. soak JOINS             one thread, several contexts soak JOINS THREADS
- * threads that share a context and its points, JOINS each
+ * A soak test: many small joins in one process, of all kinds, metrics, types, algorithms and backends. Some are
+ * cancelled or refused, some are written to files. Every result is compared with that of the reference backend. After a
+ * warm-up memory, threads and open descriptors must not grow.
+ *
+ *   soak JOINS             one thread, several contexts
+ *   soak JOINS THREADS     threads that share a context and its points, JOINS each
  */
 #include <dirent.h>
 #include <malloc.h>
@@ -32,7 +34,7 @@ static uint32_t sharers;
 
 enum { SETS = 4, KINDS = 160 };
 
-/* Points: dimension and type of each set. All hold places on a sphere, which every metric takes. */
+/* The sets. All have places on a sphere, which every metric accepts. */
 static const struct {
   uint64_t count;
   uint32_t dim;
@@ -101,7 +103,7 @@ static adj_status stop(void *user, const adj_rows *rows) {
   return ADJ_CANCELLED;
 }
 
-/* One join of that number. Some also end early, are refused, or are written. */
+/* Runs the join of this number. Some joins also end early, are refused, or are written. */
 static uint64_t join_once(adj_ctx *ctx, adj_dataset *const *left, adj_dataset *const *right, uint32_t number,
                           uint64_t turn) {
   choice c = choose(number);
@@ -168,7 +170,7 @@ static void must_not_grow(const usage *before, const usage *after) {
   assert_int_equal(after->threads, before->threads);
   assert_int_equal(after->descriptors, before->descriptors);
 #ifndef SANITIZED
-  /* The allocator may keep some pages more; a leak of 32 bytes a join would show in a long run. */
+  /* The allocator may keep a few more pages. A leak of 32 bytes per join would show in a long run. */
   assert_true(after->allocated <= before->allocated + (64 << 10));
   assert_true(after->resident_kib <= before->resident_kib + (4 << 10));
 #endif
@@ -203,7 +205,7 @@ static uint32_t draw(uint64_t *state) {
   return (uint32_t)(*state >> 33) % KINDS;
 }
 
-/* The result of every number, by the reference where the backend is another. */
+/* The expected result of every number, by the reference backend. */
 static void expect(const world *w, uint64_t *expected) {
   for (uint32_t i = 0; i < KINDS; i++) {
     choice c = choose(i);
@@ -255,7 +257,7 @@ typedef struct sharer {
   const world *world;
   const uint64_t *expected;
   uint64_t seed;
-  uint64_t wrong; /* cmocka's checks are for the main thread */
+  uint64_t wrong; /* counted, because cmocka's checks work in the main thread only */
   char message[256];
 } sharer;
 
@@ -306,7 +308,7 @@ static void sharing_a_context(void **state) {
   print_message("  %u threads, %llu joins each, the same results\n", sharers, (unsigned long long)joins);
 }
 
-/* Outputs go to a folder of their own. */
+/* Writes outputs to a folder of their own. */
 static int enter_folder(void **state) {
   char *folder = malloc(1024);
   const char *parent = getenv("TMPDIR");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What tests of bounds on tensor cores share: numbers that look random, the canonical sum, and products of copies added
- * up as such a unit might.
+ * Shared by the tests of bounds on tensor cores: pseudo-random numbers, the canonical sum, and products of copies,
+ * added up as a tensor unit might.
  */
 #ifndef TENSOR_MODEL_H
 #define TENSOR_MODEL_H
@@ -29,14 +29,15 @@ static inline float canonical(const float *x, const float *y, uint32_t dim) {
   return s;
 }
 
-/* x cut off to a multiple of quantum, towards zero. */
+/* x rounded towards zero to a multiple of quantum. */
 static inline double cut(double x, double quantum) {
   return trunc(x / quantum) * quantum;
 }
 
-/* A unit that adds `group` products and the sum so far at a time, all cut off at 2^-bits of the largest of them, and
- * the result as an f32: towards zero. How large a product is, units tell by the exponents of its factors, whose sum is
- * up to 1 below that of the product; the worst that bounds must stand is a unit that looks at the product itself. */
+/* A unit that adds `group` products and the sum so far at a time. All terms are cut off at 2^-bits of the largest one,
+ * and the result is rounded to f32, towards zero. Real units judge the size of a product by the exponents of its
+ * factors, whose sum is up to 1 below the exponent of the product. The worst case for the bounds is a unit that uses
+ * the exponent of the product itself. */
 typedef struct tensor_unit {
   uint32_t group;
   int bits;

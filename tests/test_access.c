@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The access patterns of the GPU's kernels by point (gpu/papers/access.h): every pair of neighbouring cells is met
- * once, or twice where the access is full. And the settings that ask for them.
+ * The access patterns of the GPU kernels that work by point (gpu/papers/access.h): every pair of neighbouring cells is
+ * visited once, or twice with full access. And the settings that ask for these patterns.
  */
 #include <stdlib.h>
 
@@ -22,7 +22,7 @@ static adji_grid grid_of(uint32_t axes, uint32_t reach) {
     grid.axes[a].reach = 1;
   }
   if (axes) {
-    grid.axes[axes - 1].slabs = 7; /* more than there are in reach */
+    grid.axes[axes - 1].slabs = 7; /* more slabs than are within reach */
     grid.axes[axes - 1].reach = reach;
   }
   adji_grid_finish(&grid);
@@ -36,7 +36,7 @@ static adji_strides strides_of(const adji_grid *grid) {
   return strides;
 }
 
-/* The slabs of cell number `number`; false: it is one of the numbers that stay empty. */
+/* The slabs of cell `number`. Returns false if this number belongs to no cell. */
 static bool slabs_of(const adji_grid *grid, uint64_t number, int64_t *slabs) {
   for (uint32_t a = 0; a < grid->axis_count; a++) {
     slabs[a] = (int64_t)(number / grid->axes[a].stride);
@@ -46,8 +46,8 @@ static bool slabs_of(const adji_grid *grid, uint64_t number, int64_t *slabs) {
   return true;
 }
 
-/* How often cell `number` is compared with each other one, counted in met[other]: what a kernel does, with rows of
- * cells and their cells one by one. */
+/* Counts in met[other] how often cell `number` is compared with each other cell. Visits rows of cells, and their cells
+ * one by one, as a kernel does. */
 static void visit(const adji_grid *grid, adji_access access, uint64_t number, uint8_t *met, uint64_t keys) {
   adji_strides strides = strides_of(grid);
   uint32_t odd = adji_odd_slabs(&strides, number), rows = 1, axes = grid->axis_count;
@@ -164,7 +164,7 @@ static void settings_are_refused(void **state) {
   must_fail(ADJ_E_ARGUMENT, "fine=2", adji_tuning_parse("fine=2,paper.access=unicomp", &t));
 }
 
-/* Joins that an access is not for, refused before a device is looked for. */
+/* Joins that an access pattern does not fit are refused before a device is looked for. */
 static void joins_are_refused(void **state) {
   (void)state;
   adj_ctx *ctx = context_of(1, NULL);
@@ -178,7 +178,7 @@ static void joins_are_refused(void **state) {
   spec.tuning = "paper.access=unicomp";
   must_fail(ADJ_E_UNSUPPORTED, "paper.access=unicomp is for points with themselves",
             adj_plan_create(ctx, &spec, set, other, &plan));
-  must_fail(ADJ_E_UNSUPPORTED, "GPU", adj_plan_create(ctx, &spec, set, NULL, &plan)); /* here there is none */
+  must_fail(ADJ_E_UNSUPPORTED, "GPU", adj_plan_create(ctx, &spec, set, NULL, &plan)); /* the context has no GPU */
   spec.tuning = "paper.access=full";
   must_fail(ADJ_E_UNSUPPORTED, "GPU", adj_plan_create(ctx, &spec, set, other, &plan));
   spec.box = box;

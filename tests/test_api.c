@@ -85,7 +85,7 @@ static void contexts_say_what_they_are(void **state) {
 
 static void structs_of_other_versions(void **state) {
   (void)state;
-  /* An older caller knows only the first fields: the rest keeps its default. */
+  /* An older caller knows only the first fields. The others keep their defaults. */
   adj_ctx_options older;
   memset(&older, 0xee, sizeof older);
   adj_ctx_options_init(&older, 8);
@@ -93,7 +93,7 @@ static void structs_of_other_versions(void **state) {
   adj_ctx *ctx;
   must(adj_ctx_create(&older, &ctx));
   assert_int_equal(adj_ctx_threads(ctx), 2);
-  /* A newer caller's unknown fields are refused when they are used. */
+  /* Unknown fields of a newer caller are refused if they are used. */
   struct {
     adj_join_spec known;
     uint64_t unknown;
@@ -117,7 +117,7 @@ static void structs_of_other_versions(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* Nothing is written behind what an older caller has room for. */
+/* Nothing is written beyond the end of an older caller's struct. */
 static void results_fit_older_structs(void **state) {
   (void)state;
   adj_ctx *ctx = context_of(2, NULL);
@@ -144,7 +144,8 @@ static void results_fit_older_structs(void **state) {
   must_fail(ADJ_E_STRUCT, "adj_estimate", adj_plan_estimate(plan, &estimate));
   adj_worker worker;
   adj_worker_init(&worker, sizeof worker);
-  must_fail(ADJ_E_ARGUMENT, "worker 0", adj_plan_worker(plan, 0, &worker)); /* cores alone are no workers */
+  must_fail(ADJ_E_ARGUMENT, "worker 0",
+            adj_plan_worker(plan, 0, &worker)); /* a join on cores alone has no list of workers */
   must_fail(ADJ_E_ARGUMENT, "NULL", adj_plan_worker(NULL, 0, &worker));
   must_fail(ADJ_E_ARGUMENT, "NULL", adj_plan_worker(plan, 0, NULL));
   adj_plan_destroy(plan);
@@ -203,7 +204,7 @@ static void datasets_answer(void **state) {
   points.type = ADJ_F64;
   adj_dataset *set;
   must(adj_dataset_create(ctx, &points, &set));
-  data[0] = 99; /* it was copied */
+  data[0] = 99; /* the points were copied */
   assert_int_equal(adj_dataset_count(set), 3);
   assert_int_equal(adj_dataset_dim(set), 2);
   assert_int_equal(adj_dataset_type(set), ADJ_F64);
@@ -239,7 +240,7 @@ static void strides_do_not_matter(void **state) {
     if (k >= 2) {
       points.row_stride = sizeof wide[0];
       points.column_stride = 2 * sizeof(float);
-      for (int i = 0; k == 2 && i < N; i++) /* columns forward: 1, 3, 5 */
+      for (int i = 0; k == 2 && i < N; i++) /* coordinates are in columns 1, 3, 5 */
         for (int j = 0; j < 3; j++)
           wide[i][1 + 2 * j] = packed[i][j];
       points.data = &wide[0][1];
@@ -306,7 +307,7 @@ static void simple_knn_join(void **state) {
   assert_int_equal(adj_result_offsets(result)[4], 12);
   assert_memory_equal(adj_result_ids(result), expected, sizeof expected);
   adj_result_destroy(result);
-  /* More than there are: padded. */
+  /* If k is larger than the number of neighbours, rows are padded. */
   assert_int_equal(adj_knn_join(ADJ_F32, points, 2, 1, 2, &result), ADJ_OK);
   const uint32_t padded[] = {1, ADJ_NO_ID, 0, ADJ_NO_ID};
   assert_memory_equal(adj_result_ids(result), padded, sizeof padded);
@@ -316,7 +317,7 @@ static void simple_knn_join(void **state) {
   must_fail(ADJ_E_ARGUMENT, "k:", adj_knn_join(ADJ_F32, points, 2, 1, 0, &result));
 }
 
-/* Points to a result in one call, of one set and of two. */
+/* From points to a result in one call, with one set and with two. */
 static void joins_in_one_call(void **state) {
   (void)state;
   const double near[] = {0, 0, 3, 4, 3, 4, 10, 10}, far[] = {3, 3, 9, 9};
@@ -355,7 +356,7 @@ static void joins_in_one_call(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* Every way to run a join tells the same number of pairs, with and without a radius. */
+/* Every way to run a join reports the same number of pairs, with and without a radius. */
 static void pairs_are_neighbours(void **state) {
   (void)state;
   adj_ctx *ctx = context_of(2, NULL);
@@ -422,7 +423,7 @@ static double distance_of(const double *points, uint32_t dim, adj_join_spec spec
   return distance;
 }
 
-/* Values that anyone can check by hand; exactness is the business of the other tests. */
+/* Values that can be checked by hand. Other tests check exactness. */
 static void metrics_mean_what_they_say(void **state) {
   (void)state;
   static const double corner[] = {0, 0, 3, 4}, across[] = {1, 0, 0, 2}, opposite[] = {0, 90, 77, -90};
@@ -577,7 +578,7 @@ static void two_sets_must_match(void **state) {
   refuse(ctx, set, wide, spec, ADJ_E_ARGUMENT, "type");
   spec.flags = ADJ_ONE_WAY;
   refuse(ctx, set, same, spec, ADJ_E_ARGUMENT, "ADJ_ONE_WAY");
-  /* The same dataset on both sides is a self-join: nobody is their own neighbour. */
+  /* The same dataset on both sides is a self-join: no point is its own neighbour. */
   adj_plan *self, *twice;
   spec.flags = 0;
   must(adj_plan_create(ctx, &spec, set, set, &twice));
@@ -623,14 +624,14 @@ static void nulls_are_named(void **state) {
   must_fail(ADJ_E_ARGUMENT, "plan", adj_plan_explain(NULL, text, sizeof text, NULL));
   must_fail(ADJ_E_ARGUMENT, "plan", adj_plan_estimate(NULL, &estimate));
   must_fail(ADJ_E_ARGUMENT, "out", adj_plan_estimate(plan, NULL));
-  must(adj_count(plan, NULL, NULL, NULL, NULL)); /* allowed: everything is optional */
+  must(adj_count(plan, NULL, NULL, NULL, NULL)); /* allowed: all outputs are optional */
   adj_plan_destroy(NULL);
   adj_plan_destroy(plan);
   adj_dataset_destroy(set);
   adj_ctx_destroy(ctx);
 }
 
-/* With or without a GPU: what there is, is described; what there is not, is refused with the reason. */
+/* Works with or without a GPU: existing devices are described, others are refused with a reason. */
 static void devices_are_described(void **state) {
   (void)state;
   adj_device device;
@@ -653,7 +654,7 @@ static void devices_are_described(void **state) {
   must_fail(ADJ_E_ARGUMENT, "devices", adj_ctx_create(&options, &ctx));
 }
 
-/* Points on a device need one: a context without says so, whatever the machine has. */
+/* Points on a device need a device. A context without devices says so, whatever the machine has. */
 static void device_joins_need_a_device(void **state) {
   (void)state;
   adj_ctx *ctx = context_of(1, NULL);
@@ -677,7 +678,7 @@ static void device_joins_need_a_device(void **state) {
 
 /* ---- Cancelling ---------------------------------------------------------------------------------------- */
 
-/* Everything that a call may need, made beforehand. */
+/* Everything that the calls need, made in advance. */
 typedef struct cancel_setup {
   adj_ctx *ctx;
   adj_dataset *set;
@@ -810,7 +811,7 @@ static void *cancel_always(void *user) {
   return NULL;
 }
 
-/* A call that another thread cancels all the time is cancelled, unless that thread gets no core while it runs. */
+/* Another thread cancels all the time. Every call is cancelled, unless that thread gets no core while it runs. */
 static void every_call_can_be_cancelled(void **state) {
   (void)state;
   for (uint32_t threads = 1; threads <= 3; threads += 2) {
@@ -834,7 +835,7 @@ static void every_call_can_be_cancelled(void **state) {
   }
 }
 
-/* A stream that waits in its first write until it is told to go on. */
+/* A stream that waits in its first write for permission to go on. */
 typedef struct slow_stream {
   adj_plan *plan;
   atomic_bool waits, go_on;
@@ -860,7 +861,7 @@ static void *stream_slowly(void *user) {
   return NULL;
 }
 
-/* A cancel ends all calls under way, also where another call of the context begins before they notice it. */
+/* A cancel ends all calls under way, even if another call of the context begins before they notice it. */
 static void calls_that_share_a_context_are_cancelled(void **state) {
   (void)state;
   enum { STREAMS = 3 };
@@ -903,11 +904,11 @@ static adj_status cancel_in_write(void *user, const adj_rows *rows) {
   return ADJ_OK;
 }
 
-static void tell_outcome(void *user, adj_status outcome) {
+static void record_outcome(void *user, adj_status outcome) {
   ((last_write *)user)->outcome = outcome;
 }
 
-/* A stream is under way until its last write is over, however many there are. */
+/* A stream is under way until its last write ends, even if there is only one. */
 static void the_only_write_can_cancel(void **state) {
   (void)state;
   cancel_setup s = set_up_cancels(2);
@@ -923,7 +924,7 @@ static void the_only_write_can_cancel(void **state) {
     adj_sink_init(&sink, sizeof sink);
     sink.user = &w;
     sink.write = cancel_in_write;
-    sink.end = tell_outcome;
+    sink.end = record_outcome;
     must(adj_plan_create(s.ctx, &spec, s.set, NULL, &plan));
     must_fail(ADJ_CANCELLED, "stopped", adj_stream(plan, &sink, NULL, NULL));
     assert_int_equal(w.rows, 10000);

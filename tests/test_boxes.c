@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Bounding boxes of blocks: what is dropped cannot belong, and what is accepted must. Every block holds copies of one
- * point, so that bounds are the sums themselves; limits are exactly the sum of one pair, and the number before it.
+ * Bounding boxes of blocks: pairs that are dropped cannot belong, and pairs that are accepted must belong. Every block
+ * has copies of one point, so bounds are the sums themselves. Limits are the sum of a pair, and the number before it.
  */
 #include <math.h>
 
@@ -33,7 +33,7 @@ static double canonical(const adj_dataset *set, uint64_t a, uint64_t b) {
   return set->type == ADJ_F64 ? wide : (double)sum;
 }
 
-/* Each block with each, as queries and candidates. */
+/* Checks each block as queries with each block as candidates. */
 static void check_split(const adji_boxes *boxes, const adji_index *index, double limit) {
   adji_range near[2 * BLOCKS + 4], inside[2 * BLOCKS + 4];
   double box[2 * MOST_DIM];
@@ -89,7 +89,7 @@ static void run(adj_type type, uint32_t dim, double scale, double offset) {
   adj_ctx_destroy(ctx);
 }
 
-/* Coordinates of any size: sums that are denormal, and sums near the largest number. */
+/* Coordinates of many sizes: some sums are denormal, some are near the largest number. */
 static void test_split(void **unused) {
   (void)unused;
   for (size_t d = 0; d < sizeof DIMS / sizeof *DIMS; d++) {

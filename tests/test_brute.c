@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Brute force for kNN joins: every prefilter, instruction set and type against the reference, on data that is difficult
- * for prefilters; and the bounds that prefilters rely on, pair by pair.
+ * Brute force for kNN joins: every prefilter, instruction set and type is compared with the reference, on data that is
+ * difficult for prefilters. The bounds that prefilters rely on are checked pair by pair.
  */
 #include <math.h>
 #include <stdio.h>
@@ -41,7 +41,7 @@ static double coordinate(kind shape, bool f64, uint64_t i, uint32_t j, uint64_t 
       return 0.7;
     case DENORMAL:
       return floor(100 * u) * (f64 ? 0x1p-1074 : 0x1p-149);
-    case HUGE_VALUES: /* most sums overflow, some do not */
+    case HUGE_VALUES: /* most sums overflow, but not all */
       return (i % 3 ? 1 : 1e-4) * (u - 0.5) * (f64 ? 1e155 : 1e20);
     case STRAYS:
       return i % 23 == 0 ? 1e4 * (u - 0.5) : u;
@@ -88,7 +88,7 @@ typedef struct sets {
   adj_metric metric;
 } sets;
 
-/* Of all right points: rows for a smaller k are beginnings of these. */
+/* The answer for k = all right points. Rows for a smaller k are the beginnings of its rows. */
 static reference_rows answer_of(const sets *s) {
   adj_join_spec spec;
   adj_join_spec_init(&spec, sizeof spec);
@@ -115,8 +115,8 @@ static bool same_rows(const adj_result *result, const reference_rows *answer, ui
   return adj_result_rows(result) == answer->rows && adj_result_pairs(result) == pairs;
 }
 
-/* Whether a prefilter that was asked for is refused where it can be: what this CPU has not, and points that it tells
- * nothing about. */
+/* Whether a prefilter that was asked for is refused for a valid reason: this CPU lacks it, or it can prove nothing
+ * about the points. */
 static bool is_refused(adj_status status, const char *tuning) {
   if (status != ADJ_E_UNSUPPORTED || strncmp(tuning, "prefilter=", 10) != 0) return false;
   assert_non_null(strstr(adj_last_error(), tuning));
@@ -178,7 +178,7 @@ static int stop(void **state) {
   return 0;
 }
 
-/* Every k with all filters and contexts in turn, so that each k meets several. */
+/* Tries every k. Prefilters and contexts take turns, so that each k meets several of them. */
 static void check_sets(const machine *m, const sets *s, const uint32_t *ks, int k_count, const char *name) {
   reference_rows answer = answer_of(s);
   for (int i = 0; i < k_count; i++)
@@ -211,7 +211,7 @@ static void dimensions_match_the_reference(void **state) {
     check_shape(*state, i % 2 ? UNIFORM : LATTICE, i % 3 ? ADJ_F32 : ADJ_F64, dims[i], 90);
 }
 
-/* Enough points for several tiles, for the keys of a query to overflow (many ties), and for the trial of prefilters. */
+/* Enough points for several tiles, for an overflow of the keys of a query (many ties), and for trials of prefilters. */
 static void many_points_match_the_reference(void **state) {
   static const uint32_t ks[] = {2, 100, 1000};
   static const kind shapes[] = {UNIFORM, LATTICE, CLUSTERS, STRAYS};
@@ -223,8 +223,8 @@ static void many_points_match_the_reference(void **state) {
   }
 }
 
-/* A product that serves both points of a pair: blocks enough for one and two threads, with points that are given up
- * since too many candidates pass (ties), and strays. */
+/* One product serves both points of a pair. There are enough blocks for one and two threads, points that are given up
+ * because too many candidates pass (ties), and strays. */
 static void pairs_match_the_reference(void **state) {
   (void)state;
   static const kind shapes[] = {UNIFORM, LATTICE, STRAYS, SKEWED};
@@ -250,14 +250,14 @@ static void two_sets_and_a_radius_match_the_reference(void **state) {
     sets s = {.radius = radii[i], .metric = ADJ_L2};
     s.left = make_points(i % 2 ? STRAYS : UNIFORM, ADJ_F32, 20, 77, 5);
     s.right = make_points(i % 2 ? UNIFORM : STRAYS, ADJ_F32, 20, 333, 6);
-    memcpy(s.right.data, s.left.data, (size_t)20 * 20 * sizeof(float)); /* some at distance 0 */
+    memcpy(s.right.data, s.left.data, (size_t)20 * 20 * sizeof(float)); /* some pairs have distance 0 */
     check_sets(*state, &s, ks, 3, "two sets");
     free(s.left.data);
     free(s.right.data);
   }
 }
 
-/* One query, and few, with points enough to be cut into segments. */
+/* One query or a few, and enough points to be cut into segments. */
 static void few_queries_use_segments(void **state) {
   static const uint32_t ks[] = {1, 64};
   for (uint64_t queries = 1; queries <= 33; queries += 16) {
@@ -281,7 +281,7 @@ static void other_metrics_have_no_filter(void **state) {
   }
 }
 
-/* Empty sets, one point, and columns that do not lie side by side. */
+/* Empty sets, one point, and coordinates that are not adjacent in memory. */
 static void odd_sets_match_the_reference(void **state) {
   static const uint32_t ks[] = {1, 3};
   for (uint64_t left = 0; left <= 2; left++)
@@ -297,8 +297,8 @@ static void odd_sets_match_the_reference(void **state) {
 
 /* ---- The bounds ---------------------------------------------------------------------------------------------- */
 
-/* All pairs of a set through the products of a sketch: the value of each must bound its canonical sum on
- * both sides, and a pair must pass when the limit is its own sum. */
+/* Takes all pairs of a set through the products of a sketch. The value of each pair must bound its canonical sum on
+ * both sides, and a pair must pass if the limit is its own sum. */
 static void check_bounds(adj_ctx *ctx, const point_set *set, const adji_prefilter_sketch *prefilter) {
   adj_dataset *dataset = dataset_of(ctx, set);
   adj_join_spec l2;

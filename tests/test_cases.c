@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Every case with every algorithm, instruction set and number of threads; orders, distances and
- * settings of the planner rotate so that each case meets all of them. Whole results are compared.
+ * Every case with every algorithm, instruction set and number of threads. Orders, distances and settings of the planner
+ * take turns, so that each case meets all of them. Whole results are compared.
  *
  *   test_cases [--quick] [--all] [PART PARTS]
  *
- * A case meets every fifth combination, a large one every ninth. --quick: only the small cases, with every
- * twenty-third, and every third of them on the reference backend. --all: every combination, and orders, distances and
- * tunings no longer rotate but are all tried. PART of PARTS: so that several processes can share the work.
+ * A case runs with every fifth combination, a large one with every ninth. --quick: only the small cases, with every
+ * twenty-third combination, and every third case on the reference backend. --all: every combination, with all orders,
+ * distances and tunings instead of turns. PART of PARTS: several processes can share the work.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static struct {
   uint32_t part, parts;
 } asked = {false, false, 0, 1};
 
-/* One case on one context and algorithm: one combination of the rest, or all. */
+/* Runs a case with one context and algorithm, and with one combination of the rest, or all. */
 static void run_combinations(machine *m, adj_ctx *ctx, const join_case *c, const join_answer *answer,
                              const char *algorithm, uint32_t turn) {
   join_setup setup = {.backend = ADJ_BACKEND_CPU, .algorithm = algorithm};
@@ -56,7 +56,7 @@ static void run_case(machine *m, const join_case *c, uint32_t number) {
   join_setup automatic = {.backend = ADJ_BACKEND_AUTO, .order = (adj_order)(number % 3), .distances = true};
   machine_compare(m, context_at(m, number), c, &answer, &automatic);
   join_setup reference = {.backend = ADJ_BACKEND_REFERENCE, .order = (adj_order)(number % 3), .distances = number % 2};
-  bool with_reference = c->quick && (!asked.quick || number % 3 == 0); /* it takes longest */
+  bool with_reference = c->quick && (!asked.quick || number % 3 == 0); /* the reference takes longest */
   if (with_reference) machine_compare(m, context_at(m, number), c, &answer, &reference);
   answer_free(&answer);
 }
@@ -65,7 +65,7 @@ static void every_case_matches_the_reference(void **state) {
   (void)state;
   machine m;
   machine_start(&m);
-  m.some = asked.parts > 1;
+  m.partial = asked.parts > 1;
   for (uint32_t i = asked.part; i < case_count(); i += asked.parts) {
     join_case c;
     assert_true(case_build(i, &c));

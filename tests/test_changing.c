@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Points that another thread writes to while they are joined, which no caller may do: every call ends, with a result
- * or with an error, and nothing is written out of bounds (the address sanitizer runs this too). What the result is,
- * nobody knows. ADJOIN_VERBOSE=1 names each join first. Not for the thread sanitizer, which would be right to object.
+ * Another thread writes to the points while they are joined. No caller may do this. Still every call must end, with a
+ * result or an error, and nothing may be written out of bounds (this also runs under the address sanitizer). The result
+ * itself is undefined. ADJOIN_VERBOSE=1 prints each join before it runs. Not for the thread sanitizer, which would
+ * rightly report the data races.
  */
 #include <math.h>
 #include <pthread.h>
@@ -17,7 +18,7 @@
 
 enum { MOST_VALUES = 10000, WRITES_AT_ONCE = 256, SECONDS_A_JOIN = 300 };
 
-/* What is written: points of the same kind, any bits, values that are not finite, one value everywhere. */
+/* What the thread writes: points of the same kind, any bits, values that are not finite, or one value everywhere. */
 typedef enum scribble { OTHER_POINTS, ANY_BITS, NOT_FINITE, ONE_VALUE, SCRIBBLES } scribble;
 static const char *const SCRIBBLE_NAMES[] = {"other points", "any bits", "not finite", "one value"};
 
@@ -101,7 +102,7 @@ static void *scribble_on(void *user) {
   while (!atomic_load(&v->stop)) {
     for (int i = 0; i < WRITES_AT_ONCE; i++)
       write_something(v, next(v) % values);
-    sched_yield(); /* to those who read them */
+    sched_yield(); /* to the threads that read the points */
   }
   return NULL;
 }
@@ -124,7 +125,7 @@ static adj_status take_rows(void *user, const adj_rows *rows) {
   return ADJ_OK;
 }
 
-/* Any of these is an answer. */
+/* Any of these is a valid end. */
 static void may_fail(const join_of *join, adj_status status) {
   if (status == ADJ_OK || status == ADJ_E_DATA || status == ADJ_E_INTERNAL || status == ADJ_E_MEMORY ||
       status == ADJ_E_UNSUPPORTED || status == ADJ_E_LIMIT)
@@ -165,8 +166,8 @@ static void run_join(adj_ctx *ctx, const join_of *join, const adj_dataset *set) 
   adj_plan_destroy(plan);
 }
 
-/* Set by the environment: the last line is the join that does not end, or that the sanitizer ends. */
-static void name_it(const victim *v, const join_of *join) {
+/* With ADJOIN_VERBOSE: the last line names the join that does not end, or that the sanitizer ends. */
+static void print_join(const victim *v, const join_of *join) {
   print_message("  %s %s, tuning %s, backend %d, metric %d, box %g, %s, %llu x %u, %s\n",
                 join->kind == ADJ_KNN ? "kNN" : "range", join->algorithm ? join->algorithm : "auto",
                 join->tuning ? join->tuning : "none", (int)join->backend, (int)join->metric, join->box,
@@ -186,7 +187,7 @@ static void join_changing(adj_ctx *ctx, victim *v, const join_of *join) {
     write_value(v, i, point(v));
   adj_dataset *set = NULL;
   must(adj_dataset_create(ctx, &points, &set));
-  if (getenv("ADJOIN_VERBOSE")) name_it(v, join);
+  if (getenv("ADJOIN_VERBOSE")) print_join(v, join);
   atomic_store(&v->stop, false);
   pthread_t thread;
   assert_int_equal(pthread_create(&thread, NULL, scribble_on, v), 0);
@@ -228,8 +229,8 @@ static const join_of JOINS[] = {
 
 static const shape SHAPES[] = {{ADJ_F32, 900, 3}, {ADJ_F64, 700, 2}, {ADJ_F32, 400, 24}, {ADJ_F64, 300, 9}};
 
-/* Each join of each shape, with what is written in turns. ADJOIN_SEED: other points. ADJOIN_ROUNDS: each join so many
- * times with everything that is written. */
+/* Runs each join on each shape, with the kinds of writing in turn. ADJOIN_SEED: other points. ADJOIN_ROUNDS: runs each
+ * join this many times with every kind of writing. */
 static void calls_end_while_points_change(void **state) {
   (void)state;
   static victim v;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Where a join is computed: when a device is asked at all, when cores help it, and what cores are expected to take
+ * Where a join is computed: when a device is used at all, when cores help it, and how long cores are expected to take
  * before they have an index.
  */
 #include <math.h>
@@ -14,7 +14,7 @@
 
 /* ---- Asking a device ------------------------------------------------------------------------------------ */
 
-/* Seconds of the cores, in order, and how many of them are too few to start CUDA, open a device, ask one. */
+/* The longer the cores take, the sooner a device pays: at first an open one, then opening one, then starting CUDA. */
 static void test_the_longer_the_sooner(void **state) {
   (void)state;
   const double cores[] = {0, 0.00001, 0.0001, 0.001, 0.01, 0.04, 0.1, 0.2, 0.3, 1, 100};
@@ -32,27 +32,27 @@ static void test_equals_share(void **state) {
   double shared = adji_shared_seconds(&t);
   assert_true(shared > 0.5 && shared < 0.51);
   assert_true(adji_sharing_pays(&t));
-  t.index = 0.45; /* what is won goes into the index of the cores */
+  t.index = 0.45; /* the gain is lost to the index of the cores */
   assert_false(adji_sharing_pays(&t));
 }
 
 static void test_measured_joins(void **state) {
   (void)state;
-  /* docs/performance.md, cores and a GPU that was held to some blocks: 2 G pairs, and k = 32 of 10 M points. */
+  /* From docs/performance.md, for cores and a GPU limited to some blocks: 2 G pairs, and k = 32 of 10 M points. */
   adji_share_times range = {.extra = 0.002, .cores = 1.83, .device = 2.589, .place = 0.267, .alone = 2.589};
   adji_share_times nearest = {.extra = 0.002, .cores = 0.736, .device = 1.02, .place = 0.085, .alone = 1.02};
   assert_true(fabs(adji_shared_seconds(&range) / 1.146 - 1) < 0.05);
   assert_true(fabs(adji_shared_seconds(&nearest) / 0.512 - 1) < 0.15);
 }
 
-/* Cores that put everything into place at the rate of the device have no time for queries. */
+/* If the cores need all their time to put rows into place, they have no time for queries. */
 static void test_a_device_that_waits_for_cores_is_alone(void **state) {
   (void)state;
   const double cores[] = {0.001, 0.01, 0.1, 1, 10, 100};
   for (int i = 0; i < 6; i++) {
     adji_share_times t = {.extra = 0.002, .cores = cores[i], .device = 0.03, .place = 0.03, .alone = 0.03};
     assert_false(adji_sharing_pays(&t));
-    t.place = 1; /* or at less */
+    t.place = 1; /* or if they are even slower */
     assert_false(adji_sharing_pays(&t));
   }
 }
@@ -64,14 +64,14 @@ static void test_small_joins_are_not_shared(void **state) {
   assert_false(adji_sharing_pays(&(adji_share_times){0}));
 }
 
-/* Several devices: a part of the lists for each, but rows go to host memory at a certain rate, and one that keeps what
- * it counts may be as quick. */
+/* Several devices share the lists. But rows go to host memory at a limited rate, and one device that keeps what it
+ * counts may be as quick. */
 static void test_several_devices(void **state) {
   (void)state;
   adji_share_times t = {.extra = 0.002, .device = 1, .place = 0.1, .alone = 1};
   assert_true(adji_several_pay(&t, 2, 0));
   assert_true(fabs(adji_several_seconds(&t, 4, 0.04) - 0.292) < 1e-9);
-  assert_false(adji_several_pay(&t, 2, 0.45)); /* what is won goes into opening the others */
+  assert_false(adji_several_pay(&t, 2, 0.45)); /* the gain is lost to opening the others */
   t.alone = 0.5;
   assert_false(adji_several_pay(&t, 2, 0));
   assert_true(adji_several_pay(&t, 4, 0));
@@ -81,7 +81,7 @@ static void test_several_devices(void **state) {
   assert_false(adji_several_pay(&small, 8, 0));
 }
 
-/* So a bound of the device's time from above is enough to leave the cores out. */
+/* Therefore an upper bound of the device's time is enough to leave the cores out. */
 static void test_a_quicker_device_needs_less_help(void **state) {
   (void)state;
   bool paid = true;
@@ -118,8 +118,8 @@ static adj_dataset *points_of(adj_ctx *ctx, const char *name) {
   return set;
 }
 
-/* A sample tells about what the index tells; more in clusters, where the cells around are emptier than a point's own.
- */
+/* The forecast from a sample is near that from the index. In clusters it is higher, because the cells around a point's
+ * own cell are emptier. */
 static void test_seconds_without_an_index(void **state) {
   (void)state;
   static const points all[] = {
@@ -145,7 +145,7 @@ static void test_seconds_without_an_index(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* They grow with everything that makes a join larger. */
+/* The seconds grow with everything that makes a join larger. */
 static void test_seconds_of_nearest(void **state) {
   (void)state;
   static const char *const names[] = {"Unif2D1K", "Unif2D10K", "Unif3D10K", "Unif6D10K"};
@@ -204,7 +204,7 @@ static void test_seconds_of_brute_force_on_a_device(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* Tensor cores are for many queries and points, and for k that are a small part of them. */
+/* Tensor cores pay for many queries and points, if k is a small part of the points. */
 static void test_when_tensor_cores_pay(void **state) {
   (void)state;
   assert_true(adji_tensor_pays(1000, 10000, 32));
@@ -214,7 +214,7 @@ static void test_when_tensor_cores_pay(void **state) {
   assert_false(adji_tensor_pays(1000, 1000, 8));
 }
 
-/* A join that is too small for a device is planned for cores, with nobody asked. */
+/* A join that is too small for a device is planned for the cores, without asking any device. */
 static void test_auto_keeps_small_joins(void **state) {
   (void)state;
   adj_ctx *ctx = NULL;
@@ -237,8 +237,8 @@ static void test_auto_keeps_small_joins(void **state) {
 
 /* ---- Grids of both --------------------------------------------------------------------------------------- */
 
-/* Points in `dim` dimensions, of which the first `wide` are 30 across and the others 1; one in a hundred of them is
- * far away, too many to be outliers. */
+/* Points in `dim` dimensions. The first `wide` dimensions are 30 across, the others 1. One point in a hundred is far
+ * away: too many to count as outliers. */
 static adj_dataset *uneven_points(adj_ctx *ctx, uint64_t count, uint32_t dim, uint32_t wide, float outlier,
                                   float **values_out) {
   float *values = *values_out = malloc(count * dim * sizeof *values);
@@ -269,8 +269,8 @@ static adj_join_spec range_spec(double radius, adj_backend backend, const char *
   return spec;
 }
 
-/* A device that wants no axis does not take those of the cores for its own, nor do both give them back. Where there is
- * none, the cores still have their plan. */
+/* A device that needs no axes does not take over those of the cores, and both do not free the same axes. Without a
+ * device, the cores still have their plan. */
 static void test_grids_are_apart(void **state) {
   (void)state;
   adj_ctx *ctx = context_of(2, NULL);
@@ -281,7 +281,7 @@ static void test_grids_are_apart(void **state) {
   adj_plan *plan = plan_of(ctx, set, &spec);
   const adji_grid *grid = &adji_range_index_of(&plan->engine)->grid;
   assert_true(grid->axis_count && grid->axes[grid->axis_count - 1].breaks);
-  plan->tuning.prefilter = ADJI_PREFILTER_TENSOR; /* which leaves the device without axes */
+  plan->tuning.prefilter = ADJI_PREFILTER_TENSOR; /* with it the device needs no axes */
   adj_status helped = adji_plan_range_helped(plan, ADJI_ALGORITHM_AUTO);
   assert_true(!helped || helped == ADJ_E_UNSUPPORTED);
   uint64_t total = 0;
@@ -293,7 +293,7 @@ static void test_grids_are_apart(void **state) {
   free(values);
 }
 
-/* What cores choose does not depend on the filter that was chosen for a device before, and leaves that as it is. */
+/* The choice of the cores does not depend on the prefilter chosen for a device before, and does not change it. */
 static void test_filter_is_the_devices(void **state) {
   (void)state;
   adj_ctx *ctx = context_of(2, NULL);
@@ -333,8 +333,8 @@ static adj_dataset *generated(adj_ctx *ctx, const char *name, uint64_t count, ui
   return set;
 }
 
-/* Codes are made where they drop most pairs. Where a quarter of all pairs belong they drop nothing, and a recursion
- * over boxes finds nothing to exclude either. */
+/* Codes are made if they drop most pairs. If a quarter of all pairs belong, codes drop nothing, and a recursion over
+ * boxes finds nothing to exclude either. */
 static void test_codes_and_boxes_must_pay(void **state) {
   (void)state;
   adj_ctx *ctx = context_of(2, NULL);
@@ -348,7 +348,7 @@ static void test_codes_and_boxes_must_pay(void **state) {
   assert_null(adji_range_index_of(&plan->engine)->prefilter.filter);
   assert_int_equal(plan->choice.algorithm, ADJI_ALGORITHM_BRUTE);
   adj_plan_destroy(plan);
-  many.tuning = "prefilter=codes"; /* whoever asks for them has them */
+  many.tuning = "prefilter=codes"; /* codes that are asked for are made */
   plan = plan_of(ctx, set, &many);
   assert_int_equal(adji_range_index_of(&plan->engine)->prefilter.filter != NULL, codes);
   adj_plan_destroy(plan);
@@ -366,8 +366,8 @@ typedef struct device_case {
   bool all_pairs, mirrored, axes, tensor;
 } device_case;
 
-/* A device compares all pairs where that takes less than looking for something better, and where nothing is: inner
- * products, radii that many pairs are within. */
+/* A device compares all pairs if that takes less time than looking for something better, and if there is nothing
+ * better: for inner products, and for radii that many pairs are within. */
 static void test_all_pairs_on_a_device(void **state) {
   (void)state;
   static const device_case cases[] = {
@@ -404,7 +404,7 @@ static void test_all_pairs_on_a_device(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* An estimate is a small part of the join; small joins in few dimensions may have more queries in it. */
+/* An estimate takes a small part of the join's work. For small joins in few dimensions it may use more queries. */
 static void test_samples_are_small(void **state) {
   (void)state;
   adj_ctx *ctx = context_of(2, NULL);
@@ -424,8 +424,9 @@ static void test_samples_are_small(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* A sample of a large set has hardly two points in one cell. Cells must not become wider for that: with ten neighbours
- * and cells of one radius there are about three others in a cell, more in the middle of an exponential set. */
+/* A sample of a large set rarely has two points in one cell. Cells must not become wider for that reason. With ten
+ * neighbours and cells as wide as the radius, a cell has about three other points, or more in the middle of an
+ * exponential set. */
 static void test_large_sets_have_narrow_cells(void **state) {
   (void)state;
   adj_ctx *ctx = context_of(1, NULL);
@@ -454,8 +455,8 @@ static void test_large_sets_have_narrow_cells(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* Forecasts go by what some batches took: at 384 dimensions the cost of a candidate depends on the radius. Bounds are
- * wide, since the machine may be busy. */
+/* Forecasts use the time of some batches, because in 384 dimensions the cost of a candidate depends on the radius.
+ * Bounds are wide, because the machine may be busy. */
 static void test_forecasts_are_near(void **state) {
   (void)state;
   adj_ctx *ctx = context_of(1, NULL);
@@ -480,7 +481,7 @@ static void test_forecasts_are_near(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* Whether a tree is worth a trial in many dimensions depends on the points. */
+/* In many dimensions it depends on the points whether a tree is worth a trial. */
 static void test_trees_for_clusters(void **state) {
   (void)state;
   adj_ctx *ctx = context_of(1, NULL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Joins in chunks, with a device that is simulated: the joins of two chunks are nested loops (the reference),
- * which fail when they are told to and have no room for more points than a device would. Whole results are compared
- * with those of the join in one piece.
+ * Joins in chunks, with a simulated device. The join of two chunks is the reference's nested loops, which fail when a
+ * test asks for it and have room for only as many points as a device. Whole results are compared with those of the join
+ * in one piece.
  */
 #include <stdlib.h>
 
@@ -14,9 +14,9 @@
 /* ---- A device -------------------------------------------------------------------------------------------- */
 
 typedef struct simulated {
-  uint64_t most;   /* points there is room for; 0: any number           */
+  uint64_t most;   /* room in points; 0: no limit                        */
   int64_t fail_at; /* the call that fails; negative: none               */
-  int64_t crowded; /* the fill that says it has no room; negative: none */
+  int64_t crowded; /* the fill that reports a lack of room; negative: none */
   int64_t calls, fills, opened, open;
 } simulated;
 
@@ -25,10 +25,10 @@ typedef struct part {
   simulated *device;
   adj_ctx *ctx;
   adji_engine inner;
-  adj_dataset sets[2]; /* with points in memory of the device */
+  adj_dataset sets[2]; /* points in memory of the device */
 } part;
 
-static adj_status turn(simulated *s) {
+static adj_status begin_call(simulated *s) {
   return s->calls++ == s->fail_at ? adji_fail(ADJ_E_DEVICE, "call %lld", (long long)s->fail_at) : ADJ_OK;
 }
 
@@ -42,7 +42,7 @@ static adj_status sim_fill_queue(void *state, bool shared, adji_queue *queue) {
 
 static adj_status sim_begin(void *state, adji_run *run, const adji_pass *pass) {
   part *p = state;
-  adj_status status = turn(p->device);
+  adj_status status = begin_call(p->device);
   if (status) return status;
   if (pass->kind == ADJI_PASS_FILL && p->device->fills++ == p->device->crowded)
     return adji_fail(ADJ_E_DEVICE_MEMORY, "no room for a batch");
@@ -79,7 +79,7 @@ static void fetch_points(const adj_dataset *set, adj_dataset *to) {
 static adj_status sim_open(void *state, uint32_t device, const adji_join *join, adji_worker *out) {
   assert_int_equal(device, 0);
   simulated *s = state;
-  adj_status status = turn(s);
+  adj_status status = begin_call(s);
   if (status) return status;
   uint64_t points = join->right->count + (join->self_join ? 0 : join->left->count);
   if (s->most && points > s->most) return adji_fail(ADJ_E_DEVICE_MEMORY, "no room for %d points", (int)points);
@@ -116,7 +116,7 @@ static adj_status sim_estimate(adji_worker *worker, uint64_t sample, double *pai
   part *p = worker->state;
   adji_run run;
   uint64_t total = 0;
-  adj_status status = turn(p->device);
+  adj_status status = begin_call(p->device);
   if (status) return status;
   assert_int_equal(sample, 10);
   must(adji_run_init(&run, p->ctx, NULL));
@@ -141,10 +141,10 @@ static void sim_destroy(void *state) {
 typedef struct problem {
   adj_ctx *ctx;
   adj_dataset *left, *right; /* right NULL: left with itself */
-  adj_plan *plan;            /* by the reference: for its join */
+  adj_plan *plan;            /* for the reference backend; provides the join */
 } problem;
 
-/* Points of a lattice whose steps are no binary fractions: many distances that are the same, or nearly so. */
+/* Points of a lattice whose steps are no binary fractions: many distances are equal or nearly equal. */
 static adj_dataset *lattice(adj_ctx *ctx, uint64_t count, adj_type type, uint32_t seed) {
   double *wide = malloc(2 * (count + 1) * sizeof *wide);
   float *narrow = malloc(2 * (count + 1) * sizeof *narrow);
@@ -188,7 +188,7 @@ static problem pose(adj_ctx *ctx, const request *w) {
   return p;
 }
 
-static void settle(problem *p) {
+static void free_problem(problem *p) {
   adj_plan_destroy(p->plan);
   adj_dataset_destroy(p->right);
   adj_dataset_destroy(p->left);
@@ -203,14 +203,14 @@ typedef struct answer {
   size_t size;
 } answer;
 
-static void forget(answer *a) {
+static void free_answer(answer *a) {
   free(a->degrees);
   free(a->offsets);
   free(a->ids);
   free(a->distances);
 }
 
-/* All of it by an engine, `each` rows a window. On failure there is nothing to forget. */
+/* Runs the whole join by an engine, with `each` rows in a window. After a failure there is nothing to free. */
 static adj_status solve(const problem *p, adji_engine *engine, const adj_run_control *control, uint64_t each,
                         answer *out) {
   const adji_join *join = &p->plan->join;
@@ -235,13 +235,13 @@ static adj_status solve(const problem *p, adji_engine *engine, const adj_run_con
   }
   adji_run_clear(&run);
   if (status)
-    forget(&a);
+    free_answer(&a);
   else
     *out = a;
   return status;
 }
 
-static answer right_answer(const problem *p) {
+static answer expected_answer(const problem *p) {
   adji_engine engine;
   answer a;
   must(adji_reference_create(&p->plan->join, &engine));
@@ -250,7 +250,7 @@ static answer right_answer(const problem *p) {
   return a;
 }
 
-/* regions: where they serve. */
+/* An engine that joins in chunks. regions: it may use regions if they fit the join. */
 static adji_engine in_regions(const problem *p, simulated *device, uint64_t size, bool regions) {
   adji_chunk_source source = {device, sim_open, sim_estimate, sim_cells, sim_destroy, 1};
   adji_worker worker;
@@ -273,7 +273,7 @@ static void must_be_same(const answer *a, const answer *b) {
   if (a->size) assert_memory_equal(a->distances, b->distances, a->pairs * a->size);
 }
 
-/* Neighbours at the same distance whose ids descend: their sums tell what their distances do not. */
+/* Counts neighbours at equal distances with descending ids: their sums differ where their distances do not. */
 static uint64_t hidden_orders(const answer *a) {
   uint64_t many = 0;
   for (uint64_t row = 0; row < a->rows; row++)
@@ -283,11 +283,11 @@ static uint64_t hidden_orders(const answer *a) {
   return many;
 }
 
-static uint64_t by_region; /* how often regions served */
+static uint64_t by_region; /* how often regions were used */
 
 static void check_sizes(adj_ctx *ctx, const request *w, uint64_t *hidden) {
   problem p = pose(ctx, w);
-  answer right = right_answer(&p);
+  answer right = expected_answer(&p);
   if (w->order == ADJ_ORDER_DISTANCE) *hidden += hidden_orders(&right);
   uint64_t sizes[] = {1, 2, 7, w->left, 1000}, total = 0;
   for (int s = 0; s < 10; s++) {
@@ -298,7 +298,7 @@ static void check_sizes(adj_ctx *ctx, const request *w, uint64_t *hidden) {
       answer mine;
       must(solve(&p, &engine, NULL, each, &mine));
       must_be_same(&mine, &right);
-      forget(&mine);
+      free_answer(&mine);
     }
     adji_run run;
     must(adji_run_init(&run, ctx, NULL));
@@ -307,8 +307,8 @@ static void check_sizes(adj_ctx *ctx, const request *w, uint64_t *hidden) {
     adji_run_clear(&run);
     adji_engine_clear(&engine);
   }
-  forget(&right);
-  settle(&p);
+  free_answer(&right);
+  free_problem(&p);
 }
 
 /* ---- The tests --------------------------------------------------------------------------------------------- */
@@ -322,7 +322,7 @@ static void same_results(void **state) {
     for (int order = 0; order < 3; order++)
       for (uint32_t distances = 0; distances < 2; distances++) {
         request w = {31, 0, (adj_type)type, 0, (adj_order)order, 0.45};
-        /* Threads take far longer to wake than joins of a few points take. */
+        /* Threads take far longer to wake than the join of a few points takes. */
         adj_ctx *ctx = contexts[distances && order == ADJ_ORDER_DISTANCE];
         for (int s = 0; s < 3; s++) {
           w.flags = selves[s] | (distances ? ADJ_WITH_DISTANCE : 0);
@@ -346,7 +346,7 @@ static void empty_sets(void **state) {
   uint64_t hidden = 0;
   check_sizes(ctx, &(request){20, 0, ADJ_F32, 0, ADJ_ORDER_ID, 0}, &hidden); /* rows without a neighbour */
   problem p = pose(ctx, &(request){0, 20, ADJ_F32, 0, ADJ_ORDER_ID, 1});
-  answer right = right_answer(&p), mine;
+  answer right = expected_answer(&p), mine;
   simulated device = {.fail_at = -1, .crowded = -1};
   adji_engine engine = in_chunks(&p, &device, 7);
   must(solve(&p, &engine, NULL, 5, &mine));
@@ -355,13 +355,13 @@ static void empty_sets(void **state) {
   must(adji_chunks_estimate(&engine.workers[0], 10, &pairs, &candidates));
   assert_true(pairs == 0 && candidates == 0);
   adji_engine_clear(&engine);
-  forget(&mine);
-  forget(&right);
-  settle(&p);
+  free_answer(&mine);
+  free_answer(&right);
+  free_problem(&p);
   adj_ctx_destroy(ctx);
 }
 
-/* More entries than the buffers hold, which are small because the limit of the memory is. */
+/* More entries than fit the buffers, which are small because the memory limit is small. */
 static void small_buffers(void **state) {
   (void)state;
   for (uint32_t flags = 0; flags <= ADJ_WITH_DISTANCE; flags += ADJ_WITH_DISTANCE)
@@ -369,7 +369,7 @@ static void small_buffers(void **state) {
       adj_ctx *ctx = context_of(2, NULL);
       bool regions = order >= 3;
       problem p = pose(ctx, &(request){300, 0, ADJ_F64, flags, (adj_order)(order % 3), regions ? 0.5 : 5});
-      answer right = right_answer(&p), mine;
+      answer right = expected_answer(&p), mine;
       simulated device = {.fail_at = -1, .crowded = -1};
       adji_engine engine = in_regions(&p, &device, regions ? 250 : 170, regions);
       assert_int_equal(adji_chunks_has_regions(&engine.workers[0]), regions);
@@ -378,51 +378,51 @@ static void small_buffers(void **state) {
       assert_true(device.fills > (regions ? 2 : 4));
       must_be_same(&mine, &right);
       adji_engine_clear(&engine);
-      forget(&mine);
-      forget(&right);
-      settle(&p);
+      free_answer(&mine);
+      free_answer(&right);
+      free_problem(&p);
       adj_ctx_destroy(ctx);
     }
 }
 
-/* A device that has no room: smaller chunks, and the error when there is no end to it. */
+/* A device without room gets smaller chunks, and an error if it never has room. */
 static void no_room(void **state) {
   (void)state;
   adj_ctx *ctx = context_of(2, NULL);
   problem p = pose(ctx, &(request){1100, 0, ADJ_F32, ADJ_WITH_DISTANCE, ADJ_ORDER_DISTANCE, 0.15});
-  answer right = right_answer(&p), mine;
+  answer right = expected_answer(&p), mine;
   simulated device = {.most = 600, .fail_at = -1, .crowded = -1};
   adji_engine engine = in_chunks(&p, &device, 1100);
   must(solve(&p, &engine, NULL, 400, &mine));
   assert_int_equal(adji_chunks_size(&engine.workers[0]), 275);
   must_be_same(&mine, &right);
-  forget(&mine);
+  free_answer(&mine);
   adji_engine_clear(&engine);
-  for (int64_t crowded = 0; crowded < 3; crowded++) { /* a fill finds out */
+  for (int64_t crowded = 0; crowded < 3; crowded++) { /* a fill reports the lack of room */
     device = (simulated){.fail_at = -1, .crowded = crowded};
     engine = in_chunks(&p, &device, 800);
     must(solve(&p, &engine, NULL, 500, &mine));
     assert_int_equal(adji_chunks_size(&engine.workers[0]), 400);
     must_be_same(&mine, &right);
-    forget(&mine);
+    free_answer(&mine);
     adji_engine_clear(&engine);
   }
-  for (int64_t most = 400; most <= 700; most += 300) { /* by region */
+  for (int64_t most = 400; most <= 700; most += 300) { /* with regions */
     device = (simulated){.most = most == 700 ? 0 : (uint64_t)most, .fail_at = -1, .crowded = most == 700 ? 1 : -1};
     engine = in_regions(&p, &device, 800, true);
     assert_true(adji_chunks_has_regions(&engine.workers[0]));
     must(solve(&p, &engine, NULL, 500, &mine));
     assert_true(adji_chunks_size(&engine.workers[0]) < 800);
     must_be_same(&mine, &right);
-    forget(&mine);
+    free_answer(&mine);
     adji_engine_clear(&engine);
   }
   device = (simulated){.most = 100, .fail_at = -1, .crowded = -1};
   engine = in_chunks(&p, &device, 1100);
   must_fail(ADJ_E_DEVICE_MEMORY, "no room", solve(&p, &engine, NULL, 400, &mine));
   adji_engine_clear(&engine);
-  forget(&right);
-  settle(&p);
+  free_answer(&right);
+  free_problem(&p);
   adj_ctx_destroy(ctx);
 }
 
@@ -432,7 +432,7 @@ static void estimates(void **state) {
   static const uint64_t sizes[] = {900, 450, 100, 20};
   for (uint32_t flags = 0; flags <= ADJ_ONE_WAY; flags += ADJ_ONE_WAY) {
     problem p = pose(ctx, &(request){900, 0, ADJ_F32, flags, ADJ_ORDER_ID, 0.25});
-    answer right = right_answer(&p);
+    answer right = expected_answer(&p);
     for (int s = 0; s < 8; s++) {
       simulated device = {.fail_at = -1, .crowded = -1};
       adji_engine engine = in_regions(&p, &device, sizes[s % 4], s >= 4);
@@ -444,17 +444,17 @@ static void estimates(void **state) {
       assert_int_equal(adji_chunks_cells(&engine.workers[0]), 5);
       adji_engine_clear(&engine);
     }
-    forget(&right);
-    settle(&p);
+    free_answer(&right);
+    free_problem(&p);
   }
   adj_ctx_destroy(ctx);
 }
 
-/* Whatever call or allocation fails, the run fails with its status and gives everything back. */
+/* Fails every call and every allocation in turn. The run must fail with that status and free everything. */
 static void check_failures(bool regions) {
   adj_ctx *ctx = context_of(1, NULL);
   problem p = pose(ctx, &(request){12, 0, ADJ_F32, 0, ADJ_ORDER_DISTANCE, 0.5});
-  answer right = right_answer(&p), mine;
+  answer right = expected_answer(&p), mine;
   uint64_t held = adj_ctx_memory_used(ctx);
   adj_status status = ADJ_E_DEVICE;
   for (int64_t n = 0; status; n++) {
@@ -467,7 +467,7 @@ static void check_failures(bool regions) {
     if (!status) assert_true(n > (regions ? 5 : 30));
   }
   must_be_same(&mine, &right);
-  forget(&mine);
+  free_answer(&mine);
   status = ADJ_E_MEMORY;
   for (int64_t n = 0; status; n++) {
     simulated device = {.fail_at = -1, .crowded = -1};
@@ -480,9 +480,9 @@ static void check_failures(bool regions) {
     if (status) assert_int_equal(status, ADJ_E_MEMORY);
   }
   must_be_same(&mine, &right);
-  forget(&mine);
-  forget(&right);
-  settle(&p);
+  free_answer(&mine);
+  free_answer(&right);
+  free_problem(&p);
   adj_ctx_destroy(ctx);
 }
 
@@ -532,16 +532,16 @@ static void progress_and_limits(void **state) {
   must_fail(ADJ_E_LIMIT, "max_pairs", solve(&p, &engine, &control, 1000, &mine));
   control.max_pairs = total;
   must(solve(&p, &engine, &control, 1000, &mine));
-  forget(&mine);
+  free_answer(&mine);
   must(adji_run_init(&run, ctx, NULL));
   adj_cancel(ctx);
   assert_int_equal(adji_engine_count(&engine, &run, NULL, &total), ADJ_CANCELLED);
   adji_run_clear(&run);
-  must(adji_run_init(&run, ctx, NULL)); /* the cancel was for that run */
+  must(adji_run_init(&run, ctx, NULL)); /* the cancel was for the run before */
   must(adji_engine_count(&engine, &run, NULL, &total));
   adji_run_clear(&run);
   adji_engine_clear(&engine);
-  settle(&p);
+  free_problem(&p);
   adj_ctx_destroy(ctx);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The prefilter of codes: its bound, attacked pair by pair; and its kernels, against plain loops over codes and
- * canonical sums. Ranges that begin and end anywhere in a block, fewer than four queries, dimensions around the width
- * of a vector, points that codes clamp, radii exactly on a distance.
+ * The prefilter of codes: its bound is tested pair by pair, and its kernels are compared with plain loops over codes
+ * and canonical sums. Ranges that begin and end anywhere in a block, fewer than four queries, dimensions around the
+ * width of a vector, points that codes clamp, radii exactly on a distance.
  */
 #include <math.h>
 #include <string.h>
@@ -17,7 +17,7 @@ enum { POINTS = 200, QUERIES = 12 };
 
 static const uint32_t DIMS[] = {1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 48, 65, 130};
 
-/* Points with what a test needs of them. */
+/* Points, and what a test needs to know about them. */
 typedef struct scene {
   adj_ctx *ctx;
   adj_type type;
@@ -54,8 +54,8 @@ static double canonical(const scene *s, uint64_t a, uint64_t b) {
   return s->type == ADJ_F64 ? wide : (double)sum;
 }
 
-/* kind 0: uniform. 1: a few far outliers, which are clamped. 2: on a lattice of half steps, where rounding errors are
- * largest, as far as the scale can be foreseen. */
+/* kind 0: uniform. 1: a few far outliers, which are clamped. 2: on a lattice of half steps, as far as the scale can be
+ * predicted; rounding errors are largest there. */
 static void fill(scene *s, int kind) {
   for (uint64_t i = 0; i < (uint64_t)POINTS * s->dim; i++) {
     double x = next();
@@ -81,7 +81,7 @@ static void open_scene(scene *s, int kind) {
   points.count = POINTS;
   points.data = s->type == ADJ_F64 ? (const void *)s->values : narrow;
   must(adj_dataset_create(s->ctx, &points, &s->set));
-  /* A radius that is the distance of two points, so that one pair is exactly at the limit. */
+  /* The radius is the distance of two points, so that one pair is exactly at the limit. */
   s->limit = canonical(s, 5, 6 + (uint64_t)(next() * 100));
   bool useful;
   adji_grid none = {0};
@@ -112,7 +112,7 @@ static int64_t apart(const scene *s, uint32_t a, uint32_t b) {
   return sum;
 }
 
-/* No pair that belongs is out of reach; not for this radius, and not for the distance of any pair. */
+/* No pair that belongs may be out of reach, for this radius or for the distance of any pair. */
 static void check_bound(const scene *s) {
   const uint32_t *ids = s->index.view.ids;
   assert_true(s->codes.error <= sqrt((double)s->dim) / 2 * (1 + 1e-9) + 1e-9);
@@ -158,7 +158,8 @@ static void check_kernels(const scene *s, const adji_prefilter_codes *filter, ui
   uint32_t count = filter->keep(&tile, pairs), at[ADJI_LIST_MAX], passed = 0;
   for (uint32_t k = 0; k < ADJI_LIST_MAX; k++)
     at[k] = range.begin;
-  /* In order, in the range, and everything within reach; a sum that is odd may let one more pass. */
+  /* Pairs are in order and in the range, and none within reach is missing. If the sum is odd, a pair one beyond reach
+   * may pass too. */
   for (uint32_t i = 0; i < count; i++) {
     uint32_t k = adji_pair_query(pairs[i]), position = tile.first_block * 16 + adji_pair_place(pairs[i]);
     assert_true(k < query_count && position >= at[k] && position < range.end);

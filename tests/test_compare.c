@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Tests of the tests: compare_case must notice every kind of wrong result. The library's results are true, so the
- * expected ones are made wrong: an id, one bit of a distance, the length of a row, the order of a row.
+ * Tests of the tests: compare_case must notice every kind of wrong result. The library's results are correct, so the
+ * expected ones are changed: an id, one bit of a distance, the length of a row, the order of a row.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ static join_verdict compare(const join_case *c, const join_answer *answer, adj_o
   return verdict;
 }
 
-/* Every order of every kind of join, with the answer changed by change(). */
+/* Tries every order of every kind of join, with the answer changed by change(). */
 static void every_order(void (*change)(reference_rows *rows), bool noticed_without_distances) {
   for (uint32_t k = 0; k <= 8; k += 2)
     for (int order = 0; order < 3; order++)
@@ -85,7 +85,7 @@ static void swap_entries(reference_rows *rows) {
   distances[at + 1] = distance;
 }
 
-/* Two entries change places: wrong, unless any order will do. */
+/* Two entries swapped are wrong, unless any order is allowed. */
 static void order_matters_where_it_is_asked_for(void **state) {
   (void)state;
   for (uint32_t k = 0; k <= 4; k += 2)
@@ -101,7 +101,7 @@ static void order_matters_where_it_is_asked_for(void **state) {
     }
 }
 
-/* The padding of short rows of the nearest counts as well. */
+/* The padding of short kNN rows is compared as well. */
 static void padding_is_compared(void **state) {
   (void)state;
   for (int order = 0; order < 3; order++) {
@@ -115,7 +115,7 @@ static void padding_is_compared(void **state) {
   }
 }
 
-/* A setting that does not exist is refused: it is up to the caller whether it may be. An unknown backend is not. */
+/* An unknown setting counts as refused, and the caller judges that. An unknown backend counts as different. */
 static void refusals_are_told_apart(void **state) {
   (void)state;
   join_case c = case_of(0);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The conveyor between host and device, with a device that is simulated: a copy happens when it is looked for the
- * second time, and what a real device would get wrong is checked: that a buffer is copied once for each piece, after it
- * was packed and before it is packed again, or before it is placed.
+ * The conveyor between host and device, with a simulated device. A copy happens when the host tests for the second time
+ * whether it has ended. The test checks what would go wrong on a real device: a buffer must be copied once for each
+ * piece, after it was packed and before it is packed again, or before it is placed.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -20,10 +20,10 @@ typedef struct simulated {
   uint64_t piece_of[MOST_BUFFERS];
   int looked[MOST_BUFFERS];
   _Atomic uint64_t handled[MOST_PIECES];
-  uint64_t next;                /* piece to be copied, in order */
+  uint64_t next;                /* next piece to copy, in order */
   int64_t fail_copy, fail_here; /* the piece whose call fails; negative: none */
   uint64_t cancel_at;           /* the piece at which the call is cancelled; UINT64_MAX: none */
-  bool cancel_here;             /* by the lane that asks for copies, not by one that handles a piece */
+  bool cancel_here;             /* cancel in the lane that asks for copies, not in one that handles a piece */
   bool wrong;
 } simulated;
 
@@ -45,7 +45,7 @@ static adj_status sim_here(void *user, uint32_t buffer, bool *here) {
   uint64_t piece = s->piece_of[buffer];
   if (s->cancel_here && piece == s->cancel_at) {
     adj_cancel(s->ctx);
-    nanosleep(&(struct timespec){.tv_nsec = 3000000}, NULL); /* the other lanes see it first */
+    nanosleep(&(struct timespec){.tv_nsec = 3000000}, NULL); /* lets the other lanes see the cancel first */
   }
   if ((int64_t)piece == s->fail_here) return adji_fail(ADJ_E_DEVICE, "look %llu", (unsigned long long)piece);
   *here = ++s->looked[buffer] == 2;
@@ -113,7 +113,7 @@ static void all_pieces_cross(void **state) {
     adj_ctx *ctx = context(threads);
     for (uint32_t buffers = 1; buffers <= MOST_BUFFERS; buffers++)
       for (size_t i = 0; i < 2 * sizeof counts / sizeof *counts; i++) {
-        bool some = buffers > 1 && buffers < MOST_BUFFERS; /* other tests send many pieces through three buffers */
+        bool some = buffers > 1 && buffers < MOST_BUFFERS; /* other combinations send many pieces */
         if (some && counts[i / 2] == MOST_PIECES) continue;
         simulated *s = simulate(ctx, i % 2);
         check_all(s, counts[i / 2], buffers);
@@ -140,7 +140,7 @@ static void failures_are_told(void **state) {
   }
 }
 
-/* A call is cancelled at a piece. The next one is complete. */
+/* Cancels a call at a piece. The next call is complete. */
 static void cancel_calls(bool cancel_here) {
   for (uint32_t threads = 1; threads <= 4; threads++)
     for (int up = 0; up < 2; up++) {
@@ -162,7 +162,7 @@ static void a_call_can_be_cancelled(void **state) {
   cancel_calls(false);
 }
 
-/* The lane that asks for copies is the last to see it. */
+/* The lane that asks for copies is the last to see the cancel. */
 static void a_call_can_be_cancelled_by_the_lane_that_asks(void **state) {
   (void)state;
   cancel_calls(true);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The costs of a machine: kept in a file, read from it, and left alone where it is not of this machine. With
- * "calibrate" as its argument: measured, too.
+ * The costs of a machine: they are written to a file and read from it, and a file of another machine is ignored. With
+ * the argument "calibrate" they are measured too.
  */
 #include <math.h>
 #include <stdio.h>
@@ -66,7 +66,7 @@ static void costs_are_kept(void **state) {
   must_fail(ADJ_E_IO, "nowhere", adji_costs_save("/proc/nowhere/costs", "scalar", &costs));
 }
 
-/* None of these is used in part. */
+/* A damaged file is not used, not even in part. */
 static void damage_is_seen(void **state) {
   (void)state;
   must(adji_costs_save(path, "scalar", &adji_built_in_costs));
@@ -108,7 +108,7 @@ static void damage_is_seen(void **state) {
   assert_int_equal(load(&found), ADJI_COSTS_DAMAGED);
   (void)remove(path);
   assert_int_equal(load(&found), ADJI_COSTS_MISSING);
-  assert_true(found.row_ns == 7); /* left alone by all of them */
+  assert_true(found.row_ns == 7); /* no damaged file has changed it */
   free(whole);
 }
 
@@ -172,7 +172,7 @@ static void contexts_read_them(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* The folder of a user's cached files. */
+/* Where the file is: in the folder of a user's cached files. */
 static void files_have_a_place(void **state) {
   (void)state;
   const char *before = getenv("HOME");
@@ -182,7 +182,7 @@ static void files_have_a_place(void **state) {
   setenv("XDG_CACHE_HOME", "/some/cache", 1);
   assert_true(adji_costs_path(found, sizeof found, &asked) && !asked);
   assert_string_equal(found, "/some/cache/adjoin/costs");
-  setenv("XDG_CACHE_HOME", "relative", 1); /* which is to be ignored */
+  setenv("XDG_CACHE_HOME", "relative", 1); /* a relative path is ignored */
   setenv("HOME", "/home/me", 1);
   assert_true(adji_costs_path(found, sizeof found, &asked));
   assert_string_equal(found, "/home/me/.cache/adjoin/costs");
@@ -202,7 +202,7 @@ static adji_costs_read load_says(const char *word) {
   return read;
 }
 
-/* What somebody else may have put in the file's place is neither read nor waited for. */
+/* If another user has put something else in the place of the file, it is neither read nor waited for. */
 static void only_small_files_of_ours_are_read(void **state) {
   (void)state;
   must(adji_costs_save(path, "scalar", &adji_built_in_costs));
@@ -215,7 +215,7 @@ static void only_small_files_of_ours_are_read(void **state) {
   assert_int_equal(symlink("/dev/zero", path), 0);
   assert_int_equal(load_says("regular"), ADJI_COSTS_REFUSED);
   assert_int_equal(remove(path), 0);
-  if (geteuid()) return; /* the rest needs files of others */
+  if (geteuid()) return; /* the rest needs files of other users */
   must(adji_costs_save(path, "scalar", &adji_built_in_costs));
   assert_int_equal(chown(path, 12345, 12345), 0);
   assert_int_equal(load_says("another user"), ADJI_COSTS_REFUSED);
@@ -223,7 +223,7 @@ static void only_small_files_of_ours_are_read(void **state) {
   snprintf(other, sizeof other, "%s.other", path);
   assert_int_equal(rename(path, other), 0);
   assert_int_equal(chown(other, 0, 0), 0);
-  assert_int_equal(symlink(other, path), 0); /* a link to a file of ours: of ours, then of somebody else */
+  assert_int_equal(symlink(other, path), 0); /* our link to a file of ours; then it is another user's link */
   assert_int_equal(load_says(""), ADJI_COSTS_READ);
   assert_int_equal(lchown(path, 12345, 12345), 0);
   assert_int_equal(load_says("another user"), ADJI_COSTS_REFUSED);
@@ -231,7 +231,7 @@ static void only_small_files_of_ours_are_read(void **state) {
   assert_int_equal(remove(other), 0);
 }
 
-/* A planted link is replaced; what it led to stays as it was. */
+/* A planted link is replaced. The file that it led to does not change. */
 static void links_are_not_written_through(void **state) {
   (void)state;
   char other[80];
@@ -248,7 +248,7 @@ static void links_are_not_written_through(void **state) {
   assert_int_equal(remove(other), 0);
 }
 
-/* Folders of others, or open to all, are no place for a user's cached files. */
+/* Folders of other users, or open to all, are not used for cached files. */
 static void folders_of_others_are_left_alone(void **state) {
   (void)state;
   char found[512], cache[80], below[96];
@@ -260,7 +260,7 @@ static void folders_of_others_are_left_alone(void **state) {
   unsetenv("ADJOIN_COSTS");
   unsetenv("XDG_CACHE_HOME");
   setenv("HOME", folder, 1);
-  assert_true(adji_costs_path(found, sizeof found, &asked)); /* which can be made */
+  assert_true(adji_costs_path(found, sizeof found, &asked)); /* the folder can be made */
   assert_true(!mkdir(cache, 0700) && !mkdir(below, 0700));
   assert_true(adji_costs_path(found, sizeof found, &asked));
   assert_int_equal(chmod(below, 0777), 0);
@@ -276,7 +276,7 @@ static void folders_of_others_are_left_alone(void **state) {
     adj_ctx_destroy(ctx);
     assert_int_equal(chown(others[i], 0, 0), 0);
   }
-  assert_true(!rmdir(below) && !symlink("/tmp", below)); /* a link of ours is fine, one of others is not */
+  assert_true(!rmdir(below) && !symlink("/tmp", below)); /* our own link is fine, another user's link is not */
   assert_true(adji_costs_path(found, sizeof found, &asked));
   if (!geteuid()) {
     assert_int_equal(lchown(below, 12345, 12345), 0);
@@ -289,7 +289,7 @@ static void folders_of_others_are_left_alone(void **state) {
   free(costs);
 }
 
-/* The planner goes by them, and results do not. */
+/* The planner uses the costs. Results do not depend on them. */
 static void plans_go_by_them(void **state) {
   (void)state;
   uint64_t totals[2];
@@ -320,7 +320,7 @@ static void plans_go_by_them(void **state) {
   assert_int_equal(totals[0], totals[1]);
 }
 
-/* What is measured is read again, and is some figure of every kind. */
+/* Measured costs are read again, and differ from the built-in ones. */
 static void machines_are_measured(void **state) {
   (void)state;
   logged l;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Counts of f64 through sums in f32, against the plain kernels: sums at the limit and within a few roundings of f32 or
- * f64 of it, lattices, far from 0, queries far apart, limits too small and too large for f32.
+ * Counts of f64 through sums in f32, compared with the plain kernels: sums at the limit and within a few roundings of
+ * f32 or f64 of it, lattices, points far from 0, queries far apart, limits too small and too large for f32.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ static double unit_of(uint64_t *state) {
   return (double)(random_of(state) >> 11) * 0x1p-53;
 }
 
-/* A point about one radius from point `near`: a sum within some roundings of f32 or f64 of the limit. */
+/* Puts a point about one radius from point `near`. The sum is within some roundings of f32 or f64 of the limit. */
 static void put_at_limit(work *w, uint32_t i, uint32_t near, double radius, uint64_t *state) {
   uint32_t dim = w->view.dim;
   double direction[DIMS], length = 0;
@@ -69,7 +69,7 @@ static void make_task(work *w, double limit, bool forward, uint64_t *state) {
   w->task = (adji_task){&w->view, &w->view, w->queries, w->ranges, many, 3, limit, forward, &w->measure, NULL};
 }
 
-static uint32_t wide_queries; /* that were left to the f64 kernels */
+static uint32_t wide_queries; /* queries that were left to the f64 kernels */
 
 static void count_wide(const adji_task *task, uint32_t *counts) {
   wide_queries += task->query_count;

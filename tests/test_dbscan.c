@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * adj_dbscan against the definition: rows from the reference, and clusters grown one after another from their lowest
- * core points, as scikit-learn grows them. On cores, on devices in software and on both; with rows in many blocks, so
- * that clusters become one after border points have met both; memory that runs out; cancels; wrong use.
+ * adj_dbscan, compared with the definition: rows from the reference, and clusters grown one after another from their
+ * lowest core points, as in scikit-learn. On cores, on software devices and on both; with rows in many blocks, so that
+ * clusters merge after border points were near both of them; memory that runs out; cancels; wrong use.
  */
 #include <math.h>
 
@@ -32,7 +32,7 @@ static void forget(clusters c) {
 
 /* ---- The definition ---------------------------------------------------------------------------------------- */
 
-/* Everything that is reached from a core point gets its label, unless it has one already. */
+/* Gives the label to every point reached from a core point that has no label yet. */
 static void grow(const reference_rows *rows, clusters *out, uint32_t first, int64_t label, uint32_t *stack) {
   uint64_t depth = 0;
   stack[depth++] = first;
@@ -118,7 +118,7 @@ static void check_set(adj_ctx *ctx, const char *name, const point_set *set, cons
   forget(expected);
 }
 
-/* Every case that DBSCAN has a meaning for: range joins of one set. */
+/* Checks every case that fits DBSCAN: range joins of one set. */
 static void check_cases(adj_ctx *ctx, adj_backend backend, uint32_t step) {
   uint32_t checked = 0;
   for (uint32_t n = 0; n < case_count(); n += step) {
@@ -152,7 +152,7 @@ static void cases_on_devices(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* Points in the plane, on a grid of so many places a side: few neighbours, and clusters of every shape. */
+/* Points in the plane, on a grid with `side` places per side: few neighbours, and clusters of every shape. */
 static void scatter(float *at, uint64_t count, uint32_t side, uint64_t seed) {
   uint64_t x = seed * 2 + 1;
   for (uint64_t i = 0; i < 2 * count; i++) {
@@ -161,8 +161,8 @@ static void scatter(float *at, uint64_t count, uint32_t side, uint64_t seed) {
   }
 }
 
-/* Rows come in blocks of a few hundred: most clusters are joined across many of them. Weights are eighths, so that sums
- * are exact, and some of them are negative. */
+/* Rows come in blocks of a few hundred, so most clusters are merged across many blocks. Weights are multiples of 1/8,
+ * so that sums are exact, and some are negative. */
 static void rows_in_many_blocks(void **state) {
   (void)state;
   enum { COUNT = 2000 };
@@ -213,7 +213,7 @@ static void threads_agree(void **state) {
   forget(one);
 }
 
-/* Every two of 4,000 points are a pair: 61 MiB of ids, through a buffer of one. */
+/* All pairs of 4,000 points belong: 61 MiB of ids, through a buffer of 1 MiB. */
 static void pairs_are_not_kept(void **state) {
   (void)state;
   enum { COUNT = 4000 };
@@ -238,7 +238,7 @@ static void pairs_are_not_kept(void **state) {
 
 /* ---- What goes wrong --------------------------------------------------------------------------------------- */
 
-/* Memory runs out at every allocation in turn. Outputs are as before. */
+/* Memory runs out at every allocation in turn. Outputs do not change. */
 static void memory_runs_out(void **state) {
   (void)state;
   enum { COUNT = 900 };

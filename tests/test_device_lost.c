@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * A device that is lost in the middle of a join and stays so, and one that has no memory left although its limit is
- * not reached. Lost at the n-th operation, for all n: alone, the join fails with ADJ_E_DEVICE; beside cores there is
- * the whole result, and a warning. The next joins in the same context, and its end, meet a device that is still lost.
- * A plan that may use the cores and does not, because the device is quicker, falls back on them.
+ * A device that is lost in the middle of a join and stays lost, and a device without free memory although its limit is
+ * not reached. The device is lost at the n-th operation, for all n. If it works alone, the join fails with
+ * ADJ_E_DEVICE; if cores take part, there is the whole result and a warning. For later joins in the same context, and
+ * when the context is destroyed, the device is still lost. A plan that may use the cores but does not, because the
+ * device is quicker, falls back on them.
+ *
  *   test_device_lost [STEP]      every STEP-th n only
  */
 #include "software/scene.h"
@@ -29,7 +31,7 @@ static const problem SHARED[] = {
      ADJ_ORDER_ID, false},
 };
 
-/* Joins that a plan gives to the device alone, though it may use the cores: these finish them. */
+/* Joins that a plan gives to the device alone although it may use the cores. The cores finish them. */
 static const problem GIVEN[] = {
     {"unif", 200, 2, 0, 0.1, NULL, NULL, ADJ_WITH_DISTANCE, ADJ_ORDER_ID, false},
     {"unif", 200, 3, 0, 0.2, "buffer=4000", NULL, ADJ_WITH_DISTANCE, ADJ_ORDER_DISTANCE, true},
@@ -63,7 +65,7 @@ static void join_after(const scene *s, adj_backend backend) {
   adj_result_destroy(result);
 }
 
-/* Lost at operation n. Returns how many there were; fewer than n: it was not lost. */
+/* The device is lost at operation n. Returns the number of operations; fewer than n: it was not lost. */
 static int64_t lose_at(const problem *p, uint32_t devices, int64_t n) {
   adj_backend backend = devices ? ADJ_BACKEND_HYBRID : ADJ_BACKEND_GPU;
   adj_ctx *ctx = software_context(2, devices ? devices : 1, 0);
@@ -118,7 +120,7 @@ static void lost_beside_cores(void **state) {
 
 typedef enum way { COLLECT, STREAM, COUNT, WAYS } way;
 
-/* Rows as they come, in the place where a collected result has them. */
+/* Puts streamed rows where a collected result has them. */
 typedef struct rows_so_far {
   const scene *scene;
   uint64_t rows;
@@ -179,7 +181,7 @@ static adj_status run_way(const scene *s, adj_backend backend, way how) {
   return status;
 }
 
-/* At operation n the device is lost, or has no memory. Returns whether it came that far. */
+/* At operation n the device is lost, or has no memory. Returns whether the join got that far. */
 static bool finish_without(const problem *p, adj_backend backend, way how, adji_gpu_fault fault, int64_t n) {
   adj_ctx *ctx = software_context(2, 1, 0);
   scene s = open_scene(ctx, p);
@@ -216,9 +218,9 @@ static void cores_go_on(void **state) {
 
 /* ---- Memory ------------------------------------------------------------------------------------------------ */
 
-/* Request n for memory of the device finds none. Alone, the join does with less, or says so. Then the same context has
- * the whole result. */
-static void starve(const problem *p, adj_backend backend) {
+/* Request n for device memory fails. If the device works alone, the join manages with less memory or reports an error.
+ * After that, the same context gives the whole result. */
+static void fail_memory_request(const problem *p, adj_backend backend) {
   adj_ctx *ctx = software_context(2, 1, 0);
   scene s = open_scene(ctx, p);
   adji_gpu *gpu = NULL;
@@ -254,9 +256,9 @@ static void starve(const problem *p, adj_backend backend) {
 static void no_memory_on_the_device(void **state) {
   (void)state;
   for (size_t i = 0; i < LENGTH(ALONE); i++)
-    starve(&ALONE[i], ADJ_BACKEND_GPU);
+    fail_memory_request(&ALONE[i], ADJ_BACKEND_GPU);
   for (size_t i = 0; i < LENGTH(SHARED); i++)
-    starve(&SHARED[i], ADJ_BACKEND_HYBRID);
+    fail_memory_request(&SHARED[i], ADJ_BACKEND_HYBRID);
 }
 
 int main(int argc, char **argv) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Joins that several devices share without cores, on devices in software: every query is done by one of them; a device
- * that fails, is lost or has no memory leaves its queries to the others; all of them failing is a failure of the join.
- * Whole results are compared with those of the cores.
+ * Joins that several devices share without cores, on software devices. Every query is done by one of them. A device
+ * that fails, is lost or has no memory leaves its queries to the others. If all of them fail, the join fails. Whole
+ * results are compared with those of the cores.
  */
 #include "software/scene.h"
 
@@ -22,7 +22,7 @@ static const problem DIVIDED[] = {
 };
 enum { DIVIDED_COUNT = sizeof DIVIDED / sizeof *DIVIDED };
 
-/* Sets that do not fit a device: regions of space, which the devices share. */
+/* Sets that do not fit a device. They are cut into regions of space, which the devices share. */
 static const problem REGIONS[] = {
     {"unif", 900, 2, 0, 0.01, "device_chunk=300", NULL, ADJ_WITH_DISTANCE, ADJ_ORDER_ID, false},
     {"unif", 900, 2, 0, 0.01, "device_chunk=300", NULL, ADJ_WITH_DISTANCE, ADJ_ORDER_DISTANCE, true},
@@ -36,7 +36,7 @@ static const problem REGIONS[] = {
 };
 enum { REGIONS_COUNT = sizeof REGIONS / sizeof *REGIONS };
 
-/* A context with one device that is named so many times. */
+/* A context in which one device is named `times` times. */
 static adj_ctx *one_device_often(uint32_t times) {
   assert_int_equal(setenv("ADJOIN_SOFTWARE_DEVICES", "1", 1), 0);
   int32_t devices[ADJI_MOST_GPUS] = {0};
@@ -53,7 +53,7 @@ static adj_ctx *one_device_often(uint32_t times) {
 
 /* ---- Results ------------------------------------------------------------------------------------------ */
 
-/* Every query is done once a pass, by devices. */
+/* Checks that devices do every query once per pass. */
 static void check_divided(adj_ctx *ctx, const problem *p) {
   scene s = open_scene(ctx, p);
   adj_result *result = NULL;
@@ -87,7 +87,7 @@ static void a_device_named_twice(void **state) {
     check_divided(one_device_often(2 + (uint32_t)i % 2), &DIVIDED[i]);
 }
 
-/* Rows as they come, in the place where a collected result has them. */
+/* Puts streamed rows where a collected result has them. */
 typedef struct rows_so_far {
   const scene *scene;
   uint64_t rows, windows;
@@ -146,8 +146,8 @@ static void counted_and_streamed(void **state) {
 /* Every so many operations fail, not each one: for builds in which everything takes ten times as long. */
 static int64_t coarser = 1;
 
-/* One device fails, is lost or has no memory at its n-th operation, for each step-th n: the others do the join, with a
- * warning. Without a failure nothing is warned of. */
+/* One device fails, is lost or has no memory at its n-th operation, for each step-th n. The others do the join, with a
+ * warning. Without a failure there is no warning. */
 static void fail_one(const problem *p, uint32_t devices, uint32_t which, adji_gpu_fault fault, int64_t step) {
   step *= coarser;
   adj_ctx *ctx = software_context(2, devices, 0);
@@ -192,7 +192,7 @@ static void a_device_fails(void **state) {
   }
 }
 
-/* Joins that one of the devices does alone. */
+/* Joins that are left to one of the devices. */
 static const problem SMALL[] = {
     {"unif", 300, 3, 0, 0.15, NULL, NULL, ADJ_WITH_DISTANCE, ADJ_ORDER_ID, false},
     {"unif", 200, 4, 0, 0.3, "single=on,test.mirrored=on,buffer=3000", NULL, 0, ADJ_ORDER_DISTANCE, false},
@@ -208,7 +208,7 @@ static void the_device_of_a_small_join_fails(void **state) {
   }
 }
 
-/* Both devices are lost, the second one later: then the join fails, or was done before. */
+/* Both devices are lost, the second one later. Then the join fails, unless it was done before. */
 static void all_devices_are_lost(void **state) {
   (void)state;
   uint32_t failed = 0;
@@ -235,7 +235,7 @@ static void all_devices_are_lost(void **state) {
   assert_true(failed > DIVIDED_COUNT);
 }
 
-/* The n-th allocation of the host fails, for all n. */
+/* Fails the n-th allocation of the host, for all n. */
 static void every_allocation_fails(void **state) {
   (void)state;
   for (int i = 0; i < DIVIDED_COUNT; i++) {
@@ -261,7 +261,7 @@ static void every_allocation_fails(void **state) {
   }
 }
 
-/* Devices with less and less memory: the whole result, or a failure that says so. */
+/* Devices with less and less memory give the whole result, or an error about memory. */
 static void within_limits(void **state) {
   (void)state;
   uint32_t done = 0, failed = 0;
@@ -285,7 +285,7 @@ static void within_limits(void **state) {
 
 /* ---- Plans -------------------------------------------------------------------------------------------- */
 
-/* A small join stays on one device. What several cannot share is refused where it is asked for. */
+/* A small join stays on one device. What several devices cannot share is refused if it is asked for. */
 static void what_is_planned(void **state) {
   (void)state;
   static const problem small = {"unif", 300, 3, 5, 0, NULL, "kdtree", 0, ADJ_ORDER_ID, false};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Super-EGO and SEGO-New: the order of points, the bounds of sums in another order, what the recursion leaves out, and
- * both ways in which threads share it.
+ * Super-EGO and SEGO-New: the order of points, the bounds for sums in another order of dimensions, what the recursion
+ * excludes, and both ways in which threads share the work.
  */
 #include <math.h>
 #include <stdio.h>
@@ -54,8 +54,8 @@ static void check_points(const adj_dataset *set, const adji_ego_points *points) 
   }
 }
 
-/* Both sorts give identical bytes: in few and many dimensions, with hardly a cell and with too many for slabs of equal
- * width, and with points that share all cells. */
+/* Both sorts give identical bytes: in few and many dimensions, with hardly any cells and with too many for slabs of
+ * equal width, and with points that share all cells. */
 static void sorts_are_identical(void **state) {
   (void)state;
   static const struct {
@@ -98,7 +98,7 @@ static void sorts_are_identical(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* Widths of 0.01, 4, 0.3 and 1: few radii mean little selectivity. Only the first axes have cells. */
+/* Extents of 0.01, 4, 0.3 and 1: an extent of few radii is not selective. Only the first axes have cells. */
 static void selective_dimensions_come_first(void **state) {
   (void)state;
   enum { COUNT = 5000 };
@@ -119,7 +119,7 @@ static void selective_dimensions_come_first(void **state) {
   must(adji_ego_order_init(ctx, set, set, &L2, limit, &(adji_ego_order_options){.cell = 3}, &order));
   for (uint32_t j = 0; j < 4; j++)
     assert_int_equal(order.dims[j], j);
-  assert_int_equal(order.axes[1].slabs, 14); /* of width 0.3 */
+  assert_int_equal(order.axes[1].slabs, 14); /* the extent of 0.3 */
   adji_ego_order_clear(&order);
   adj_dataset_destroy(set);
   adj_ctx_destroy(ctx);
@@ -162,7 +162,7 @@ static void check_workload(adj_ctx *ctx, uint32_t dim, double radius, bool one) 
   adj_dataset_destroy(left);
 }
 
-/* Every query's work is the number of points in the cells around its own, and the heaviest come first. */
+/* The work of a query is the number of points in the cells around its own. The heaviest queries come first. */
 static void heaviest_come_first(void **state) {
   (void)state;
   static const uint32_t dims[] = {1, 2, 3, 6, 8};
@@ -177,8 +177,8 @@ static void heaviest_come_first(void **state) {
 
 /* ---- Bounds ------------------------------------------------------------------------------------------------- */
 
-/* Sums in another order, with another rounding, against limits at the canonical sum and one number before it: what is
- * dropped must not belong, and what is accepted must. Denormal, usual and huge coordinates. */
+/* Sums in another order round differently. Limits are the canonical sum and the number before it: pairs that are
+ * dropped must not belong, and pairs that are accepted must. Denormal, usual and huge coordinates. */
 static void bounds_hold_for_ulps(void **state) {
   (void)state;
   static const double scales[] = {1, 1e-22, 3e-23, 1e15, 1e-3};
@@ -209,11 +209,11 @@ static void bounds_hold_for_ulps(void **state) {
     adji_ego_bounds near = adji_ego_bounds_of(ADJ_F32, ADJI_STEP_L2, dim, (double)sum / 1.01);
     decided += (double)other <= far.least && (double)other > near.most;
   }
-  assert_true(between > 10000); /* limits so close are left to the canonical sum, */
-  assert_true(decided > 1000);  /* and a per cent is not */
+  assert_true(between > 10000); /* sums this close to the limit are left to the canonical sum, */
+  assert_true(decided > 1000);  /* and sums a per cent away are not */
 }
 
-/* Points whose sums in the two orders differ, at a radius between them. */
+/* Points whose sums differ between the two orders, with a radius between these sums. */
 static void canonical_sums_decide(void **state) {
   (void)state;
   enum { COUNT = 300, DIM = 12 };
@@ -221,7 +221,7 @@ static void canonical_sums_decide(void **state) {
   static const char *const systems[] = {"super-ego", "sego-new"};
   adj_ctx *ctx = context_of(2, NULL);
   for (int round = 0; round < 12; round++) {
-    for (uint32_t i = 0; i < COUNT * DIM; i++) /* dimension 0 is the least selective: it comes last */
+    for (uint32_t i = 0; i < COUNT * DIM; i++) /* dimension 0 is the least selective, so it comes last */
       data[i] = (float)next() * (i % DIM ? (float)(i % DIM) : 0.01F);
     float sum = 0;
     for (uint32_t j = 0; j < DIM; j++)
@@ -273,7 +273,7 @@ static uint64_t candidates_of(adj_ctx *ctx, const adj_dataset *set, double radiu
   return stats.candidates;
 }
 
-/* Few comparisons are left of all n^2; fewer with shorter sequences, and with the narrow dimension last. */
+/* The recursion leaves few of all n^2 comparisons, fewer with shorter sequences and with the narrow dimension last. */
 static void recursion_leaves_little(void **state) {
   (void)state;
   enum { COUNT = 20000, FEW = 2000 };
@@ -298,7 +298,7 @@ static void recursion_leaves_little(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* Both ways to share the join, with any number of threads, give the bytes of the other algorithms. */
+/* Both ways to share the work, with any number of threads, give the bytes of the other algorithms. */
 static void threads_share_it(void **state) {
   (void)state;
   static const char *const tunings[] = {"paper.threads=producer,paper.leaf=3",
@@ -331,7 +331,7 @@ static void threads_share_it(void **state) {
   }
 }
 
-/* Cancelled, too many pairs, sinks that refuse: in both ways. */
+/* Runs that are cancelled, have too many pairs, or have a sink that fails, in both ways. */
 static void runs_can_end_early(void **state) {
   (void)state;
   static const char *const systems[] = {"super-ego", "sego-new"};

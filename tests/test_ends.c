@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Where axes end: of any grid, without outliers; of a device's grid, before the few points of a thin tail, never before
- * a heap of them.
+ * Where the axes of a grid end. Every grid leaves out outliers. The grid of a device also leaves out the few points of
+ * a thin tail, but never a dense group.
  */
 #include <math.h>
 
@@ -11,7 +11,7 @@
 
 enum { SAMPLE = 1024 };
 static const double SLAB =
-    0.0025; /* of exponential points with 10 neighbours, in means of their distance to the edge */
+    0.0025; /* for exponential points with 10 neighbours, in units of their mean distance from the edge */
 static const uint64_t POINTS = 2000000, ROOM = 4000000;
 
 static double values[2][SAMPLE];
@@ -44,7 +44,7 @@ static void test_tail(void **state) {
     int beyond = 0;
     for (int i = 0; i < SAMPLE; i++)
       beyond += values[j][i] > ends[j].high;
-    assert_true(ends[j].low == 0); /* where the points are */
+    assert_true(ends[j].low == 0); /* the dense end stays */
     assert_true(ends[j].high < 7 && beyond <= SAMPLE / 64);
     cells *= ends[j].high / SLAB + 1;
   }
@@ -58,7 +58,7 @@ static void test_room(void **state) {
   make_ends(ends);
   adji_choose_ends(ends, 2, SAMPLE, POINTS, 40 * POINTS); /* enough */
   assert_true(ends[0].high == 14.5 && ends[1].high == 14.5);
-  adji_choose_ends(ends, 2, SAMPLE, SAMPLE * UINT64_C(40000), ROOM); /* a row stands for too many points */
+  adji_choose_ends(ends, 2, SAMPLE, SAMPLE * UINT64_C(40000), ROOM); /* a sampled row stands for too many points */
   assert_true(ends[0].high == 14.5 && ends[1].high == 14.5);
 }
 
@@ -91,7 +91,7 @@ static void test_heap(void **state) {
   }
 }
 
-/* Outliers of all points, of the sample, at both ends; but not what is merely thin, and not too many. */
+/* Outliers at both ends are trimmed. Thin tails and large groups are not. */
 static void test_outliers(void **state) {
   (void)state;
   uint64_t random = 1;
@@ -103,14 +103,14 @@ static void test_outliers(void **state) {
   low = 0;
   high = 1;
   adji_trim_extent(x, SAMPLE, 4, &low, &high);
-  assert_true(low == 0 && high == 1); /* nothing is far from the others */
+  assert_true(low == 0 && high == 1); /* no point is far from the others */
   x[100] = x[200] = low = -9999;
   x[300] = high = 1e30;
   adji_trim_extent(x, SAMPLE, 4, &low, &high);
   assert_true(low > -0.1 && high < 1.1);
   low = -9999;
   high = 1e30;
-  adji_trim_extent(x, SAMPLE, 1, &low, &high); /* one outlier at each end may go, and there are two below */
+  adji_trim_extent(x, SAMPLE, 1, &low, &high); /* one may go at each end, but two are low */
   assert_true(low == -9999 && high < 1e4);
   draw_exponential();
   low = 0;
@@ -122,7 +122,7 @@ static void test_outliers(void **state) {
 static void test_few_values(void **state) {
   (void)state;
   double x[3] = {1, 2, 3}, low = -1e9, high = 1e9;
-  adji_trim_extent(x, 3, 1, &low, &high); /* too few to tell what is far */
+  adji_trim_extent(x, 3, 1, &low, &high); /* too few points to tell what is far */
   assert_true(low == -1e9 && high == 1e9);
   adji_trim_extent(x, 3, 0, &low, &high);
   assert_true(low > 0 && high < 4);

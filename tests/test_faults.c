@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Memory runs out at every point where it can: the n-th allocation fails, for n from 0 until the call
- * succeeds. Each failure must say so, leave outputs untouched and give everything back.
+ * Memory runs out at every point where it can: the n-th allocation fails, for n from 0 until the call succeeds. Each
+ * failure must be reported, leave outputs untouched and free everything.
  */
 #include <math.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "check.h"
 #include "core/context.h"
 
-/* One thing to do; *out receives what it made, for undo. */
+/* The inputs of an action. */
 typedef struct attempt {
   adj_ctx *ctx;
   const adj_dataset *left, *right;
@@ -24,8 +24,8 @@ static void print_faults(const char *what, int64_t faults) {
   print_message("%s: %lld allocations can fail\n", what, (long long)faults);
 }
 
-/* Runs the action with the first, the second, ... allocation failing. The result must come out the
- * same as without faults. Returns how many of them it did without. */
+/* Runs the action with the first, the second, ... allocation failing. If it succeeds, the result must be the same as
+ * without faults. Returns how many failed allocations it could do without. */
 static int64_t try_all_faults(const char *what, attempt *a, action act) {
   adji_memory *memory = &a->ctx->memory;
   uint64_t used = atomic_load(&memory->used), right = 0, result = 0;
@@ -41,8 +41,8 @@ static int64_t try_all_faults(const char *what, attempt *a, action act) {
     assert_int_equal(atomic_load(&memory->used), used);
     if (status == ADJ_OK) {
       assert_int_equal(result, right);
-      if (!hit) break; /* there were fewer allocations than that */
-      survived++;      /* it did without that block */
+      if (!hit) break; /* there were fewer allocations */
+      survived++;      /* it did without this block */
       continue;
     }
     if (status != ADJ_E_MEMORY) fail_msg("%s: allocation %lld: %s", what, (long long)n, adj_status_name(status));
@@ -57,7 +57,7 @@ static int64_t try_all_faults(const char *what, attempt *a, action act) {
 
 /* ---- The actions ----------------------------------------------------------------------------------------- */
 
-/* A sum that depends on the whole of a row, so that a wrong result is noticed. */
+/* A sum over a whole row, so that a wrong result is noticed. */
 static uint64_t digest(uint64_t sum, uint64_t row, const uint32_t *ids, uint64_t count) {
   for (uint64_t i = 0; i < count; i++)
     sum = (sum ^ (row * 2654435761u + ids[i])) * UINT64_C(0x100000001b3);
@@ -145,7 +145,7 @@ static adj_status act_create(attempt *a, uint64_t *result) {
   return status;
 }
 
-/* Planned for cores and a device. The context has no device, which is reported at the end. */
+/* Plans for cores and a device. The context has no device, which is reported at the end. */
 static adj_status act_plan_both(attempt *a, uint64_t *result) {
   adj_plan *plan = NULL;
   adj_status status = adj_plan_create(a->ctx, &a->spec, a->left, a->right, &plan);
@@ -192,7 +192,7 @@ static void try_joins(uint32_t k, uint32_t threads, const char *tuning) {
   for (int i = 0; i < (k ? 3 : 5); i++)
     for (int mode = 0; mode < 6; mode++) {
       if (i == 3 && tuning && (strstr(tuning, "single") || strstr(tuning, "staged")))
-        continue; /* which trees do not have */
+        continue; /* trees do not have this setting */
       a.left = left;
       a.right = mode % 2 ? right : NULL;
       adj_join_spec_init(&a.spec, sizeof a.spec);
@@ -268,7 +268,7 @@ static void joining_the_nearest(void **state) {
   try_joins(300, 2, "buffer=120000");
 }
 
-/* Metrics that derive points, and a box whose points have images. */
+/* Metrics with derived points, and a periodic box whose points have images. */
 static void joining_by_other_metrics(void **state) {
   (void)state;
   static const double box = 1;
@@ -293,7 +293,7 @@ static void joining_by_other_metrics(void **state) {
   adj_ctx_destroy(a.ctx);
 }
 
-/* An index that is kept, asked with and without a grid, with a radius for each query, and one query at a time. */
+/* A kept index: with and without a grid, with a radius for each query, and one query at a time. */
 static adj_status ask_index(adj_index *index, const adj_question *question, const adj_dataset *left, uint64_t *sum) {
   adj_plan *plan = NULL;
   adj_result *result = NULL;

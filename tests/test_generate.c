@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The generators: the same bytes for ever, on every machine and with every number of threads; the
- * distributions they promise; and errors that name the argument.
+ * The generators: the same bytes in every version, on every machine and with every number of threads; the distributions
+ * they promise; and errors that name the argument.
  */
 #include <math.h>
 #include <stdio.h>
@@ -105,7 +105,7 @@ static void bytes_never_change(void **state) {
   assert_int_equal(wrong, 0);
 }
 
-/* A longer set begins with the shorter one: row i does not depend on the count. */
+/* A longer set begins with the shorter one, as row i does not depend on the count. */
 static void rows_do_not_depend_on_count(void **state) {
   (void)state;
   adj_ctx *ctx = context_of(2, NULL);
@@ -192,7 +192,7 @@ static void expo_stays_in_the_box(void **state) {
   (void)state;
   adj_ctx *ctx = context_of(1, NULL);
   adj_generate_options options = options_of("expo", 20000, 2);
-  options.lambda = 0.5; /* two draws of three fall outside */
+  options.lambda = 0.5; /* about three draws in five fall outside the box */
   adj_dataset *set;
   must(adj_dataset_generate(ctx, &options, &set));
   moments m = moments_of(set);
@@ -238,7 +238,7 @@ static void lattice_is_a_lattice(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* How many of 5,000 points in two dimensions are unlike all before them. */
+/* The number of different points among 5,000 in two dimensions. */
 static int different_points(const char *name, uint32_t clusters) {
   adj_ctx *ctx = context_of(2, NULL);
   adj_generate_options options = options_of(name, 5000, 2);
@@ -283,8 +283,8 @@ static void codes_are_whole_and_repeat(void **state) {
   assert_in_range(different_points("codes", 3), 100, 4900);
 }
 
-/* Clusters must be far denser than noise, and of different densities: half of the points have their
- * nearest neighbour closer than a tenth of what a uniform set has. */
+/* Clusters must be far denser than noise, and have different densities: half of the points have their nearest neighbour
+ * within a tenth of the distance in a uniform set. */
 static int by_value(const void *a, const void *b) {
   double x = *(const double *)a, y = *(const double *)b;
   return (x > y) - (x < y);
@@ -317,8 +317,8 @@ static void logarithm_is_accurate(void **state) {
     double x = (double)(adji_random(5, i) >> 11) * 0x1p-53;
     if (i % 2) x = 1 - ldexp(x, -(int)(i % 40));
     if (x <= 0) continue;
-    double right = log(x), ours = adji_ln(x);
-    near(ours, right, 4 * 0x1p-53 * fabs(right));
+    double expected = log(x), ours = adji_ln(x);
+    near(ours, expected, 4 * 0x1p-53 * fabs(expected));
   }
   assert_true(adji_ln(1) == 0);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The imitations of the papers' real sets: names and sizes; the same bytes for ever, with every number of threads, and
- * for every count; ranges; histograms that add up to 1; and points that lie as unevenly as they should.
+ * The imitations of the papers' real sets: names and sizes; the same bytes in every version, with every number of
+ * threads, and for every count; ranges; histograms that add up to 1; and points as uneven as they should be.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "data/dataset.h"
 #include "data/generate.h"
 
-/* The checksums are of 3,001 points, in f32 of seed 1 and in f64 of seed 2. */
+/* The checksums are of 3,001 points, with seed 1 in f32 and with seed 2 in f64. */
 typedef struct paper_set {
   const char *name, *generator;
   uint64_t count;
@@ -108,7 +108,7 @@ static void rows_do_not_depend_on_count(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* A set with a value that is not finite is refused, so making it is enough. */
+/* Making a set is enough, as a set with a value that is not finite is refused. */
 static void coordinates_are_in_range(void **state) {
   (void)state;
   adj_ctx *ctx = context_of(2, NULL);
@@ -129,7 +129,7 @@ static void coordinates_are_in_range(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* Feature sets have any number of dimensions, places have theirs. */
+/* Feature sets may have any number of dimensions. Sets of places have a fixed one. */
 static void dimensions_are_checked(void **state) {
   (void)state;
   adj_ctx *ctx = context_of(2, NULL);
@@ -163,8 +163,8 @@ static int falling(const void *a, const void *b) {
   return (x < y) - (x > y);
 }
 
-/* The share of the points that the densest hundredth of 100 * 100 cells holds, in the plane of the first two
- * dimensions. Uniform points give 0.014. */
+/* The share of the points in the densest hundredth of 100 x 100 cells, in the plane of the first two dimensions.
+ * Uniform points give 0.014. */
 static double densest_share(const adj_dataset *set) {
   static uint32_t cells[10000];
   memset(cells, 0, sizeof cells);
@@ -205,7 +205,7 @@ static void places_are_clustered(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* parts histograms in each row; the share of zeros is between least and most. */
+/* Each row has `parts` histograms. The share of zeros must be between least and most. */
 static void check_histograms(adj_ctx *ctx, const char *name, adj_type type, uint32_t parts, double least, double most) {
   adj_dataset *set = make(ctx, name, type, 20000, 1);
   uint64_t zeros = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The pieces of brute force on a GPU (gpu/brute/brute.h), without one: every query meets every right point exactly
- * once, and no matrix is larger than its room. And the settings that name its parts.
+ * The tiles of brute force on a GPU (gpu/brute/brute.h), tested without a GPU: every query meets every right point
+ * exactly once, and no matrix is larger than its room. And the settings that name its parts.
  */
 #include "gpu/brute/brute.h"
 
@@ -13,7 +13,7 @@
 
 static uint64_t state = 1;
 
-/* Up to `most`, small numbers as often as large ones. */
+/* A number up to `most`. Small and large magnitudes are equally frequent. */
 static uint64_t random_up_to(uint64_t most) {
   state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
   uint64_t bits = state >> 33;
@@ -30,7 +30,7 @@ static void check_tile(uint64_t queries, uint64_t right, uint64_t k, uint64_t va
   assert_true(tile.rows * tile.stride <= values);
   bool stretches = tile.columns < right;
   if (stretches) assert_true(tile.rows == 1 || tile.rows * k <= values);
-  /* Blocks of threads are busy where the room allows it. */
+  /* There are enough rows to keep blocks of threads busy, if the room allows it. */
   bool room = values / ADJI_TILE_COLUMNS >= ADJI_TILE_ROWS && values / k >= ADJI_TILE_ROWS;
   if (tile.rows < queries && room && k <= right / ADJI_LARGE_PART) assert_true(tile.rows >= ADJI_TILE_ROWS);
   if (tile.columns < right && tile.columns % ADJI_TILE_COLUMNS) fail_msg("%llu columns", (unsigned long long)right);
@@ -52,13 +52,13 @@ static void matrices_are_whole_where_they_can(void **user) {
   adji_brute_tile tile = adji_brute_tile_of(8192, 1000000, 32, UINT64_C(1) << 34);
   assert_int_equal(tile.rows, 8192);
   assert_int_equal(tile.columns, 1000000);
-  tile = adji_brute_tile_of(8192, 1000000, 32, UINT64_C(1) << 30); /* 1,073 rows have room */
+  tile = adji_brute_tile_of(8192, 1000000, 32, UINT64_C(1) << 30); /* room for 1,073 rows */
   assert_int_equal(tile.rows, 1024);
   assert_int_equal(tile.columns, 1000000);
-  tile = adji_brute_tile_of(8192, 100000000, 32, UINT64_C(1) << 30); /* 10 have, which is too few */
+  tile = adji_brute_tile_of(8192, 100000000, 32, UINT64_C(1) << 30); /* room for 10 rows, which is too few */
   assert_int_equal(tile.rows, ADJI_TILE_ROWS);
   assert_true(tile.columns < 100000000);
-  tile = adji_brute_tile_of(8192, 100000000, 30000000, UINT64_C(1) << 30); /* but not for so many neighbours */
+  tile = adji_brute_tile_of(8192, 100000000, 30000000, UINT64_C(1) << 30); /* but not with so many neighbours */
   assert_int_equal(tile.rows, 10);
   assert_int_equal(tile.columns, 100000000);
   tile = adji_brute_tile_of(1, 100000000, 1, UINT64_C(1) << 30);
@@ -86,7 +86,7 @@ static void pieces_are_about_equal(void **user) {
     uint64_t most = unit + random_up_to(UINT32_MAX), each = adji_equal_chunks(count, most, unit);
     assert_true(each <= most && each <= count);
     uint64_t pieces = each ? (count + each - 1) / each : 0;
-    assert_int_equal(pieces, (count + most - 1) / most); /* no more of them than there must be */
+    assert_int_equal(pieces, (count + most - 1) / most); /* no more pieces than necessary */
   }
 }
 

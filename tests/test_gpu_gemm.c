@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * The bounds of brute force by matrix products (gpu/brute/prefilter_gemm.h), without a GPU: copies and norms as the
- * device makes them, products added up in many orders, of which each pair has the worst. Errors are compared with sums
- * of pairs of doubles, which lose nothing that counts here; and of a set of points, none of the k nearest may be lost
- * where the list of the largest values is said to hold them.
+ * The bounds of brute force by matrix products (gpu/brute/prefilter_gemm.h), tested without a GPU. Copies and norms are
+ * made as on the device. Products are added up in many orders, and each pair takes the worst one. Errors are measured
+ * against sums in pairs of doubles, whose own error is negligible. For a set of points, none of the k nearest may be
+ * lost if the bound says that the list of the largest values has them all.
  */
 #include "gpu/brute/prefilter_gemm.h"
 
@@ -19,7 +19,7 @@ enum { MOST_DIM = 256, POINTS = 96, ORDERS = 8 };
 
 /* ---- Arithmetic of either type, in doubles ---------------------------------------------------------------- */
 
-/* A sum and a product of two f32 that are rounded to f64 first are rounded right. */
+/* Rounding to f64 first is harmless: a sum or a product of two f32 is then still rounded correctly to f32. */
 static double rounded(double x, bool f64) {
   return f64 ? x : (double)(float)x;
 }
@@ -62,7 +62,7 @@ static uint32_t random_below(uint32_t n) {
   return (uint32_t)(random_unit() * n);
 }
 
-/* Products added up to `parts` sums in turns, fused or not, and these one after the other. */
+/* Adds products to `parts` sums in turn, fused or not, and then adds these sums one after the other. */
 static double add_in_parts(const double *x, const double *y, const uint32_t *order, uint32_t dim, uint32_t parts,
                            bool fuse, bool f64) {
   double sums[MOST_DIM] = {0}, all = 0;
@@ -76,14 +76,14 @@ static double add_in_parts(const double *x, const double *y, const uint32_t *ord
   return all;
 }
 
-/* Any two of the sums that there are, until one is left. */
+/* Adds any two of the sums, until one is left. */
 static double add_at_random(const double *x, const double *y, uint32_t dim, bool f64) {
   double sums[MOST_DIM] = {0};
   for (uint32_t j = 0; j < dim; j++)
     sums[j] = rounded(x[j] * y[j], f64);
-  for (uint32_t left = dim; left > 1; left--) {
-    uint32_t a = random_below(left), b = random_below(left - 1);
-    double last = sums[left - 1], taken = sums[a];
+  for (uint32_t remaining = dim; remaining > 1; remaining--) {
+    uint32_t a = random_below(remaining), b = random_below(remaining - 1);
+    double last = sums[remaining - 1], taken = sums[a];
     sums[a] = last;
     sums[b] = rounded(sums[b] + taken, f64);
   }
@@ -119,29 +119,30 @@ static void copy(double scale, const double *centre, const double *x, uint32_t d
   to->half = rounded(to->norm_sq / 2, f64);
 }
 
-/* How points lie. dust: the first coordinate is large and the others' squares are lost beside it, one by one. */
+/* How points lie. DUST: the first coordinate is large. The squares of the others vanish when they are added to its
+ * square one by one. */
 typedef enum kind { CLOUD, LATTICE, DUST } kind;
-typedef struct lying {
+typedef struct placement {
   double spread, offset;
-  double near; /* most of them are so near the query, in parts of the spread */
+  double near; /* most points are this near the query, as a fraction of the spread */
   kind kind;
-} lying;
+} placement;
 
-static double coordinate(const lying *l, uint32_t j, bool f64) {
+static double coordinate(const placement *l, uint32_t j, bool f64) {
   double u = random_unit() - 0.5;
   if (l->kind == LATTICE) u = floor(u * 8) / 8;
   if (l->kind == DUST) u = j ? (f64 ? 0x1.63p-27 : 0x1.f8p-13) * (1 + 0.01 * u) : 1 + 0x1p-10 * u;
   return rounded(l->offset + l->spread * u, f64);
 }
 
-/* A query and points: their sums, and the smallest and the largest value that an order gives. */
+/* A query and points: their sums, and the smallest and largest value over all orders of adding. */
 typedef struct scene {
   adji_tensor_rules rules;
   double scale, norm_sq, error;
   double least[POINTS], most[POINTS], sums[POINTS];
 } scene;
 
-/* The share of (dim + 3) u S, which prefilter_gemm.h has for it, that the error of w is. */
+/* The error of w as a fraction of its bound (dim + 3) u S in prefilter_gemm.h. */
 static double share_of_error(double w, const copied *x, const copied *y, uint32_t dim, bool f64) {
   pair square = exact_product((pair){0, 0}, y->values, y->values, dim);
   pair exact = exact_product((pair){-square.high / 2, -square.low / 2}, x->values, y->values, dim);
@@ -152,8 +153,8 @@ static double share_of_error(double w, const copied *x, const copied *y, uint32_
   return off > lost ? (off - lost) / ((dim + 3) * (f64 ? 0x1p-53 : 0x1p-24) * magnitude) : 0;
 }
 
-/* Returns the largest share of all values. */
-static double make_scene(uint32_t dim, const lying *l, bool f64, scene *to) {
+/* Returns the largest such fraction of all values. */
+static double make_scene(uint32_t dim, const placement *l, bool f64, scene *to) {
   double x[MOST_DIM], y[MOST_DIM], centre[MOST_DIM], worst = 0;
   copied query, point;
   to->rules = adji_gemm_rules_of(dim, f64);
@@ -196,8 +197,8 @@ static int ascending(const void *a, const void *b) {
 
 /* ---- Tests ------------------------------------------------------------------------------------------------ */
 
-/* For one k: the nearest have the smallest values that they can have, the others the largest. Returns how many are
- * below the bound, none of which may be of the nearest. */
+/* For one k: gives the k nearest their smallest possible values, and the others their largest. Returns how many points
+ * are below the bound. None of the k nearest may be among these. */
 static uint64_t check_bound(const scene *s, uint32_t k, const char *what) {
   double values[POINTS], sorted[POINTS], sums[POINTS];
   memcpy(sums, s->sums, sizeof sums);
@@ -221,10 +222,10 @@ static uint64_t check_bound(const scene *s, uint32_t k, const char *what) {
 
 static void check_type(bool f64, uint64_t *dropped, double *worst) {
   static const uint32_t dims[] = {1, 2, 3, 7, 8, 17, 33, 64, 100, 200, MOST_DIM}, ks[] = {1, 2, 10, 50, POINTS};
-  static const lying ways[] = {{1, 0, 1, CLOUD},       {1, 0, 1e-3, CLOUD},    {1e-3, 0.7, 0.1, CLOUD},
-                               {1e6, 1e9, 0.5, CLOUD}, {1e-18, 0, 0.1, CLOUD}, {1e17, -1e17, 0.3, CLOUD},
-                               {1e-30, 0, 0.1, CLOUD}, {8, 0, 1, LATTICE},     {8, 4096, 1, LATTICE},
-                               {1, 0, 1, DUST},        {1, 0, 1e-2, DUST}};
+  static const placement ways[] = {{1, 0, 1, CLOUD},       {1, 0, 1e-3, CLOUD},    {1e-3, 0.7, 0.1, CLOUD},
+                                   {1e6, 1e9, 0.5, CLOUD}, {1e-18, 0, 0.1, CLOUD}, {1e17, -1e17, 0.3, CLOUD},
+                                   {1e-30, 0, 0.1, CLOUD}, {8, 0, 1, LATTICE},     {8, 4096, 1, LATTICE},
+                                   {1, 0, 1, DUST},        {1, 0, 1e-2, DUST}};
   for (size_t d = 0; d < sizeof dims / sizeof *dims; d++)
     for (size_t w = 0; w < sizeof ways / sizeof *ways; w++)
       for (int times = 0; times < 3; times++) {
@@ -245,8 +246,8 @@ static void none_of_the_nearest_is_dropped(void **unused) {
     uint64_t dropped = 0;
     double worst = 0;
     check_type(f64, &dropped, &worst);
-    assert_true(dropped > 40000); /* it is no filter that lets all pass */
-    assert_true(worst > 0.5);     /* and no attack that none would need */
+    assert_true(dropped > 40000); /* the prefilter drops many points */
+    assert_true(worst > 0.5);     /* the test comes near the bound */
   }
 }
 

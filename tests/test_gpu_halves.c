@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The bound of half-precision copies (gpu/shared/halves.h), pair by pair, without a GPU: points at all distances from
- * the radius, with copies rounded here and their product added up as a tensor core might, must never be dropped when
- * their canonical sum is within the limit.
+ * The bound of half-precision copies (gpu/shared/halves.h), tested pair by pair without a GPU. Points lie at all
+ * distances from the radius. Copies are rounded here, and their products are added up as a tensor core might. A pair
+ * whose canonical sum is within the limit must never be dropped.
  */
 #include "gpu/shared/halves.h"
 
@@ -34,7 +34,7 @@ static void copy(const adji_halves_scale *scale, const float *centre, const floa
   to->v = adji_halves_candidate(scale, norm_sq, to->error);
 }
 
-/* d */
+/* The value d of halves.h. */
 static double product(const copied *x, const copied *y, float u, float v, uint32_t width, uint32_t group) {
   return tensor_product((tensor_unit){group, 23, false}, (double)(-u - v), x->values, y->values, width);
 }
@@ -47,8 +47,8 @@ static adji_halves_scale scale_of(uint32_t dim, float limit, int exponent) {
   return scale;
 }
 
-/* Points of a spread around an offset; the radius is about what lies between two of them, and each second point is
- * moved to that distance of the one before, give or take some ulps. */
+/* Points of a spread around an offset. The radius is about the distance of two of them. Every second point is moved to
+ * that distance from the point before it, give or take some ulps. */
 static void try_points(uint32_t dim, double spread, double offset, double share, uint64_t *near, uint64_t *dropped) {
   static const uint32_t groups[] = {4, 8, 16};
   float x[MOST_DIM], y[MOST_DIM], centre[MOST_DIM];
@@ -95,12 +95,12 @@ static void no_pair_that_belongs_is_dropped(void **unused) {
       try_points(dims[d], 1e-18, 0, shares[s], &near, &dropped);
       try_points(dims[d], 1e17, -1e17, shares[s], &near, &dropped);
     }
-  assert_true(near > 10000);    /* pairs that the bound could have got wrong */
-  assert_true(dropped > 10000); /* and it is no filter that lets all pass    */
+  assert_true(near > 10000);    /* pairs close enough to break a wrong bound */
+  assert_true(dropped > 10000); /* the prefilter drops many pairs          */
 }
 
-/* Copies without any error, far from the centre, with pairs exactly on the radius: what is left is what a tensor core
- * cuts off. Returns how many of the pairs are dropped. */
+/* Exact copies far from the centre, with pairs exactly on the radius. The only error is what a tensor core cuts off.
+ * Returns how many of the pairs are dropped. */
 static uint64_t drop_on_the_radius(uint32_t dim, int bits) {
   float x[MOST_DIM], y[MOST_DIM], centre[MOST_DIM] = {0};
   uint64_t dropped = 0;
@@ -128,7 +128,8 @@ static void exact_copies_on_the_radius_pass(void **unused) {
     assert_int_equal(drop_on_the_radius(dim, 23), 0);
 }
 
-/* A start and tails just under the cut, all of which are lost: the largest error, in parts of what gamma allows. */
+/* A start value and tails just under the cut, so that all tails are lost. Returns this largest error as a fraction of
+ * what gamma allows. */
 static double error_of_tails(uint32_t width, int bits, uint32_t group) {
   double x[ADJI_HALVES_MOST_DIM], y[ADJI_HALVES_MOST_DIM], tail = ldexp(1 - 0x1p-11, -bits);
   for (uint32_t j = 0; j < width; j++) {
@@ -139,7 +140,7 @@ static double error_of_tails(uint32_t width, int bits, uint32_t group) {
   return (all - sum) / (adji_halves_gamma(width) * all);
 }
 
-/* And gamma is no larger than it must be: a unit that is worse by two bits breaks it. */
+/* Gamma is not too large either: a unit that is worse by two bits exceeds it. */
 static void tails_are_within_gamma(void **unused) {
   (void)unused;
   for (uint32_t width = ADJI_HALVES_STEP; width <= ADJI_HALVES_MOST_DIM; width += ADJI_HALVES_STEP)
@@ -149,7 +150,7 @@ static void tails_are_within_gamma(void **unused) {
     }
 }
 
-/* Cut off, far away, or of no use: such points always pass. */
+/* Points that are cut off, far away or useless to the prefilter always pass. */
 static void strays_pass(void **unused) {
   (void)unused;
   adji_halves_scale scale = scale_of(16, 1, 0);
@@ -167,7 +168,7 @@ static void strays_pass(void **unused) {
   assert_true(signbit(product(&b, &a, adji_halves_query(&scale, b.v, b.error, 0), absent, scale.width, 16)));
 }
 
-/* Every finite half is itself, and what lies between two goes to one of them. */
+/* Every finite half converts to itself, and a value between two halves to one of them. */
 static void halves_are_rounded(void **unused) {
   (void)unused;
   for (int bits = 1; bits < 0x7c00; bits++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The bounds of brute force on a GPU (gpu/brute/prefilter_tensor.h), without one: copies are rounded here as the device
- * rounds them, and their products are added up as a tensor core might. Of a set of points, none of the k nearest may
- * have a value below the bound that the k-th largest value gives.
+ * The bounds of brute force on a GPU (gpu/brute/prefilter_tensor.h), tested without a GPU. Copies are rounded here as
+ * on the device, and their products are added up as a tensor core might. In a set of points, none of the k nearest may
+ * have a value below the bound that follows from the k-th largest value.
  */
 #include "gpu/brute/prefilter_tensor.h"
 
@@ -21,7 +21,7 @@ typedef struct copied {
   float start, error;
 } copied;
 
-/* In f32, eight dimensions at a time, as the device does it. */
+/* Makes a copy in f32, eight dimensions at a time, as the device does. */
 static void copy(const adji_tensor_rules *rules, float scale, const float *centre, const float *x, copied *to) {
   float rest_sq = 0;
   memset(to, 0, sizeof *to);
@@ -40,11 +40,11 @@ static void copy(const adji_tensor_rules *rules, float scale, const float *centr
 }
 
 /* How points lie. */
-typedef struct lying {
+typedef struct placement {
   double spread, offset;
-  double near; /* most of them are so near the query, in parts of the spread */
+  double near; /* most points are this near the query, as a fraction of the spread */
   bool lattice;
-} lying;
+} placement;
 
 static int descending(const void *a, const void *b) {
   float x = *(const float *)a, y = *(const float *)b;
@@ -55,7 +55,7 @@ static int ascending(const void *a, const void *b) {
   return descending(b, a);
 }
 
-static float coordinate(const lying *l) {
+static float coordinate(const placement *l) {
   double u = random_unit() - 0.5;
   if (l->lattice) u = floor(u * 8) / 8;
   return (float)(l->offset + l->spread * u);
@@ -66,10 +66,11 @@ typedef struct scene {
   adji_tensor_rules rules;
   double scale, norm_sq, error;
   float values[POINTS], sums[POINTS];
-  float near[POINTS], nearer[POINTS]; /* sums of squared gaps to boxes: of the point, and of it and those before it */
+  float near[POINTS], nearer[POINTS]; /* squared gaps to the box of a point, and of its group up to it */
 } scene;
 
-/* The box of a point, which the others before it may be in; the sums of gaps to both boxes. */
+/* Adds a point to the box of its group of eight. Sets the sums of squared gaps to the box of the point alone, and to
+ * the box of the group so far. */
 static void add_box(const copied *query, const copied *point, uint32_t dim, float (*box)[2], uint32_t i, scene *to) {
   float alone = 0, together = 0;
   for (uint32_t j = 0; j < dim; j++) {
@@ -84,7 +85,7 @@ static void add_box(const copied *query, const copied *point, uint32_t dim, floa
   to->nearer[i] = together;
 }
 
-static void make_scene(uint32_t dim, const lying *l, uint32_t group, scene *to) {
+static void make_scene(uint32_t dim, const placement *l, uint32_t group, scene *to) {
   float x[MOST_DIM], y[MOST_DIM], centre[MOST_DIM], scale = (float)ldexp(0x1p10, -ilogb(l->spread)), most = 0;
   float box[MOST_DIM][2];
   copied query, point;
@@ -110,7 +111,7 @@ static void make_scene(uint32_t dim, const lying *l, uint32_t group, scene *to) 
   to->error = (double)query.error + (double)most;
 }
 
-/* No box of a point whose sum is at most limit is farther than p. */
+/* No box of a point whose sum is at most the limit may be farther away than the reach. */
 static void check_boxes(const scene *s, float limit, double reach, const char *what) {
   double by_radius = adji_tensor_reach_of(&s->rules, s->scale, (double)limit);
   float p_sq = adji_tensor_reach_sq(reach < by_radius ? reach : by_radius, s->error);
@@ -119,7 +120,7 @@ static void check_boxes(const scene *s, float limit, double reach, const char *w
       fail_msg("%s, %u-D: the box of one of the nearest is skipped", what, s->rules.dim);
 }
 
-/* For one k: how many values are below the bound, none of which may be of the k nearest. */
+/* For one k: returns how many values are below the bound. None of the k nearest may be among these. */
 static uint64_t check_bound(const scene *s, uint32_t k, const char *what) {
   float values[POINTS], sums[POINTS];
   memcpy(values, s->values, sizeof values);
@@ -146,9 +147,9 @@ static void none_of_the_nearest_is_dropped(void **unused) {
   (void)unused;
   static const uint32_t dims[] = {1, 2, 7, 8, 16, 17, 33, 64, 100, 200}, ks[] = {1, 2, 10, 50, POINTS},
                         groups[] = {4, 8, 16};
-  static const lying ways[] = {{1, 0, 1, false},       {1, 0, 1e-3, false},    {1e-3, 0.7, 0.1, false},
-                               {1e6, 1e9, 0.5, false}, {1e-18, 0, 0.1, false}, {1e17, -1e17, 0.3, false},
-                               {1e-30, 0, 0.1, false}, {8, 0, 1, true},        {8, 4096, 1, true}};
+  static const placement ways[] = {{1, 0, 1, false},       {1, 0, 1e-3, false},    {1e-3, 0.7, 0.1, false},
+                                   {1e6, 1e9, 0.5, false}, {1e-18, 0, 0.1, false}, {1e17, -1e17, 0.3, false},
+                                   {1e-30, 0, 0.1, false}, {8, 0, 1, true},        {8, 4096, 1, true}};
   uint64_t dropped = 0;
   for (size_t d = 0; d < sizeof dims / sizeof *dims; d++)
     for (size_t w = 0; w < sizeof ways / sizeof *ways; w++)
@@ -161,7 +162,7 @@ static void none_of_the_nearest_is_dropped(void **unused) {
           dropped += check_bound(&s, ks[i], what);
         }
       }
-  assert_true(dropped > 50000); /* it is no filter that lets all pass */
+  assert_true(dropped > 50000); /* the prefilter drops many points */
 }
 
 int main(void) {

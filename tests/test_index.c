@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Indexes that are kept: every case of the list asked of one, with a radius for all queries and with one for each;
- * single queries; many queries that share nodes of the tree; what is built and what is reused; many threads; wrong use.
+ * Kept indexes: every case of the list on an index, with one radius for all queries and with a radius for each; single
+ * queries; many queries that share nodes of the tree; what is built and what is reused; many threads; wrong use.
  *
  *   test_index [--quick] [PART PARTS]
  */
@@ -94,7 +94,7 @@ static adj_index *index_of(adj_ctx *ctx, const join_case *c, const adj_dataset *
   return index;
 }
 
-/* The row of a left point, asked alone. */
+/* Asks for the row of a single left point. */
 static void ask_row(adj_index *index, const join_case *c, const reference_rows *rows, uint64_t i) {
   uint64_t at = rows->offsets[i], length = rows->offsets[i + 1] - at;
   size_t size = type_size(c->left.type);
@@ -114,7 +114,7 @@ static void ask_row(adj_index *index, const join_case *c, const reference_rows *
   }
   assert_memory_equal(ids, rows->ids + at, length * sizeof *ids);
   assert_memory_equal(distances, (const char *)rows->distances + at * size, length * size);
-  if (!c->k) { /* in parts, and counted only */
+  if (!c->k) { /* also in parts, and only counted */
     memset(ids, 0xee, room * sizeof *ids);
     must(adj_index_within(index, point, c->radius, (uint32_t)length / 2, ids, NULL, &found));
     assert_int_equal(found, length);
@@ -127,7 +127,7 @@ static void ask_row(adj_index *index, const join_case *c, const reference_rows *
   free(distances);
 }
 
-/* A point finds itself when it is asked alone. */
+/* A point that is asked for as a single query finds itself. */
 static void single_queries_have_the_rows_of_joins(void **state) {
   (void)state;
   adj_ctx *ctx = context_of(2, NULL);
@@ -154,8 +154,7 @@ static void single_queries_have_the_rows_of_joins(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* ---- What is built ------------------------------------------------------------------------------------------------
- */
+/* ---- What is built ---------------------------------------------------------------------------------------------- */
 
 static adj_question range_question(double radius) {
   adj_question question;
@@ -199,7 +198,7 @@ static void structures_are_built_once(void **state) {
   ask_says(index, range_question(0.05), few, "kd-tree reused");
   uint64_t wide = ask_says(index, range_question(0.05), NULL, "grid built");
   assert_int_equal(ask_says(index, range_question(0.05), NULL, "grid reused"), wide);
-  uint64_t less = ask_says(index, range_question(0.045), NULL, "grid reused"); /* it serves a smaller radius */
+  uint64_t less = ask_says(index, range_question(0.045), NULL, "grid reused"); /* a grid serves a smaller radius */
   assert_true(less < wide);
   ask_says(index, range_question(0.01), NULL, "grid built"); /* but not a much smaller one */
   ask_says(index, range_question(0.051), NULL, "grid built");
@@ -213,7 +212,7 @@ static void structures_are_built_once(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* Grids for many radii do not fit at once: those that nobody uses go. */
+/* Grids for many radii do not fit at once, so unused ones are dropped. */
 static void grids_are_dropped_for_want_of_memory(void **state) {
   (void)state;
   adj_ctx_options options;
@@ -233,10 +232,10 @@ static void grids_are_dropped_for_want_of_memory(void **state) {
   must(adj_count(used, NULL, &total, NULL, NULL));
   for (int i = 1; i < 12; i++)
     ask_says(index, range_question(0.02 / pow(1.5, i)), NULL, "grid built");
-  must(adj_count(used, NULL, &again, NULL, NULL)); /* this one is in use, and stays */
+  must(adj_count(used, NULL, &again, NULL, NULL)); /* this grid is in use and stays */
   assert_int_equal(total, again);
   ask_says(index, first, NULL, "grid reused");
-  ask_says(index, range_question(0.02 / 1.5), NULL, "grid built"); /* it was dropped */
+  ask_says(index, range_question(0.02 / 1.5), NULL, "grid built"); /* the grid was dropped */
   adj_plan_destroy(used);
   adj_index_destroy(index);
   adj_dataset_destroy(set);
@@ -246,7 +245,7 @@ static void grids_are_dropped_for_want_of_memory(void **state) {
 
 /* ---- Many queries ------------------------------------------------------------------------------------------------ */
 
-/* So many that consecutive ones share nodes and guesses, and so few that they are searched one by one. */
+/* Enough queries that consecutive ones share nodes and guesses, but few enough to be searched one by one. */
 enum { MANY_POINTS = 6000, MANY_QUERIES = 700 };
 
 static adj_dataset *generated(adj_ctx *ctx, const char *name, adj_type type, uint32_t dim, uint64_t count,
@@ -286,7 +285,7 @@ static void compare_with_brute(adj_index *index, adj_question question, const ad
   adj_result_destroy(brute);
 }
 
-/* The distance of the fifth neighbour of a query, a radius with a few neighbours. */
+/* A radius with a few neighbours: the distance of the fifth neighbour of a query. */
 static double some_radius(adj_index *index, const adj_dataset *left) {
   double row[8], distances[8];
   uint32_t ids[5];
@@ -317,7 +316,7 @@ static void compare_queries(adj_ctx *ctx, const char *name, adj_type type, uint3
   assert_int_equal(adj_ctx_memory_used(ctx), 0);
 }
 
-/* Lattices are full of ties; clusters have spreads for which guesses fail. */
+/* Lattices have many ties. The spreads of clusters make guesses fail. */
 static void many_queries_have_the_rows_of_brute_force(void **state) {
   (void)state;
   static const char *const names[] = {"unif", "clusters", "lattice", "scales", "repeats"};
@@ -340,7 +339,7 @@ typedef struct asker {
   adj_ctx *ctx;
   adj_index *index;
   const adj_dataset *left;
-  uint64_t nearest, within[2][3]; /* digests to be had, of the points themselves and of the left set */
+  uint64_t nearest, within[2][3]; /* expected digests, for the points themselves and for the left set */
   uint32_t number;
   int wrong;
 } asker;
@@ -369,7 +368,7 @@ static uint64_t ask_digest(adj_index *index, adj_question question, const adj_da
 
 static const double RADII[] = {0.02, 0.035, 0.06};
 
-/* Every asker stops one of its questions, and no other. */
+/* Every thread stops one of its own questions, and no other. */
 static int stop(void *user, const adj_progress *where) {
   (void)user;
   (void)where;

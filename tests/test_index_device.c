@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Indexes that are kept on a device (in software): what is made and what is reused, within a limit of memory; questions
- * with queries on the device, for every case of the list; many threads; wrong use; failures.
+ * Indexes kept on a software device: what is made and what is reused, within a memory limit; questions with queries on
+ * the device, for every case of the list; many threads; wrong use; failures.
  */
 #include <math.h>
 #include <pthread.h>
@@ -46,7 +46,7 @@ static void must_equal(const adj_result *x, const adj_result *y) {
   assert_memory_equal(adj_result_distances(x), adj_result_distances(y), entries * sizeof(float));
 }
 
-/* The answer is that of another index, and explain says what was made. Returns the bytes that went to the device. */
+/* Checks that the answer is the same as on another index. word: what explain must say. Returns the bytes uploaded. */
 static uint64_t ask(adj_index *index, adj_index *other, adj_question question, const adj_dataset *left,
                     const char *word) {
   adj_plan *plan = NULL, *plain = NULL;
@@ -75,7 +75,8 @@ static void structures_are_reused(void **state) {
   adj_dataset *set = some_points(ctx, "unif", 2000, 3, 1), *few = some_points(ctx, "unif", 40, 3, 2);
   adj_index *index = index_on(ctx, ADJ_BACKEND_GPU, set), *cores = index_on(ctx, ADJ_BACKEND_CPU, set);
   uint64_t points = UINT64_C(2000) * 3 * 4, queries = UINT64_C(40) * 3 * 4;
-  assert_true(ask(index, cores, nearest(3), few, "tree on the GPU reused") >= points); /* the first one reports it */
+  assert_true(ask(index, cores, nearest(3), few, "tree on the GPU reused") >=
+              points); /* the first question reports the upload of the points */
   assert_int_equal(ask(index, cores, nearest(100), few, "tree on the GPU reused"), queries);
   assert_int_equal(ask(index, cores, nearest(5), NULL, "tree on the GPU reused"), 0);
   assert_int_equal(ask(index, cores, within(0.1), few, "tree on the GPU reused"), queries);
@@ -90,7 +91,7 @@ static void structures_are_reused(void **state) {
   brute.algorithm = "brute";
   ask(index, cores, brute, few, "points on the GPU built");
   ask(index, cores, brute, few, "points on the GPU reused");
-  ask(index, cores, within(0.25), NULL, "grid on the GPU built"); /* from points that are there */
+  ask(index, cores, within(0.25), NULL, "grid on the GPU built"); /* from points on the device */
   adj_index_destroy(index);
   adj_index_destroy(cores);
   adji_gpu *gpu;
@@ -102,7 +103,7 @@ static void structures_are_reused(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* Grids go when there is no room for another one; a tree stays. Without room for a tree, questions go in chunks. */
+/* Grids are dropped if there is no room for another one. A tree stays. Without room for a tree, joins use chunks. */
 static void memory_is_limited(void **state) {
   (void)state;
   uint64_t points = UINT64_C(3000) * 3 * 4;
@@ -204,7 +205,7 @@ static adj_index_options options_of(const join_case *c) {
   return options;
 }
 
-/* Asked twice, the second time of what the first has made; with a radius for each query, where there are trees. */
+/* Asks twice: the second time reuses what the first made. With trees, also asks with a radius for each query. */
 static void ask_case(adj_index *index, const join_case *c, const join_answer *answer, const adj_cuda_points *queries) {
   device_run r = {c, index, queries, question_of(c), &answer->by_id};
   for (int i = 0; i < 2; i++)
@@ -259,7 +260,7 @@ static void cases_on_the_device(void **state) {
       host.count = right->count;
       host.data = right->data;
       must(adj_dataset_create(ctx, &host, &set));
-      must(adj_index_create(ctx, &options, set, &index)); /* of points in host memory, asked from the device */
+      must(adj_index_create(ctx, &options, set, &index)); /* points in host memory, queries on the device */
       ask_case(index, &c, &answer, c.self_join ? NULL : &queries);
       adj_index_destroy(index);
       adj_dataset_destroy(set);
@@ -360,7 +361,7 @@ static void wrong_use_is_named(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* Radii where a GPU has no trees: an error that says so, and cores for the hybrid backend. */
+/* Radii for each query, if a GPU has no tree: an error that says so; the hybrid backend uses the cores. */
 static void radii_without_trees(void **state) {
   (void)state;
   adj_ctx *ctx = software_context(2, 1, 0);
@@ -385,7 +386,7 @@ static void radii_without_trees(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* Every operation of the device fails once: the call says so, nothing is lost, and the next one succeeds. */
+/* Every operation of the device fails once. The call reports it, nothing leaks, and the next call succeeds. */
 static void failures_of_a_device(void **state) {
   (void)state;
   float values[200];
@@ -409,7 +410,7 @@ static void failures_of_a_device(void **state) {
       bool done = adji_gpu_fail_at(gpu, -1) <= n;
       assert_true(done || status);
       adj_cuda_result_destroy(result, NULL);
-      if (status && index) { /* the index is as good as before */
+      if (status && index) { /* the index still works */
         must(kind ? adj_cuda_index_range(index, &question, &points, NULL, &result)
                   : adj_cuda_index_knn(index, &question, &points, NULL, &result));
         adj_cuda_result_destroy(result, NULL);

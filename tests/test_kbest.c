@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The k best of a query, against sorting everything: every instruction set, both types, k from 1 to more than there are
- * candidates, with difficult orders and values.
+ * The k best of a query, compared with sorting everything: every instruction set, both types, k from 1 to more than the
+ * number of candidates, with difficult orders and values.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 enum { MOST = 5000, PATTERNS = 9 };
 
-/* The i-th of count sums; all are exact in f32. */
+/* The i-th of count sums. All are exact in f32. */
 static double sum_of(int pattern, uint64_t i, uint64_t count, uint64_t *state) {
   static const double odd[] = {0.0, -0.0, INFINITY, 1e-45, 3e38, -1e-45, 1, -3e38};
   switch (pattern) {
@@ -21,9 +21,9 @@ static double sum_of(int pattern, uint64_t i, uint64_t count, uint64_t *state) {
     case 1:
       return (double)i; /* ascending */
     case 2:
-      return (double)(count - i); /* descending: each is better than all before */
+      return (double)(count - i); /* descending: each is better than all before it */
     case 3:
-      return 7; /* one tie */
+      return 7; /* all tied */
     case 4:
       return (double)(random_of(state) % 5);
     case 5:
@@ -33,14 +33,14 @@ static double sum_of(int pattern, uint64_t i, uint64_t count, uint64_t *state) {
     case 7:
       return INFINITY;
     default: {
-      uint64_t tooth = i / 100; /* a saw */
+      uint64_t tooth = i / 100; /* a sawtooth */
       return (double)(i % 100 * 100 + tooth);
     }
   }
 }
 
 typedef struct sums_of_query {
-  entry entries[MOST]; /* sorted when all were made */
+  entry entries[MOST]; /* sorted after all are made */
   uint32_t ids[MOST];
   float f32[MOST];
   double f64[MOST];
@@ -57,7 +57,7 @@ static void make_query(sums_of_query *q, int pattern, uint64_t count) {
   qsort(q->entries, count, sizeof *q->entries, by_sum_then_id);
 }
 
-/* Adds in pieces of the given size, as a kernel would: skipping what is above the limit. */
+/* Adds sums in pieces of this size. As in a kernel, sums above the limit are skipped. */
 static void add_all(adji_kbest *best, const sums_of_query *q, adj_type type, uint64_t begin, uint64_t end,
                     uint64_t piece) {
   uint32_t ids[MOST];
@@ -100,7 +100,7 @@ static void check_selection(adj_ctx *ctx, adj_type type, uint64_t k, const sums_
     check_answer(best, q, count, limit);
     if (count >= k && !(p % 2)) assert_true(best->limit == q->entries[k - 1].sum);
 
-    /* Two halves, merged. */
+    /* The same from two halves that are merged. */
     adji_kbest_reset(best, limit);
     adji_kbest_reset(other, limit);
     add_all(best, q, type, 0, count / 3, pieces[p]);
@@ -138,7 +138,7 @@ static int by_key(const void *x, const void *y) {
   return a < b ? -1 : a > b;
 }
 
-/* Every length around the sizes of the network, and every rank of some. */
+/* Lengths around the sizes of the network, and every rank for some of them. */
 static void keys_are_sorted_and_selected(void **unused) {
   (void)unused;
   uint64_t state = 42, keys[400], sorted[400], work[400];
@@ -162,7 +162,7 @@ static void keys_are_sorted_and_selected(void **unused) {
   }
 }
 
-/* A key gives back its sum, and a zero without its sign. */
+/* A key gives back its sum. A zero loses its sign. */
 static void keys_keep_sums(void **unused) {
   (void)unused;
   static const float sums[] = {0, 1, -1, 1e-45f, -1e-45f, 3.4e38f, -3.4e38f, INFINITY, -INFINITY};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The parts below a join, each by itself: distance kernels of every instruction set against the
- * reference, the sorts, and the promise of a grid's slabs.
+ * The parts that joins are made of, each by itself: distance kernels of every instruction set, compared with the
+ * reference; the sorts; and the guarantee of a grid's slabs.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -37,7 +37,7 @@ static void lay_out(layout *l, const point_set *rows, join_case *random) {
   l->view = (adji_view){l->columns, ROOM, l->ids, rows->dim, (uint32_t)rows->count};
 }
 
-/* What the library measures for a step: Lp with the exponent p, boxes of the lengths in spec. */
+/* The library's measure for a step: Lp with the exponent p, a box with the lengths in `box`. */
 static adji_measure measure_of(adji_step step, double p, const void *box) {
   adji_measure m = {.step = step, .box = box, .power = {.exponent = p, .inverse = 1 / p}};
   static const adji_report reports[] = {[ADJI_STEP_L2] = ADJI_REPORT_ROOT,
@@ -50,7 +50,7 @@ static adji_measure measure_of(adji_step step, double p, const void *box) {
   return m;
 }
 
-/* And what the reference is asked for. */
+/* The spec of the same measure for the reference. */
 static adj_join_spec spec_of(const adji_measure *m, double radius) {
   static const adj_metric metrics[] = {[ADJI_STEP_L2] = ADJ_L2,
                                        [ADJI_STEP_L1] = ADJ_L1,
@@ -80,7 +80,7 @@ static int by_id(const void *x, const void *y) {
   return (a > b) - (a < b);
 }
 
-/* Up to four disjoint ranges, some of them empty, and queries from anywhere on, one after the other or with gaps. */
+/* Up to four disjoint ranges, some of them empty, and queries from any first one on, consecutive or with gaps. */
 static void random_task(work *w, join_case *random, bool forward) {
   uint32_t right = w->right.view.count, at = 0;
   for (int r = 0; r < 4; r++) {
@@ -98,7 +98,7 @@ static void random_task(work *w, join_case *random, bool forward) {
       (adji_task){&w->left.view, &w->right.view, w->queries, w->ranges, many, 4, w->limit, forward, &w->measure, NULL};
 }
 
-/* What a query must find, from the definition. */
+/* What a query must find, by the definition. */
 static uint32_t expected(const work *w, uint32_t query, uint32_t *ids, double *sums) {
   uint32_t many = 0;
   for (int r = 0; r < 4; r++)
@@ -123,7 +123,7 @@ static void check_task(const work *w, const adji_kernels *kernels) {
   for (uint32_t q = 0; q < MOST_QUERIES; q++)
     counts[q] = 7;
   for (uint32_t q = 0; q < ADJI_LIST_MAX; q++) {
-    found[q] = 3; /* entries that are already there */
+    found[q] = 3; /* some entries are there already */
     ids[q] = lists[q];
     sum_lists[q] = sums[q];
     lists[q][2] = 0xabcdef;
@@ -144,7 +144,7 @@ static void check_task(const work *w, const adji_kernels *kernels) {
   }
 }
 
-/* Counting for both points of a pair: queries have what they have alone, candidates the queries they belong to. */
+/* Counts for both points of a pair. Queries get their usual counts, candidates the number of queries they belong to. */
 static void check_mirrored(const work *w, const adji_kernels *kernels) {
   uint32_t counts[MOST_QUERIES] = {0}, alone[MOST_QUERIES] = {0}, ids[MOST_POINTS];
   uint8_t mirrored[4 * MOST_POINTS];
@@ -173,7 +173,7 @@ static void check_mirrored(const work *w, const adji_kernels *kernels) {
 
 static const double EXPONENTS[] = {3, 1.5, 4, 2.5, 7, 16, 1.0000001, 17, 100};
 
-/* Points of one kind or another for a round of the test; wrapped into the box of a step that has one. */
+/* The kind of points for a round of the test. They are wrapped into the box if the step has one. */
 static case_entry kernel_entry(int round, adji_step step, double p, join_case *random) {
   case_entry entry = {.name = "kernel", .radius = 0.3, .p = p};
   entry.dim = round < 300 ? 1 + (uint32_t)round % 20 : 1 + (uint32_t)(case_random(random) % MOST_DIM);
@@ -314,8 +314,7 @@ static void angles_are_close(void **state) {
 
 /* ---- Sorts ---------------------------------------------------------------------------------------------- */
 
-/* Different ids in random order, as far apart as gap on average; some rounds are in order already, or
- * in reverse. */
+/* Different ids in random order, `gap` apart on average. In some rounds they are in ascending or descending order. */
 static void random_ids(uint32_t *ids, uint32_t count, uint64_t gap, int round, join_case *random) {
   uint64_t at = 0;
   for (uint32_t n = 0; n < count; n++)
@@ -349,7 +348,7 @@ static void ids_are_sorted(void **state) {
       }
 }
 
-/* Rows of any length, with and without an id to drop: nothing but the row is written. */
+/* Places rows of any length, with and without an id to drop. Only the row may be written. */
 static void rows_are_placed(void **state) {
   (void)state;
   enum { MOST = 700 };
@@ -373,7 +372,7 @@ static void rows_are_placed(void **state) {
       }
 }
 
-/* Sorted by the bits asked for, and stable: the untouched bits of equal items hold their old place. */
+/* Sorts by some of the bits, and stably: the other bits of each item have its old place. */
 static void items_are_sorted(void **state) {
   (void)state;
   join_case random = {.random = 8};
@@ -394,7 +393,7 @@ static void items_are_sorted(void **state) {
         }
         must(adji_radix_sort(ctx, &sorted, n, 18, bits));
         for (uint64_t i = 1; i < n; i++)
-          assert_true(sorted.items[i - 1] < sorted.items[i]); /* by key, then by place: exactly stability */
+          assert_true(sorted.items[i - 1] < sorted.items[i]); /* by key, then by old place: the sort is stable */
         for (uint64_t i = 0; i < n && sorted.ids; i++)
           assert_int_equal(sorted.ids[i], sorted.items[i] & 0x3ffff);
         void *blocks[] = {sorted.items, sorted.spare, sorted.ids, sorted.spare_ids};
@@ -439,8 +438,8 @@ static void values_are_sorted(void **state) {
 
 /* ---- The grid ------------------------------------------------------------------------------------------- */
 
-/* Two coordinates that belong to each other must be within reach of each other's slab. The pairs are
- * the worst there are: the last one inside of the radius, at the edges of slabs. */
+/* Two coordinates within the radius must be in slabs within reach of each other. The pairs are the worst cases: at the
+ * edges of slabs, and with the last value inside of the radius. */
 static void slabs_keep_their_promise(void **state) {
   (void)state;
   adj_ctx *ctx = context_of(1, NULL);
@@ -508,8 +507,8 @@ static double furthest(adj_type type, const adj_join_spec *spec, double a, doubl
   }
 }
 
-/* From the last coordinate of a slab to the furthest that belongs to it: a slab that is thinner than
- * it may be by the least fraction puts the two too far apart. */
+/* From the last coordinate of a slab to the furthest one that belongs to it. If the slab were too thin by the smallest
+ * fraction, the two would be too far apart. */
 static void slabs_are_wide_enough(void **state) {
   (void)state;
   adj_ctx *ctx = context_of(1, NULL);
@@ -595,7 +594,7 @@ static void check_order(adj_ctx *ctx, const adji_grid *grid, const adj_dataset *
   free(expected);
 }
 
-/* Cell and row numbers that fit 64 bits together, that need a few more, and many more. */
+/* Numbers of cells and rows that together fit 64 bits, need a few more bits, or need many more. */
 static void long_cell_numbers(void **state) {
   (void)state;
   join_case random = {.random = 5};
@@ -628,10 +627,9 @@ static void long_cell_numbers(void **state) {
   }
 }
 
-/* ---- Order through buckets ----------------------------------------------------------------------------------------
- */
+/* ---- Order through buckets -------------------------------------------------------------------------------------- */
 
-/* Points of which a share is in a corner, so that buckets are uneven. */
+/* Points with a share of them in a corner, so that buckets are uneven. */
 static adj_dataset *corner_points(adj_ctx *ctx, adj_type type, uint32_t dim, uint64_t n, uint64_t share) {
   join_case random = {.random = n + dim};
   double *x = malloc(n * dim * sizeof *x);
@@ -660,7 +658,8 @@ static void check_buckets(adj_ctx *ctx, adj_type type, uint32_t dim, uint64_t n,
   adj_dataset *set = corner_points(ctx, type, dim, n, share);
   for (uint32_t axes = 1; axes <= 3 && axes <= dim; axes++)
     for (int i = 0; i < 4; i++) {
-      static const int slab_bits[] = {1, 6, 11, 14}; /* one pass to several; the last: buckets of equal population */
+      static const int slab_bits[] = {
+          1, 6, 11, 14}; /* from one pass to several; the last one makes buckets of equal population */
       adji_grid grid = {.axis_count = axes};
       for (uint32_t a = 0; a < axes; a++) {
         adji_axis wanted = {.dim = dim - 1 - a, .reach = 1};
@@ -674,8 +673,8 @@ static void check_buckets(adj_ctx *ctx, adj_type type, uint32_t dim, uint64_t n,
   adj_dataset_destroy(set);
 }
 
-/* All types and dimensions; buckets of a few points and of thousands; one bucket that has nearly all points, which are
- * sorted as a whole then. */
+/* All types and dimensions; buckets of a few points and of thousands; one bucket with nearly all points, which are then
+ * sorted as a whole. */
 static void points_move_in_buckets(void **state) {
   (void)state;
   for (uint32_t threads = 1; threads <= 3; threads += 2) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The decisions of kNN joins through a grid (gpu/papers/knn_grid.h), and the settings that they go by.
+ * The decisions of kNN joins through a grid (gpu/papers/knn_grid.h), and the settings that control them.
  */
 #include <float.h>
 #include <math.h>
@@ -85,18 +85,18 @@ static void many_failures_widen(void **state) {
   assert_int_equal(adji_knn_grid_next(&o, 1000, 249, 1000, 0), ADJI_GRID_TAIL);
   assert_int_equal(adji_knn_grid_next(&o, 1000, 250, 1000, 0), ADJI_GRID_WIDEN);
   assert_int_equal(adji_knn_grid_next(&o, 1000, 1000, 1000, 0), ADJI_GRID_WIDEN);
-  /* A wider epsilon that hardly helped, and few that are left of all. */
+  /* A wider epsilon that hardly helped; and few remaining queries. */
   assert_int_equal(adji_knn_grid_next(&o, 1000, 900, 1000, 1), ADJI_GRID_WIDEN);
   assert_int_equal(adji_knn_grid_next(&o, 1000, 901, 1000, 1), ADJI_GRID_TAIL);
   assert_int_equal(adji_knn_grid_next(&o, 1000, 500, 50000, 1), ADJI_GRID_WIDEN);
   assert_int_equal(adji_knn_grid_next(&o, 1000, 500, 50001, 1), ADJI_GRID_TAIL);
-  /* As the paper's GPU-only mode, until all are found. */
+  /* As in the paper's GPU-only mode: until all are found. */
   o.failures = o.tail = 1e-9;
   o.stall = 1;
   assert_int_equal(adji_knn_grid_next(&o, 1000, 1000, 1000000, 1), ADJI_GRID_WIDEN);
   assert_int_equal(adji_knn_grid_next(&o, 1000, 1, 1000000, 255), ADJI_GRID_WIDEN);
   assert_int_equal(adji_knn_grid_next(&o, 1000, 1, 1000000, 256), ADJI_GRID_TAIL);
-  /* As published: few failures are a batch of their own, which fails and so makes epsilon grow. */
+  /* As published: a few failures form a batch of their own. It fails too, which makes epsilon grow. */
   o = defaults();
   o.no_tail = true;
   assert_int_equal(adji_knn_grid_next(&o, 1000, 249, 100000, 1), ADJI_GRID_AGAIN);
@@ -124,7 +124,7 @@ static void lists_fit_shared_memory(void **state) {
 
 /* ---- Cells -------------------------------------------------------------------------------------------- */
 
-/* Points of the unit cube, and one far away where `far` is not 0. */
+/* Points of the unit cube, and one far away if `far` is not 0. */
 static double *make_points(uint64_t count, uint32_t dim, double far) {
   double *points = malloc(count * dim * sizeof *points);
   uint64_t hash = 88172645463325252u;
@@ -185,7 +185,7 @@ static void cells_are_as_wide_as_epsilon(void **state) {
     check_cells(ctx, dim, 0.1, 0, dim);
     check_cells(ctx, dim, 0.01, 0, dim);
     check_cells(ctx, dim, 0, 0, dim);
-    check_cells(ctx, dim, 0.6, 0, 0); /* all are within three slabs */
+    check_cells(ctx, dim, 0.6, 0, 0); /* all points are within three slabs */
     check_cells(ctx, dim, 0.01, 1e12, dim);
     check_cells(ctx, dim, 0.6, 1e12, 1);
     check_cells(ctx, dim, 1e-300, DBL_MAX, dim);
@@ -322,7 +322,7 @@ static void settings_are_for_the_grid(void **state) {
       "paper.point_threads=4,paper.sample=9,paper.bins=100,paper.mean_part=0.01,paper.epsilon=2,paper.widen=1,"
       "paper.failures=0.5,paper.tail=0.1,paper.stall=1";
   must(fits(all, ADJ_KNN, ADJI_ALGORITHM_GRID));
-  must(fits("paper.tail=0.5", ADJ_KNN, ADJI_ALGORITHM_AUTO)); /* which asks for the grid */
+  must(fits("paper.tail=0.5", ADJ_KNN, ADJI_ALGORITHM_AUTO)); /* this setting implies the grid */
   must(fits("paper.point_threads=4", ADJ_KNN, ADJI_ALGORITHM_AUTO));
   must(fits("paper.access=full,paper.point_threads=4", ADJ_RANGE, ADJI_ALGORITHM_GRID));
   must_fail(ADJ_E_UNSUPPORTED, "paper.point_threads= is for the algorithm grid, not kdtree",

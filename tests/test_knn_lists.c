@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The neighbour lists of the kNN kernels, against sorting everything: every instruction set, both types, every width of
- * a list, with sums that are made to be hard to tell apart. And the inner loops of building a tree, against plain ones.
+ * The neighbour lists of the kNN kernels, compared with sorting everything: every instruction set, both types, every
+ * width of a list, with sums that are hard to tell apart. And the inner loops that build a tree, compared with plain
+ * loops.
  */
 #include <float.h>
 #include <math.h>
@@ -15,8 +16,8 @@
 
 enum { MOST = 1200, PATTERNS = 8, BATCH = 64 * ADJI_LEAF };
 
-/* The i-th of count sums, exact in the type. f64 lists compare sums without their last bits first: patterns 1 to 3
- * differ in these only. */
+/* The i-th of count sums, exact in the type. f64 lists first compare sums without their last bits. Sums of patterns 1
+ * to 3 differ only in these bits. */
 static double sum_of(int pattern, adj_type type, uint32_t i, uint32_t count, uint64_t *state) {
   static const double odd[] = {0.0, 0x1p-149, 0x1p-140, 0x1.8p127, FLT_MAX, 1, 0x1p-126, 2};
   static const double odd_wide[] = {0.0, 0x1p-1074, 0x1p-1070, DBL_MAX, 0x1.fffffffffff01p1023, 1, 0x1p-1022, 2};
@@ -27,13 +28,13 @@ static double sum_of(int pattern, adj_type type, uint32_t i, uint32_t count, uin
     case 1:
       return 1 + (double)(random_of(state) % 1024) * ulp;
     case 2:
-      return 1 + (double)(count - i) * ulp; /* each is better than all before */
+      return 1 + (double)(count - i) * ulp; /* each is better than all before it */
     case 3:
       return (double)(random_of(state) % 8) + (double)(1 + random_of(state) % 3) * 8 * ulp;
     case 4:
       return (double)(count - i);
     case 5:
-      return 7; /* one tie */
+      return 7; /* all tied */
     case 6:
       return (double)(random_of(state) % 5);
     default:
@@ -41,7 +42,7 @@ static double sum_of(int pattern, adj_type type, uint32_t i, uint32_t count, uin
   }
 }
 
-/* Candidates of a query with their sums, as a kernel takes them and in the expected order. */
+/* The candidates of a query with their sums, in the order of a kernel and in the expected order. */
 typedef struct candidates {
   uint32_t count;
   adj_type type;
@@ -56,12 +57,12 @@ static int by_id(const void *x, const void *y) {
   return a < b ? -1 : a > b;
 }
 
-/* Ids are in no order, but ascend within a leaf. */
+/* Ids ascend within a leaf, but not over leaves. */
 static void make_candidates(candidates *c, int pattern, adj_type type, uint32_t count, bool infinite, uint64_t *state) {
   c->count = count;
   c->type = type;
   for (uint32_t i = 0; i < count; i++)
-    c->ids[i] = i * 3571 % 4099; /* a prime: all different */
+    c->ids[i] = i * 3571 % 4099; /* a prime modulus: all ids differ */
   for (uint32_t i = 0; i < count; i += ADJI_LEAF)
     qsort(c->ids + i, count - i < ADJI_LEAF ? count - i : ADJI_LEAF, sizeof *c->ids, by_id);
   for (uint32_t i = 0; i < count; i++) {
@@ -126,8 +127,8 @@ static void select_by(const adji_typed_kernels *kernels, candidates *c, uint32_t
   check_list(c, k, list.bytes, what);
 }
 
-/* A query at 0 in one dimension: by L1, coordinates are sums. The leaves come in two calls, so that lists are stored
- * and opened again. */
+/* A query at 0 in one dimension, where L1 sums are the coordinates. The leaves come in two calls, so that the list is
+ * stored and loaded again. */
 static void search_by(const adji_typed_kernels *kernels, candidates *c, uint32_t k, uint32_t own, const char *what) {
   static list_memory list;
   static double wide[2 * ADJI_LEAF_ROOM];
@@ -208,8 +209,8 @@ static double value_of(int pattern, uint64_t *state) {
   return pattern == 0   ? (double)(float)x
          : pattern == 1 ? (double)(random_of(state) % 4) - 1
          : pattern == 2 ? (double)(float)exp(20 * x)
-         : pattern == 3 ? 1 + x * 0x1p-20      /* of f64 only: several have one f32, */
-                        : ldexp(x - 0.5, 900); /* or are infinite there */
+         : pattern == 3 ? 1 + x * 0x1p-20      /* f64 only: several have the same f32, */
+                        : ldexp(x - 0.5, 900); /* or overflow f32 */
 }
 
 enum { POINTS = 300, DIM = 3, STRIDE = POINTS + 32 };
@@ -246,7 +247,7 @@ static void check_split(const adji_split_kernels *plain, const adji_split_kernel
                                 .equal = (not_above - below + 1) / 2};
     (i ? kernels : plain)->split(&job);
   }
-  assert_memory_equal(&left[0], &left[1], sizeof *left); /* also what is not part of the sides */
+  assert_memory_equal(&left[0], &left[1], sizeof *left); /* also outside of the sides */
   assert_memory_equal(&right[0], &right[1], sizeof *right);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * kNN joins of f64 through a search in f32, against plain loops: every row that the search answers has the bits of the
- * canonical definition, however close its points are to what f32 can tell apart, and where they are far apart it
- * answers nearly all.
+ * kNN joins of f64 through a search in f32, compared with plain loops. Every row that the search answers has the bits
+ * of the canonical definition, even if distances differ by less than f32 can tell. If points are far apart, the search
+ * answers nearly all rows.
  */
 #include <math.h>
 #include <stdio.h>
@@ -20,13 +20,13 @@ static double unit(uint64_t *state) {
   return (double)(random_of(state) >> 11) * 0x1p-53;
 }
 
-/* Mostly within a few steps of f32 from 0.7, and a few points all over the box: distances are a few steps too. */
+/* Mostly within a few f32 steps of 0.7, so that distances are a few steps too; a few points all over the box. */
 static double coarse(uint64_t *state) {
   uint64_t x = random_of(state);
   return x % 16 ? 0.7 + unit(state) * 0x1p-18 : unit(state);
 }
 
-/* Rings: one of a few numbers, give or take a step of f32 or an ulp of f64, so that many distances are nearly equal. */
+/* One of a few numbers, give or take an f32 step or an f64 ulp, so that many distances are nearly equal. */
 static double rings(uint64_t *state) {
   uint64_t x = random_of(state);
   double step = x & 1 ? 0x1p-25 : 0x1p-52;
@@ -37,7 +37,7 @@ static double lattice(uint64_t *state) {
   return (double)(random_of(state) % 5);
 }
 
-/* An offset of 1e9, where f32 has steps of 64 and f64 of 1e-7. */
+/* An offset of 1e9, where f32 has steps of 64 and f64 has steps of 1e-7. */
 static double offset(uint64_t *state) {
   return 1e9 + unit(state);
 }
@@ -54,7 +54,7 @@ static double huge_numbers(uint64_t *state) {
   return (unit(state) - 0.5) * 0x1p400;
 }
 
-/* Sums of these are denormal numbers or zero; those of the next are infinite. There is no frame for either. */
+/* Sums of these are denormal numbers or zero, and sums of the next kind are infinite. There is no frame for either. */
 static double vanishing(uint64_t *state) {
   return unit(state) * 0x1p-520;
 }
@@ -66,8 +66,8 @@ static double overflowing(uint64_t *state) {
 typedef struct pattern {
   const char *name;
   coordinate_fn of;
-  bool framed;   /* there are copies */
-  double answer; /* the share of rows that the search answers, at least */
+  bool framed;   /* there are copies in f32 */
+  double answer; /* least share of rows that the search answers */
 } pattern;
 
 static const pattern PATTERNS[] = {{"uniform", unit, true, 0.99},      {"coarse", coarse, true, 0},
@@ -126,7 +126,7 @@ static adji_join join_of(adj_ctx *ctx, const adj_dataset *left, const adj_datase
   return join;
 }
 
-/* Compares the rows that are answered. Returns how many. */
+/* Compares the rows that the search answers. Returns how many there are. */
 static uint32_t check_rows(const adji_narrow *n, const points *left, const points *right) {
   static uint32_t ids[MOST_POINTS * MOST_K];
   static double distances[MOST_POINTS * MOST_K];
@@ -137,7 +137,7 @@ static uint32_t check_rows(const adji_narrow *n, const points *left, const point
   uint32_t answered = 0, k = n->join->k;
   for (uint64_t leaf = 0; leaf < n->wide_left->level[0].count; leaf++) {
     uint32_t count = adji_tree_leaf_count(n->wide_left, leaf);
-    uint64_t wanted = ((UINT64_C(1) << count) - 1) & ~(UINT64_C(1) << leaf % 16); /* not all */
+    uint64_t wanted = ((UINT64_C(1) << count) - 1) & ~(UINT64_C(1) << leaf % 16); /* leaves one query out */
     if (!wanted) continue;
     adji_tally tally = {0};
     group.credit = 0; /* no pause */
@@ -155,7 +155,7 @@ static uint32_t check_rows(const adji_narrow *n, const points *left, const point
   return answered;
 }
 
-/* two: another set on the left, twice as wide. */
+/* two: the left set is another one, twice as wide. */
 static void check_join(adj_ctx *ctx, const pattern *of, uint32_t dim, uint32_t count, uint32_t k, bool two) {
   static points left, right;
   make_points(&right, of, dim, count, 1);
@@ -171,7 +171,7 @@ static void check_join(adj_ctx *ctx, const pattern *of, uint32_t dim, uint32_t c
   double limits[] = {INFINITY, 0, 0};
   adji_join any = join_of(ctx, left_set, right_set, k, INFINITY);
   uint32_t found = nearest(&left, &right, 0, &any, entries);
-  if (found) limits[1] = entries[found / 2].sum; /* exactly that of a neighbour */
+  if (found) limits[1] = entries[found / 2].sum; /* exactly the sum of a neighbour */
   for (uint32_t l = 0; l < sizeof limits / sizeof *limits; l++) {
     adji_join join = join_of(ctx, left_set, right_set, k, limits[l]);
     adji_narrow narrow = {0};
@@ -206,7 +206,7 @@ static void answers_match_loops(void **unused) {
   }
 }
 
-/* Every copy is as near to the number it stands for as the proof says, and so are the boxes. */
+/* Copies and boxes are as near to the numbers they stand for as the proof says. */
 static void copies_are_near(void **unused) {
   (void)unused;
   static points p;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Pools of points within a limit, against plain loops: which points are listed, limits that enough points are within,
- * and the k nearest, with sums that are equal or an ulp apart.
+ * Pools of points within a limit, compared with plain loops: which points are listed, limits that enough points are
+ * within, and the k nearest, with sums that are equal or an ulp apart.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -51,7 +51,7 @@ static void check_pick(const adji_pool_kernels *kernels, uint32_t count, uint32_
   entry entries[STRIDE];
   uint64_t state = (uint64_t)count * 1000 + (uint64_t)k * 10 + (uint32_t)pattern + 1;
   uint32_t kept = 0, own = with_own ? 7 * (count / 2) : ADJ_NO_ID;
-  for (uint32_t i = 0; i < STRIDE; i++) { /* what is past the last must not be found */
+  for (uint32_t i = 0; i < STRIDE; i++) { /* values after the last must not be found */
     ids[i] = i < count ? 7 * i : 5;
     sums[i] = i < count ? sum_of(pattern, &state) : 0;
     if (i < count && ids[i] != own) entries[kept++] = (entry){(double)sums[i], ids[i]};
@@ -66,7 +66,7 @@ static void check_pick(const adji_pool_kernels *kernels, uint32_t count, uint32_
   values[k] = 77;
   adji_picked to = {.ids = found, .sums = values, .roots = k % 2};
   if (!kernels->pick(&pool, 0, k, own, &to)) {
-    assert_true(pattern != 0 || k > 8); /* where sums are far apart it rarely fails */
+    assert_true(pattern != 0 || k > 8); /* with sums far apart it rarely fails */
     return;
   }
   for (uint32_t i = 0; i < k; i++) {
@@ -110,7 +110,7 @@ static float pair_sum(const points *p, uint32_t q, uint32_t i) {
   return s;
 }
 
-/* On a lattice if wanted, which has many ties. The last leaf has padding. */
+/* lattice: points on a lattice, with many ties. The last leaf has padding. */
 static void make_points(points *p, uint32_t dim, bool lattice) {
   uint64_t state = dim + 1;
   p->dim = dim;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
  * Libraries loaded at run time are not taken from the current folder. The search path is read when a process starts, so
- * each case is a process of its own: this program, in a folder with a library, with a search path and what it is to do.
- *   test_library LIBRARY        runs all
- *   test_library open NAME      exit status 0: adji_library_open found it
- *   test_library plain NAME     the same by dlopen()
+ * each case is a process of its own: this program, run with a search path in a folder that has a library.
+ *
+ *   test_library LIBRARY        runs all cases
+ *   test_library open NAME      exit status 0: adji_library_open found the library
+ *   test_library plain NAME     exit status 0: dlopen() found it
  */
 #include <dlfcn.h>
 #include <stdbool.h>
@@ -18,7 +19,7 @@
 
 static const char *folder, *name;
 
-/* Whether the process finds the library, with LD_LIBRARY_PATH as given, in the current folder `in`. */
+/* Whether a process in the folder `in`, with this LD_LIBRARY_PATH, finds the library. */
 static bool finds(const char *in, const char *how, const char *search) {
   pid_t child = fork();
   if (!child) {
@@ -41,7 +42,7 @@ static void current_folder_is_not_searched(void **state) {
   assert_false(finds(folder, "open", NULL));
   assert_false(finds(folder, "open", "/nowhere"));
   for (int i = 0; i < 6; i++) {
-    assert_true(finds(folder, "plain", reaching[i])); /* so this can fail */
+    assert_true(finds(folder, "plain", reaching[i])); /* shows that the test can fail */
     assert_false(finds(folder, "open", reaching[i]));
   }
 }

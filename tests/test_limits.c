@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a container or a batch job leaves of the machine, read from made-up trees of /proc and /sys/fs/cgroup.
+ * The share of the machine that a container or a batch job may use, read from made-up trees of /proc and
+ * /sys/fs/cgroup.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +15,7 @@
 static char root[] = "/tmp/adjoin_limits_XXXXXX";
 static const uint64_t GIB = (uint64_t)1 << 30;
 
-/* Writes a file below root, and the folders that it is in. */
+/* Writes a file below root, and makes its folders. */
 static void put(const char *path, const char *text) {
   char full[4096];
   snprintf(full, sizeof full, "%s%s", root, path);
@@ -29,7 +30,7 @@ static void put(const char *path, const char *text) {
   assert_int_equal(fclose(file), 0);
 }
 
-/* A machine with 64 GiB available, and no groups. */
+/* A machine with 64 GiB available, and no control groups. */
 static int start(void **state) {
   (void)state;
   memcpy(root + sizeof root - 7, "XXXXXX", 6);
@@ -76,14 +77,14 @@ static void machines_without_groups(void **state) {
   (void)state;
   adji_limits l = limits();
   nothing_limits(&l);
-  put("/proc/self/cgroup", "0::/\n"); /* and no mount */
+  put("/proc/self/cgroup", "0::/\n"); /* and cgroups are not mounted */
   l = limits();
   nothing_limits(&l);
   put("/proc/self/mountinfo", unified);
   put("/sys/fs/cgroup/cpu.stat", "usage_usec 1\n"); /* the root group has no limits */
   l = limits();
   nothing_limits(&l);
-  put("/proc/meminfo", "nonsense\n"); /* then half of this machine's memory */
+  put("/proc/meminfo", "nonsense\n"); /* then the default is half of this machine's memory */
   l = limits();
   assert_true(l.available > 0);
 }
@@ -106,12 +107,12 @@ static void version_two(void **state) {
   assert_int_equal(adji_limits_threads(&l, 64), 2);
   assert_int_equal(adji_limits_threads(&l, 1), 1);
 
-  /* What the group holds is gone, but for files. */
+  /* Memory that the group uses is not available, except cached files. */
   put("/sys/fs/cgroup/user.slice/job/memory.current", "1610612736\n");
   assert_int_equal(limits().available, GIB / 2);
   put("/sys/fs/cgroup/user.slice/job/memory.stat", "anon 5\nactive_file 536870912\ninactive_file 268435456\n");
   assert_int_equal(limits().available, GIB / 2 + GIB / 2 + GIB / 4);
-  put("/sys/fs/cgroup/user.slice/job/memory.current", "9910612736\n"); /* more than it may, for a moment */
+  put("/sys/fs/cgroup/user.slice/job/memory.current", "9910612736\n"); /* more than the limit, for a moment */
   assert_int_equal(limits().available, GIB / 8);
 }
 
@@ -133,7 +134,7 @@ static void the_least_on_the_way_up(void **state) {
   assert_string_equal(l.quota_file, "/sys/fs/cgroup/pod/box/cpu.max");
   assert_int_equal(adji_limits_threads(&l, 64), 1);
 
-  /* A sibling that holds much leaves less of a larger limit. */
+  /* A larger limit may leave less if a sibling uses much of it. */
   put("/sys/fs/cgroup/pod/box/inner/memory.current", "1000\n");
   put("/sys/fs/cgroup/pod/memory.high", "max\n");
   put("/sys/fs/cgroup/pod/memory.current", "5368709120\n");
@@ -165,7 +166,7 @@ static void version_one(void **state) {
   assert_int_equal(adji_limits_threads(&l, 64), 4);
   assert_int_equal(adji_limits_threads(&l, 3), 3);
 
-  /* A limit above what the mount shows. */
+  /* A limit of a group above the mount. */
   put("/sys/fs/cgroup/memory/batch/7/memory.stat", "hierarchical_memory_limit 1073741824\n");
   put("/sys/fs/cgroup/memory/batch/7/memory.usage_in_bytes", "0\n");
   l = limits();
@@ -173,7 +174,7 @@ static void version_one(void **state) {
   assert_string_equal(l.memory_file, "/sys/fs/cgroup/memory/batch/7/memory.stat");
 }
 
-/* Groups of both versions at once: memory in version 2, cores in version 1. */
+/* Cgroups of both versions at once: memory in version 2, cores in version 1. */
 static void hybrid(void **state) {
   (void)state;
   put("/proc/self/mountinfo", both);
@@ -186,7 +187,7 @@ static void hybrid(void **state) {
   assert_true(l.quota == 2);
 }
 
-/* In a container the path may be one of the host, and the mount show the container's group alone. */
+/* In a container the path may be a path of the host, while the mount shows only the container's group. */
 static void containers(void **state) {
   (void)state;
   put("/proc/self/mountinfo",
@@ -213,7 +214,7 @@ static void containers(void **state) {
   }
 }
 
-/* Nothing that cannot be understood limits anything, and nothing is read without end. */
+/* Text that cannot be understood limits nothing, and endless text is not read to the end. */
 static void nonsense(void **state) {
   (void)state;
   static const char *const numbers[] = {"",    "\n",     "-5\n", "12x\n", "x12\n", "99999999999999999999999\n",
@@ -245,7 +246,7 @@ static void nonsense(void **state) {
     l = limits();
     nothing_limits(&l);
   }
-  /* A line that is too long is passed over; the next one counts. A path that is too long is not looked at. */
+  /* A line that is too long is skipped, and the next one counts. A path that is too long is not opened. */
   char *text = calloc(1, 100000);
   memset(text, 'x', 60000);
   memcpy(text + 60000, "\n0::/g\n", 8);
@@ -260,7 +261,7 @@ static void nonsense(void **state) {
   free(text);
 }
 
-/* The default of a context, and what was asked for. */
+/* The limits of a context by default and when they are asked for, and what it says about their origin. */
 static void contexts_say_where_from(void **state) {
   (void)state;
   adj_ctx *ctx = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Checked memory: alignment, zeroing, growing; the limit and the peak; messages that say what is too
- * large and how large it is.
+ * Checked memory: alignment, zeroing, growing; the limit and the peak; messages that say what is too large, and how
+ * large it is.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* mremap */
@@ -16,8 +16,8 @@
 #include "check.h"
 #include "core/memory.h"
 
-/* How mremap behaves: as in this kernel; as in older ones, which unmap the destination and then refuse more than one
- * mapping (here: more than a page); or so that all calls fail, after that. */
+/* How mremap behaves. HERE: as in this kernel. OLDER: as in older kernels, which unmap the destination and then refuse
+ * more than one mapping (here: more than a page). FAILS: it unmaps the destination and always fails. */
 static enum { HERE, OLDER, FAILS } mremap_is;
 
 void *move(void *from, size_t length, size_t new_length, int flags, ...) __asm__("mremap");
@@ -64,7 +64,7 @@ static void zeroed_blocks_are_zero(void **state) {
   adji_memory memory;
   adji_memory_init(&memory, (uint64_t)1 << 30);
   static const uint64_t sizes[] = {1, 1000, 1 << 20, 5 << 20};
-  for (int again = 0; again < 2; again++) /* the second time, on blocks that were dirty */
+  for (int again = 0; again < 2; again++) /* the second time on used blocks */
     for (int i = 0; i < 4; i++) {
       unsigned char *block = adji_alloc_zero(&memory, sizes[i], 1, "block");
       for (uint64_t b = 0; b < sizes[i]; b++)
@@ -74,7 +74,7 @@ static void zeroed_blocks_are_zero(void **state) {
     }
 }
 
-/* Kept blocks are used again, are zeroed if that was asked for, do not count as used, and go when they must. */
+/* Spare blocks are used again, are zeroed on request, do not count as used, and are freed when memory is needed. */
 static void freed_blocks_are_used_again(void **state) {
   (void)state;
   const uint64_t size = 5 << 20;
@@ -91,16 +91,16 @@ static void freed_blocks_are_used_again(void **state) {
   for (uint64_t b = 0; b < size - 100; b++)
     assert_int_equal(again[b], 0);
   adji_free(&memory, again);
-  void *small = adji_alloc(&memory, 1 << 20, 1, "block"); /* the rest of the block is given back */
+  void *small = adji_alloc(&memory, 1 << 20, 1, "block"); /* the rest of the block is freed */
   assert_ptr_equal(small, first);
   assert_false(adji_resize(&memory, small, 4 << 20));
   assert_int_equal(atomic_load(&memory.spare.bytes), 0);
   adji_free(&memory, small);
-  void *large = adji_alloc(&memory, 30 << 20, 1, "block"); /* together they would pass the limit */
+  void *large = adji_alloc(&memory, 30 << 20, 1, "block"); /* together they would exceed the limit */
   assert_non_null(large);
   assert_int_equal(atomic_load(&memory.spare.bytes), 0);
   adji_free(&memory, large);
-  for (int i = 0; i < 2 * ADJI_MOST_SPARE; i++) { /* more than there are places for */
+  for (int i = 0; i < 2 * ADJI_MOST_SPARE; i++) { /* more blocks than can be kept */
     void *blocks[2] = {adji_alloc(&memory, (1 << 20) + i, 1, "block"), adji_alloc(&memory, size, 1, "block")};
     adji_free(&memory, blocks[0]);
     adji_free(&memory, blocks[1]);
@@ -119,7 +119,7 @@ static void fill(char *block, uint64_t bytes, int value) {
     assert_int_equal(block[at], value);
 }
 
-/* A run of several steps: pages of freed blocks go into blocks of other sizes, whatever the kernel can do. */
+/* In a run of several steps, pages of freed blocks go into blocks of other sizes, whatever the kernel supports. */
 static void pages_are_used_again(void **state) {
   (void)state;
   const uint64_t page = ADJI_HUGE_PAGE;
@@ -127,7 +127,7 @@ static void pages_are_used_again(void **state) {
     adji_memory memory;
     adji_memory_init(&memory, 400 * page);
     adji_memory_hoard(&memory);
-    char *parts[3]; /* the last page of each is no huge one */
+    char *parts[3]; /* the last page of each is not a huge page */
     for (int i = 0; i < 3; i++) {
       parts[i] = adji_alloc(&memory, (5 + (uint64_t)i) * page + page / 4, 1, "part");
       fill(parts[i], (5 + (uint64_t)i) * page + page / 4, 1 + i);
@@ -149,7 +149,7 @@ static void pages_are_used_again(void **state) {
     assert_int_equal(ahead[page - 1], 7);
     assert_int_equal(large[12 * page + 4], 9);
     assert_false(adji_claim(&memory, ahead, 100 * page, "ahead"));
-    assert_false(adji_claim(&memory, large, 13 * page, "large")); /* has no room */
+    assert_false(adji_claim(&memory, large, 13 * page, "large")); /* no room for that */
     adji_free(&memory, large);
     adji_free(&memory, ahead);
     assert_int_equal(atomic_load(&memory.used), 0);
@@ -202,7 +202,7 @@ static void the_limit_is_kept(void **state) {
   assert_int_equal(atomic_load(&memory.peak), 1000);
 }
 
-/* A thread that charges too much passes the limit until it takes the charge back. */
+/* While a thread charges too much and takes it back, usage is above the limit. */
 static void available_memory_never_wraps(void **state) {
   (void)state;
   adji_memory memory;
@@ -261,7 +261,7 @@ static void guessed_sizes_are_settled(void **state) {
   const uint64_t MIB = 1 << 20;
   adji_memory memory;
   adji_memory_init(&memory, 40 * MIB);
-  assert_null(adji_alloc_ahead(&memory, 1000, 4000)); /* small ones are no use */
+  assert_null(adji_alloc_ahead(&memory, 1000, 4000)); /* not for small blocks */
   assert_null(adji_alloc_ahead(&memory, 41 * MIB, 80 * MIB));
   char *block = adji_alloc_ahead(&memory, 10 * MIB, 64 * MIB);
   assert_non_null(block);
@@ -275,7 +275,7 @@ static void guessed_sizes_are_settled(void **state) {
   assert_true(adji_resize(&memory, block, 3));
   assert_int_equal(atomic_load(&memory.used), 3);
   assert_int_equal(block[2], 7);
-  assert_false(adji_resize(&memory, block, 8 * MIB)); /* what was given back is gone */
+  assert_false(adji_resize(&memory, block, 8 * MIB)); /* released pages cannot be had back */
   adji_free(&memory, block);
   void *other = adji_alloc(&memory, 100, 1, "block");
   assert_false(adji_resize(&memory, other, 50));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Range joins in many dimensions on cores: candidates in copied panels, tiles of which much passes the prefilter of
- * codes, queries of more dimensions than a kernel copies. Every algorithm, with and without single evaluation, against
- * the reference: counted, collected and streamed.
+ * Range joins in many dimensions on cores: candidates in copied panels, tiles of which many pairs pass the prefilter of
+ * codes, queries with more dimensions than a kernel copies. Every algorithm, with and without single evaluation, is
+ * compared with the reference: counted, collected and streamed.
  */
 #include <stdio.h>
 
@@ -21,7 +21,7 @@ static const shape SHAPES[] = {{build_uniform, 16, 500, SELF, ADJ_L2},  {build_u
                                {build_uniform, 33, 300, SELF, ADJ_L1},  {build_uniform, 64, 300, SELF, ADJ_COSINE},
                                {build_clumps, 18, 400, SELF, ADJ_L2}};
 
-/* From few pairs to nearly all, so that the filter pauses everywhere, somewhere and nowhere. */
+/* From few pairs to nearly all, so that the prefilter pauses nowhere, in some places, or everywhere. */
 static const double SHARES[] = {-0.002, -0.06, -0.97};
 
 static const char *const ALGORITHMS[] = {NULL, "grid", "ego", "brute"};

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * The pipeline that brings rows from a device to host memory, with a device that is simulated: slots and buffers are
- * host memory, fills and copies happen when they are asked for, and what a real device would get wrong is checked:
- * that a slot is not filled again before all of it was copied, and copied only after it was filled.
+ * The pipeline that brings rows from a device to host memory, with a simulated device. Slots and buffers are host
+ * memory, and fills and copies happen when they are asked for. The test checks what would go wrong on a real device: a
+ * slot must not be filled again before all of it was copied, and must be copied only after it was filled.
  */
 #include <stdlib.h>
 
 #include "check.h"
 
-/* The pipeline is compiled here once more, with other operations. */
+/* The pipeline is compiled here again, with other operations. */
 #define adji_gpu_use simulated_use
 #define adji_gpu_range_fill simulated_fill
 #define adji_gpu_range_fetch simulated_fetch
@@ -19,7 +19,7 @@
 
 enum { MOST_SLOTS = 4, MOST_LANES = 8 };
 
-/* Entry e of the result: a number that depends on its place. */
+/* Entry e of the result, a number that depends on e. */
 static uint32_t id_at(uint64_t e) {
   return (uint32_t)(e * 2654435761u);
 }
@@ -27,34 +27,34 @@ static float sum_at(uint64_t e) {
   return (float)(e % 1000) * 0.25f;
 }
 
-/* In the place of a device and of what is on it. */
+/* Stands for a device and for what is on it. */
 typedef struct simulated {
   uint32_t slots;
   uint64_t slot_pairs, buffer_bytes;
   uint32_t *ids[MOST_SLOTS];
   float *sums[MOST_SLOTS];
   adji_gpu_window in_slot[MOST_SLOTS];
-  uint64_t left[MOST_SLOTS]; /* entries that were not copied yet, of all parts; UINT64_MAX: free */
+  uint64_t remaining[MOST_SLOTS]; /* entries not copied yet, of all parts; UINT64_MAX: free */
   bool with_sums;
   void *buffers[MOST_LANES];
   int64_t fail_at;  /* the call that fails; negative: none */
-  adj_ctx *cancels; /* NULL, or what the call cancel_at cancels */
+  adj_ctx *cancels; /* the context that the call cancel_at cancels, or NULL */
   int64_t cancel_at;
   pthread_mutex_t lock;
   uint64_t fills, calls;
-  uint64_t slow_every; /* every so many calls take a while */
+  uint64_t slow_every; /* every slow_every-th call takes a while */
 } simulated;
 
 static adj_status turn(simulated *s) {
   pthread_mutex_lock(&s->lock);
   uint64_t call = s->calls++;
   pthread_mutex_unlock(&s->lock);
-  if (s->slow_every && call % s->slow_every == 0) /* others overtake */
+  if (s->slow_every && call % s->slow_every == 0) /* lets others overtake */
     for (volatile int i = 0; i < 20000; i++) {
     }
   if (s->cancels && call == (uint64_t)s->cancel_at) {
     adj_cancel(s->cancels);
-    for (volatile int i = 0; i < 20000; i++) { /* others see it first */
+    for (volatile int i = 0; i < 20000; i++) { /* lets others see it first */
     }
   }
   if (s->fail_at >= 0 && call == (uint64_t)s->fail_at)
@@ -70,14 +70,15 @@ adj_status simulated_fill(adji_gpu_range *range, const adji_gpu_window *window, 
   simulated *s = (simulated *)(void *)range;
   adj_status status = turn(s);
   if (status) return status;
-  if (slot >= s->slots || s->left[slot] != UINT64_MAX) return adji_fail(ADJ_E_INTERNAL, "slot %u is not free", slot);
+  if (slot >= s->slots || s->remaining[slot] != UINT64_MAX)
+    return adji_fail(ADJ_E_INTERNAL, "slot %u is not free", slot);
   if (window->pairs > s->slot_pairs) return adji_fail(ADJ_E_INTERNAL, "the window does not fit");
   for (uint64_t i = 0; i < window->pairs; i++) {
     s->ids[slot][i] = id_at(window->base + i);
     s->sums[slot][i] = sum_at(window->base + i);
   }
   s->in_slot[slot] = *window;
-  s->left[slot] = window->pairs * (s->with_sums ? 2 : 1);
+  s->remaining[slot] = window->pairs * (s->with_sums ? 2 : 1);
   s->fills++;
   return ADJ_OK;
 }
@@ -87,14 +88,14 @@ adj_status simulated_fetch(adji_gpu_range *range, uint32_t slot, adji_gpu_part p
   simulated *s = (simulated *)(void *)range;
   adj_status status = turn(s);
   if (status) return status;
-  if (s->left[slot] == UINT64_MAX || first + entries > s->in_slot[slot].pairs)
+  if (s->remaining[slot] == UINT64_MAX || first + entries > s->in_slot[slot].pairs)
     return adji_fail(ADJ_E_INTERNAL, "nothing to copy");
   if (entries * 4 > s->buffer_bytes) return adji_fail(ADJ_E_INTERNAL, "the piece does not fit the buffer");
   if (part == ADJI_PART_IDS)
     memcpy(s->buffers[buffer], s->ids[slot] + first, entries * 4);
   else
     memcpy(s->buffers[buffer], s->sums[slot] + first, entries * 4);
-  s->left[slot] -= entries;
+  s->remaining[slot] -= entries;
   return ADJ_OK;
 }
 
@@ -102,8 +103,8 @@ adj_status simulated_release(adji_gpu_range *range, uint32_t slot) {
   simulated *s = (simulated *)(void *)range;
   adj_status status = turn(s);
   if (status) return status;
-  if (s->left[slot]) return adji_fail(ADJ_E_INTERNAL, "slot %u was not copied whole", slot);
-  s->left[slot] = UINT64_MAX;
+  if (s->remaining[slot]) return adji_fail(ADJ_E_INTERNAL, "slot %u was not copied whole", slot);
+  s->remaining[slot] = UINT64_MAX;
   return ADJ_OK;
 }
 
@@ -123,7 +124,7 @@ static simulated *simulate(uint32_t slots, uint64_t slot_pairs, uint64_t buffer_
   for (uint32_t i = 0; i < slots; i++) {
     s->ids[i] = malloc(slot_pairs * sizeof *s->ids[i]);
     s->sums[i] = malloc(slot_pairs * sizeof *s->sums[i]);
-    s->left[i] = UINT64_MAX;
+    s->remaining[i] = UINT64_MAX;
   }
   for (int i = 0; i < MOST_LANES; i++)
     s->buffers[i] = malloc(buffer_bytes);
@@ -197,7 +198,8 @@ static void run_setting(const rows *r, setting as) {
   uint64_t pairs = r->offsets[as.end_row] - r->offsets[as.first_row];
   uint32_t *ids = calloc(pairs + 1, sizeof *ids);
   float *distances = calloc(pairs + 1, sizeof *distances);
-  s->slow_every = 7 + pairs * sizeof *ids / as.buffer_bytes / 100; /* some hundred slow calls, however many there are */
+  s->slow_every =
+      7 + pairs * sizeof *ids / as.buffer_bytes / 100; /* about a hundred slow calls, whatever the number of calls */
   must(run_pipe(s, ctx, r, &as, ids, distances));
   check_placed(r, &as, ids, distances);
   if (pairs > 4 * as.slot_pairs) assert_true(s->fills >= 4);
@@ -225,14 +227,14 @@ static void test_windows(void **state) {
   rows r = make_rows(2000, 30, 2);
   for (uint64_t first = 0; first <= r.count; first += 333)
     run_setting(&r, (setting){4, 3, 200, 128, first, first + (r.count - first) / 2, true});
-  run_setting(&r, (setting){2, 2, 50, 64, 5, 5, false}); /* no row at all */
+  run_setting(&r, (setting){2, 2, 50, 64, 5, 5, false}); /* no rows */
   free(r.offsets);
   rows none = {100, calloc(101, sizeof *none.offsets), 1};
-  run_setting(&none, (setting){2, 2, 50, 64, 0, 100, true}); /* only empty ones */
+  run_setting(&none, (setting){2, 2, 50, 64, 0, 100, true}); /* only empty rows */
   free(none.offsets);
 }
 
-/* Whatever call fails, the run fails with its status, and nobody waits for ever. */
+/* Whatever call fails, the run fails with its status, and no lane waits for ever. */
 static void test_failures(void **state) {
   (void)state;
   rows r = make_rows(400, 20, 3);
@@ -278,8 +280,8 @@ static void test_cancel(void **state) {
   free(r.offsets);
 }
 
-/* Cancelled at any call: a lane that waits for what another would have asked for is not left waiting. With one slot
- * every window waits for the one before. */
+/* Cancels at any call. A lane that waits for another lane's request must not wait for ever. With one slot every window
+ * waits for the one before. */
 static void test_cancel_at_every_call(void **state) {
   (void)state;
   rows r = make_rows(100, 20, 6);
@@ -303,7 +305,7 @@ static void test_cancel_at_every_call(void **state) {
   free(r.offsets);
 }
 
-/* A row that no slot holds is a fault of the caller, and is told. */
+/* A row that fits no slot is an error of the caller, and is reported. */
 static void test_too_long(void **state) {
   (void)state;
   rows r = make_rows(100, 20, 5);

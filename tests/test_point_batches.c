@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * LBJoin's batches of queries (gpu/worker/range_batches.c) on a device in software: how many there are, batches that
- * do not fit their room, streams, windows of a stream, little memory, failures.
+ * LBJoin's batches of queries (gpu/worker/range_batches.c) on a software device: how many batches there are, batches
+ * that do not fit their room, streams, windows of a stream, little memory, failures.
  */
 #include "software/scene.h"
 
 #define LBJOIN "paper.access=lid-unicomp,paper.order=workqueue"
 
-/* What a join took, and its result is that of the cores. */
+/* Compares the result with that of the cores. Returns the statistics. */
 static adj_stats check(const scene *s) {
   adj_join_spec spec = spec_of(s->problem, ADJ_BACKEND_GPU);
   adj_plan *plan = NULL;
@@ -34,8 +34,8 @@ static adj_stats check_problem(const problem *p, uint64_t limit) {
 static void batches_are_cut(void **state) {
   (void)state;
   problem p = {"unif", 600, 2, 0, .radius = 0.2, .order = ADJ_ORDER_ID, .tuning = LBJOIN};
-  enum { PASSES = 2 };                                        /* each is reported as one, too */
-  assert_int_equal(check_problem(&p, 0).batches, 3 + PASSES); /* one for each stream, at least */
+  enum { PASSES = 2 };                                        /* each pass counts as a batch, too */
+  assert_int_equal(check_problem(&p, 0).batches, 3 + PASSES); /* at least one for each stream */
   p.tuning = LBJOIN ",paper.streams=5";
   assert_int_equal(check_problem(&p, 0).batches, 5 + PASSES);
   p.tuning = "paper.access=full,paper.batch_size=1000,paper.streams=1,paper.sample_part=1";
@@ -45,7 +45,7 @@ static void batches_are_cut(void **state) {
   assert_true(check_problem(&p, 0).batches >= (whole.pairs + 999) / 1000);
 }
 
-/* The first queries of the device's order have fewer neighbours than the others, so the sample misleads. */
+/* The first queries in the device's order have fewer neighbours than the others, so the sample misleads. */
 static void batches_are_redone(void **state) {
   (void)state;
   static const char *const tunings[] = {LBJOIN ",paper.batch_size=400,paper.sample_part=0.001",
@@ -74,8 +74,8 @@ static void every_style(void **state) {
   check_problem(&two, 0);
 }
 
-/* Slots of all launches: the software device reports half of the lanes busy when it counts, and three of four in
- * batches. */
+/* Counts the slots of all launches. The software device reports half of the lanes as busy when it counts, and three of
+ * four in batches. */
 static void efficiency_is_of_all_passes(void **state) {
   (void)state;
   problem p = {"unif", 400, 2, 0, .radius = 0.1, .order = ADJ_ORDER_ID, .tuning = LBJOIN};

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * The queue of HEGJoin (cpu/range_queue.c): estimated results, positions; and joins that are shared by it, on a device
- * in software.
+ * The queue of HEGJoin (cpu/range_queue.c): estimated results and positions; and joins that are shared through it, with
+ * a software device.
  */
 #include "cpu/range_queue.h"
 #include "software/scene.h"
 
 enum { QUERIES = 12, EACH = 5 };
 
-/* The example of the paper's figure 4: counts of three queries, and what the others are taken to have. */
+/* The example of the paper's figure 4: counts of three queries, and estimates for the others. */
 static void results_are_inferred(void **state) {
   (void)state;
   static const double expected[] = {30 + 30 + 30 + 30 + 20 + 5, 22 * 5 + 5, 22 * 2 + 2};
@@ -50,8 +50,8 @@ static void results_are_inferred(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* The system as a whole: cores and a device take part, and the device takes at least 2 x streams batches where there is
- * little for the cores. */
+/* The whole system: cores and a device take part. If there is little for the cores, the device takes at least
+ * 2 x streams batches. */
 static void the_system_shares(void **state) {
   (void)state;
   for (int two_sets = 0; two_sets < 2; two_sets++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sets that do not fit a device, by regions: the lists of regions against their definition, and kNN joins in chunks on
- * the software device against the reference. Metrics, one set and two, ties and duplicates, outliers, points on a line,
- * pools that are too small, rows in windows.
+ * Sets that do not fit a device, joined by regions. The lists of regions are compared with their definition, and kNN
+ * joins in chunks on the software device with the reference. Metrics, one set and two, ties and duplicates, outliers,
+ * points on a line, pools that are too small, rows in windows.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -74,7 +74,7 @@ static uint32_t region_of(const adji_cuts *cuts, const adj_dataset *set, uint64_
   return cut->region;
 }
 
-/* Points of a pick, and of a part of it, from any one on. */
+/* Copies the points of a pick, and of parts of it that begin anywhere. */
 static void check_copies(const adji_pick *pick, const uint32_t *ids) {
   adj_dataset set = adji_pick_set(pick);
   const adj_dataset *all = pick->regions->set;
@@ -99,7 +99,7 @@ static void copy_bytes(void *to, const void *from, uint64_t bytes) {
   memcpy(to, from, bytes);
 }
 
-/* Points of all regions, gathered one region at a time, some, or all at once; or not at all. */
+/* Gathers the points of all regions: one region at a time, several, or all at once; or none. */
 static void check_gather(const adji_regions *r) {
   uint64_t point = r->set->dim * adji_type_size(r->set->type), largest = 1;
   for (uint32_t i = 0; i < r->cuts->count; i++)
@@ -128,7 +128,7 @@ static void check_gather(const adji_regions *r) {
   }
 }
 
-/* Values of all members, region by region, to rows: here their own ids. */
+/* Writes values of all members back to their rows, region by region. The values are the ids of the rows. */
 static void check_spread(const adji_regions *r) {
   uint64_t all = 0, count = r->set->count;
   for (uint32_t i = 0; i < r->cuts->count; i++)
@@ -150,15 +150,15 @@ static void check_spread(const adji_regions *r) {
   free(to);
 }
 
-/* Every point is its own region's once; a region has all points that a point of it has within the radius, and its box
- * has all of its own. Ids ascend. */
+/* Every point is an own point of exactly one region. A region has all points within the radius of its own points, and
+ * its box contains its own points. Ids ascend. */
 static void check_regions(adj_ctx *ctx, const adj_dataset *set, uint64_t wanted, double limit) {
   adji_measure measure = {.step = ADJI_STEP_L2};
   adji_cuts cuts;
   adji_regions r;
   must(adji_cuts_make(ctx, set, wanted, &cuts));
   double *reaches = malloc(cuts.count * sizeof *reaches);
-  for (uint32_t i = 0; i < cuts.count; i++) /* some regions have no points around them */
+  for (uint32_t i = 0; i < cuts.count; i++) /* some regions need not have points around them */
     reaches[i] = limit < 0 || i % 3 == 2 ? -1 : adji_reach(&measure, set->type, limit);
   must(adji_regions_make(ctx, set, &cuts, reaches, &r));
   assert_true(cuts.count >= 1 && cuts.count <= (wanted ? wanted : 1));
@@ -190,7 +190,8 @@ static void check_regions(adj_ctx *ctx, const adj_dataset *set, uint64_t wanted,
   check_gather(&r);
   adj_join_spec spec;
   adj_join_spec_init(&spec, sizeof spec);
-  for (uint64_t a = r.all[0] % 3; a < set->count && limit >= 0; a += 3) /* a third: all take longest */
+  for (uint64_t a = r.all[0] % 3; a < set->count && limit >= 0;
+       a += 3) /* a third of the points, as checking all takes too long */
     for (uint64_t b = 0; b < set->count; b++) {
       const char *x = set->data + a * set->row_stride, *y = set->data + b * set->row_stride;
       if (reference_value(&spec, set->type, x, y, set->dim) <= limit && reaches[region_of(&cuts, set, a)] >= 0)
@@ -236,8 +237,8 @@ static double distance_between(const adj_dataset *set, uint64_t a, uint64_t b) {
   return sqrt(sum);
 }
 
-/* The estimated spacing of evenly spread points: most points have k others within it, and it is not far more. Cells
- * are around the regions' points. */
+/* The estimated spacing of evenly spread points: most points have k others within it, and it is not much larger than
+ * necessary. Cells contain the points of their regions. */
 static void spacing_of_regions(void **state) {
   (void)state;
   enum { COUNT = 200000, K = 8 };
@@ -271,7 +272,7 @@ static void spacing_of_regions(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* A region without points, and a set without. */
+/* A region without points, and a set without points. */
 static void empty_regions(void **state) {
   (void)state;
   adj_ctx *ctx = context_of(2, NULL);
@@ -456,7 +457,8 @@ static void note_phase(void *user, const adj_trace_event *event) {
   if (!strcmp(event->name, "visit")) seen->visits++;
 }
 
-/* Rows that are not complete at home: one more search of the points around them, or visits where these are too many. */
+/* Rows not complete in their own region need another search of the points around it, or visits if these are too many.
+ * */
 static void open_rows(void **state) {
   (void)state;
   static const layout layouts[] = {EVEN, OUTLIER, SCALES, LATTICE};
@@ -485,7 +487,7 @@ static void open_rows(void **state) {
     assert_true(searched[pick] >= 3 && visited[pick] >= 3);
 }
 
-/* Metrics that are measured on derived points. */
+/* Metrics with derived points. */
 static void derived_points_in_chunks(void **state) {
   (void)state;
   adj_ctx *ctx = software_context(2, 1, 0);
@@ -495,7 +497,7 @@ static void derived_points_in_chunks(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* The limit of the host's memory leaves a small pool, and rows come in windows. */
+/* The memory limit of the host leaves a small pool, and rows come in windows. */
 static void small_pools(void **state) {
   (void)state;
   for (int i = 0; i < 4; i++) {
@@ -531,7 +533,7 @@ static void small_pools(void **state) {
   }
 }
 
-/* Points that do not fit: in chunks, whoever asks, and without a warning. */
+/* Points that do not fit are joined in chunks by every backend with a device, without a warning. */
 static void chosen_by_memory(void **state) {
   (void)state;
   static const adj_backend backends[] = {ADJ_BACKEND_GPU, ADJ_BACKEND_HYBRID, ADJ_BACKEND_AUTO};
@@ -561,7 +563,7 @@ static void chosen_by_memory(void **state) {
     }
 }
 
-/* The same of range joins: counted and filled by regions, whoever asks. */
+/* The same for range joins, which are counted and filled by regions. */
 static void ranges_by_memory(void **state) {
   (void)state;
   static const adj_backend backends[] = {ADJ_BACKEND_GPU, ADJ_BACKEND_HYBRID, ADJ_BACKEND_AUTO};
@@ -595,7 +597,7 @@ static void ranges_by_memory(void **state) {
   }
 }
 
-/* Whether the device picks regions can be asked for only where there are regions, and room. */
+/* The setting for who picks regions is refused without regions or room. */
 static void picks_are_refused(void **state) {
   (void)state;
   static const struct {

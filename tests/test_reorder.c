@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * GPU-Join's REORDER (gpu/papers/reorder.h): sums in another order of the dimensions never drop a pair that belongs.
- * The choice of the number of indexed dimensions by memory operations.
+ * GPU-Join's REORDER (gpu/papers/reorder.h): sums in another order of dimensions never drop a pair that belongs. And
+ * the choice of the number of indexed dimensions by memory operations.
  */
 #include <stdlib.h>
 
@@ -32,8 +32,8 @@ static double sum_f64(const double *t, const uint32_t *order, uint32_t count, bo
   return s;
 }
 
-/* Differences of very unlike sizes, down to denormal squares, in two orders. The limit is the canonical sum itself: the
- * pair belongs, and no sum of some of its terms may exceed the filter's limit. */
+/* Sums of differences of very different sizes, down to denormal squares, in two orders. The limit is the canonical sum
+ * itself, so the pair belongs, and no sum of some of its terms may exceed the limit of the prefilter. */
 static void check_round(uint32_t dim, bool squares) {
   float narrow[MOST_DIM];
   double wide[MOST_DIM];
@@ -70,7 +70,7 @@ static void nothing_that_belongs_is_dropped(void **state) {
     check_round(1 + (uint32_t)(uniform_number() * (i % 4 ? 20 : MOST_DIM - 1)), i % 2);
 }
 
-/* The filter is worth something: what is a little too far is dropped. And it gives up where nothing is proven. */
+/* The prefilter is useful: it drops pairs that are a little too far apart. It gives up if nothing is proven. */
 static void the_limit_is_close(void **state) {
   (void)state;
   assert_true(adji_reordered_limit(ADJ_F32, 1, 90) < 1 + 1e-4);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Running a join: progress and cancelling, limits on pairs and memory, sinks that refuse, results
- * larger than memory, explanations and estimates, threads that share a context.
+ * Running a join: progress and cancelling, limits on pairs and memory, sinks that fail, results larger than memory,
+ * explanations and estimates, threads that share a context.
  */
 #include <math.h>
 #include <stdio.h>
@@ -95,7 +95,7 @@ static void labels_take_the_place_of_ids(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* Of no row, of few, and of as many as threads share in stretches; sums beyond 32 bits. */
+/* Lengths of no rows, of few, and of enough rows that threads share them; sums beyond 32 bits. */
 static void lengths_add_up(void **state) {
   (void)state;
   static const uint64_t counts[] = {0, 1, 2, 16383, 16384, 16385, 100000, 5000000};
@@ -118,7 +118,7 @@ static void lengths_add_up(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* Rows of 4000 and of 0 neighbours, of which the long ones are the first: too many for one buffer of the pass that
+/* Rows with 4000 neighbours come first, then rows with none. The long rows are too many for one buffer of the pass that
  * finds each pair once (cpu/single_bins.c). */
 static void long_rows_lie_together(void **state) {
   (void)state;
@@ -194,7 +194,7 @@ static void memory_limit_is_kept(void **state) {
   must(adj_stream(plan, &sink, NULL, NULL)); /* what does not fit can be streamed */
   assert_int_equal(c.pairs, pairs);
   adj_plan_destroy(plan);
-  plan = plan_with(ctx, set, 0.01, NULL); /* and the context is as good as new */
+  plan = plan_with(ctx, set, 0.01, NULL); /* the context still works */
   must(adj_collect(plan, &result, NULL, NULL));
   adj_result_destroy(result);
   adj_plan_destroy(plan);
@@ -232,14 +232,14 @@ static void progress_can_cancel(void **state) {
     assert_int_equal(adj_count(plan, NULL, &before, &control, NULL), ADJ_CANCELLED);
     assert_int_equal(before, 5);
   }
-  must(adj_count(plan, NULL, &total, NULL, NULL)); /* that cancelled one run, not the context */
+  must(adj_count(plan, NULL, &total, NULL, NULL)); /* the cancel was for one run, not for the context */
   assert_true(total > 0);
   adj_plan_destroy(plan);
   adj_dataset_destroy(set);
   adj_ctx_destroy(ctx);
 }
 
-/* A join of seconds, cancelled from another thread, ends at once. */
+/* A join that takes seconds ends at once when another thread cancels it. */
 static void another_thread_can_cancel(void **state) {
   (void)state;
   adj_ctx *ctx = context_of(2, "scalar");
@@ -253,7 +253,7 @@ static void another_thread_can_cancel(void **state) {
   assert_true(seconds() - began < 5); /* generous: sanitizers slow things down */
   pthread_join(thread, NULL);
   adj_plan_destroy(plan);
-  plan = plan_with(ctx, set, 0.1, NULL); /* calls that begin later run */
+  plan = plan_with(ctx, set, 0.1, NULL); /* calls that begin after the cancel run */
   must(adj_count(plan, NULL, &total, NULL, NULL));
   adj_plan_destroy(plan);
   adj_dataset_destroy(set);
@@ -292,7 +292,7 @@ static void plans_explain_themselves(void **state) {
   assert_int_equal(strlen(start), sizeof start - 1);
   assert_memory_equal(start, whole, sizeof start - 1);
   must(adj_count(plan, NULL, NULL, NULL, NULL));
-  must(adj_plan_explain(plan, NULL, 0, &after)); /* now also what happened */
+  must(adj_plan_explain(plan, NULL, 0, &after)); /* now it also says what happened */
   assert_true(after > needed);
   free(whole);
   adj_plan_destroy(plan);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Running a kNN join, with every algorithm: streamed through buffers of any size as it is collected,
- * the same for every number of threads; sinks that refuse, limits on pairs and memory, progress and
- * cancelling, figures.
+ * Running a kNN join, with every algorithm: streams through buffers of any size give the collected result, and so does
+ * every number of threads; sinks that fail, limits on pairs and memory, progress and cancelling, statistics.
  */
 #include <math.h>
 #include <stdio.h>
@@ -95,14 +94,14 @@ static void streams_are_what_is_collected(void **state) {
   for (int a = 0; a < ALGORITHM_COUNT; a++) {
     check_streams(ctx, set, &(question){.k = 5, .algorithm = ALGORITHMS[a]});
     check_streams(ctx, set, &(question){.k = 60, .algorithm = ALGORITHMS[a], .radius = 0.2});
-    check_streams(ctx, set, &(question){.k = 320, .algorithm = ALGORITHMS[a]}); /* padded */
+    check_streams(ctx, set, &(question){.k = 320, .algorithm = ALGORITHMS[a]}); /* rows are padded */
   }
   adj_dataset_destroy(set);
   assert_int_equal(adj_ctx_memory_used(ctx), 0);
   adj_ctx_destroy(ctx);
 }
 
-/* More threads than cores, more than batches: the table of one thread. */
+/* More threads than cores or batches give the same table as one thread. */
 static void threads_do_not_matter(void **state) {
   (void)state;
   adj_ctx *one = context_of(1, NULL);
@@ -159,7 +158,7 @@ static void max_pairs_is_kept(void **state) {
   adj_plan *plan = plan_for(ctx, set, &(question){.k = 7});
   limit_pairs(ctx, plan, 3500);
   adj_plan_destroy(plan);
-  /* Within a radius there are fewer than k a row: those found count. */
+  /* With a radius rows have fewer than k neighbours. Only these are counted. */
   uint64_t found = 0;
   plan = plan_for(ctx, set, &(question){.k = 7, .radius = 0.04, .tuning = "buffer=4096"});
   must(adj_count(plan, NULL, &found, NULL, NULL));
@@ -206,7 +205,7 @@ static void progress_goes_forward(void **state) {
   adj_dataset *set = uniform(ctx, 3000, 2);
   for (int a = 0; a < ALGORITHM_COUNT; a++) {
     adj_plan *plan = plan_for(ctx, set, &(question){.k = 4, .algorithm = ALGORITHMS[a], .tuning = "buffer=30000"});
-    watch_runs(plan); /* the stream goes through four buffers */
+    watch_runs(plan); /* the stream fills its buffer four times */
     adj_plan_destroy(plan);
   }
   adj_dataset_destroy(set);
@@ -227,7 +226,7 @@ static void progress_can_cancel(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* A join of many seconds, cancelled from another thread, ends at once. */
+/* A join that takes many seconds ends at once when another thread cancels it. */
 static void another_thread_can_cancel(void **state) {
   (void)state;
   for (int a = 0; a < ALGORITHM_COUNT; a++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The scheduler, with devices that are C functions: the queue against a model, and passes with devices that are slow,
- * quick, fail or are cancelled, in which every query is done exactly once.
+ * The scheduler, with C functions as devices: the queue is compared with a model, and passes run with devices that are
+ * slow or quick, fail or are cancelled. Every query must be done exactly once.
  */
 #include <math.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 
 /* ---- The queue ------------------------------------------------------------------------------------------- */
 
-/* Batches of each queries, all but the last, and of work that differs. */
+/* Batches of `each` queries (the last may be smaller) with different work. */
 static void fill_queue(adj_ctx *ctx, adji_queue *queue, uint32_t queries, uint32_t each) {
   must(adji_queue_init(queue, ctx, 4));
   for (uint32_t begin = 0; begin < queries; begin += each) {
@@ -31,7 +31,8 @@ static double work_between(const adji_queue *queue, adji_batch_run s) {
   return work;
 }
 
-/* Stretches from both ends, some of which come back: each batch is out once at any time, and all at the end. */
+/* Takes stretches from both ends and returns some. Each batch is out at most once at any time, and all are out in the
+ * end. */
 static void a_queue_hands_out_each_batch_once(void **state) {
   (void)state;
   adj_ctx *ctx = context_of(1, NULL);
@@ -73,7 +74,7 @@ static void a_queue_hands_out_each_batch_once(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* Batches without work are batches too, one at a time from either end. */
+/* Batches without work are handed out too, one at a time from either end. */
 static void no_work_is_handed_out_too(void **state) {
   (void)state;
   adj_ctx *ctx = context_of(1, NULL);
@@ -97,27 +98,27 @@ static void no_work_is_handed_out_too(void **state) {
 
 /* ---- Passes --------------------------------------------------------------------------------------------------- */
 
-/* Counts how often each query was done. A device asks for help with its queries, piece by piece. */
+/* Counts how often each query was done. A device shares its queries out in pieces of a loop. */
 typedef struct work {
   adj_ctx *ctx;
-  atomic_int *done;  /* by query, of what was settled */
-  uint32_t lane_us;  /* a batch takes a core so long  */
-  int lane_fails_at; /* its so many-th batch fails, from 1 */
+  atomic_int *done;  /* for each query, in accounted batches */
+  uint32_t lane_us;  /* how long a core takes for a batch */
+  int lane_fails_at; /* the core's batch that fails, from 1 */
   atomic_int lane_batches, lane_queries;
-  uint32_t queries; /* in all, for a device alone */
+  uint32_t queries; /* in all, for devices without cores */
 } work;
 
 typedef struct device {
   work *work;
   uint32_t batch_us;
-  int fails_at, piece_fails_at, cancels_at; /* its so many-th call, from 1; 0: never */
+  int fails_at, piece_fails_at, cancels_at; /* number of the call, from 1; 0: never */
   uint32_t most_lane;
   int calls;
   uint64_t queries;
   bool ahead;
-  bool misses; /* queries that are multiples of 5, until it was asked for them again often enough */
+  bool misses; /* misses multiples of 5, until it was asked for them often enough */
   uint32_t epoch;
-  atomic_int pieces; /* of the loop at work */
+  atomic_int pieces; /* of the current loop */
 } device;
 
 static void pause_us(uint32_t us) {
@@ -160,7 +161,7 @@ static bool is_missed(const device *d, uint32_t query) {
   return d->misses && query % 5 == 0 && query / 5 % 4 > d->epoch;
 }
 
-/* What it does not miss is done; the rest goes back. */
+/* Does the queries that the device does not miss, and returns the others. */
 static adj_status do_some(device *d, const adji_batch *batches, uint64_t count, adji_feed *feed, adji_tally *tally) {
   bool some = false;
   adj_status status = ADJ_OK;
@@ -182,7 +183,7 @@ static adj_status do_some(device *d, const adji_batch *batches, uint64_t count, 
   return status;
 }
 
-static adj_status do_there(device *d, const adji_batch *batches, uint64_t count, adji_feed *feed) {
+static adj_status device_do(device *d, const adji_batch *batches, uint64_t count, adji_feed *feed) {
   atomic_store(&d->pieces, 0);
   adji_feed_sleep(feed, true);
   pause_us(d->batch_us * (uint32_t)count);
@@ -199,8 +200,8 @@ static adj_status do_there(device *d, const adji_batch *batches, uint64_t count,
   return status ? status : adji_feed_done(feed, &tally);
 }
 
-/* One after the other; those that take more have the next ones before they are done with the first. */
-static adj_status drain_there(void *user, adji_feed *feed) {
+/* Does stretches one after the other. A device that works ahead takes the next one before it is done with the first. */
+static adj_status device_drain(void *user, adji_feed *feed) {
   device *d = user;
   const adji_batch *batches[2];
   uint64_t counts[2], taken = 0, done = 0;
@@ -210,13 +211,13 @@ static adj_status drain_there(void *user, adji_feed *feed) {
       taken++;
     if (taken == done) return ADJ_OK;
     d->calls++;
-    status = do_there(d, batches[done % 2], counts[done % 2], feed);
+    status = device_do(d, batches[done % 2], counts[done % 2], feed);
     if (status) return status;
     done++;
   }
 }
 
-static adj_status alone_there(void *user, adji_tally *tally) {
+static adj_status device_alone(void *user, adji_tally *tally) {
   device *d = user;
   d->calls++;
   tally->pairs = d->work->queries;
@@ -242,8 +243,8 @@ static adji_worker worker_of(const char *name, bool is_device, void *user) {
                        .is_device = is_device,
                        .begin = begin_pass,
                        .process = is_device ? NULL : process_here,
-                       .drain = is_device ? drain_there : NULL,
-                       .alone = is_device ? alone_there : NULL,
+                       .drain = is_device ? device_drain : NULL,
+                       .alone = is_device ? device_alone : NULL,
                        .end = end_pass};
 }
 
@@ -293,7 +294,7 @@ static adj_ctx *watched_context(uint32_t *threads) {
   return ctx;
 }
 
-/* Devices that got as far as the call at which they fail. */
+/* The number of devices that got as far as their failing call. */
 static int failures_of(const trial *t) {
   int failures = 0;
   for (uint32_t d = 0; d < t->devices; d++) {
@@ -358,7 +359,7 @@ static void run_trial(trial *t) {
   adj_ctx_destroy(ctx);
 }
 
-/* Devices by turns, of which some have no part in a pass: figures of each are its own. */
+/* Devices take turns, and some have no part in a pass. Each device has its own statistics. */
 static void figures_are_of_the_device_that_did_it(void **state) {
   (void)state;
   static const uint32_t firsts[] = {0, 1, 0, 1}, counts[] = {2, 1, 1, 1};
@@ -390,7 +391,7 @@ static void figures_are_of_the_device_that_did_it(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* A device that is alone does everything at once, in the caller's thread; two without cores share it. */
+/* A single device does everything at once, in the caller's thread. Two devices without cores share the work. */
 static void devices_need_no_cores(void **state) {
   (void)state;
   uint32_t threads = 2, queries = 1000;
@@ -436,7 +437,7 @@ static void each_query_is_done_once(void **state) {
                              .share = fixed ? &PAPERS : NULL});
 }
 
-/* Queries that a device returns are done by the cores, or by a device that is asked again. */
+/* Queries that a device returns are done by the cores, or by a device that is asked for them again. */
 static void returned_queries_are_done_once(void **state) {
   (void)state;
   for (uint32_t lane_us = 0; lane_us <= 2000; lane_us += 1000)
@@ -451,7 +452,7 @@ static void returned_queries_are_done_once(void **state) {
                      .device = {{.misses = true, .fails_at = 3 * at}, {.misses = true}},
                      .share = fixed ? &PAPERS : NULL};
           run_trial(&t);
-          /* Where cores are slow, the device gets what it missed. */
+          /* If the cores are slow, the device gets its missed queries again. */
           if (lane_us == 2000 && devices == 1 && !at) assert_true(t.device[0].epoch > 1);
         }
 }
@@ -476,7 +477,7 @@ static void what_a_device_fails_at_is_done_by_others(void **state) {
     for (int fixed = 0; fixed < 2; fixed++)
       for (uint32_t devices = 1; devices <= 2; devices++) {
         const adji_share_options *share = fixed ? &PAPERS : NULL;
-        run_trial(&(trial){.threads = 4, /* one of which may have given way to it */
+        run_trial(&(trial){.threads = 4, /* one of the threads may serve the device */
                            .queries = 3000,
                            .each = 5,
                            .devices = devices,
@@ -505,7 +506,7 @@ static void the_last_batch_can_fail(void **state) {
                      .device[0] = {.fails_at = 1, .batch_us = 50000}});
 }
 
-/* The others are slow, so that the one that is to end it gets its turn on a busy machine as well. */
+/* The other workers are slow, so that the one that ends the run gets its turn even on a busy machine. */
 static void a_run_is_given_up_by_any_worker(void **state) {
   (void)state;
   for (int at = 1; at <= 3; at++) {

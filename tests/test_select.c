@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * adj_select_k against sorting every row: both types, strides, ties, infinities, NaNs, rows cut into
- * parts, and what is refused.
+ * adj_select_k, compared with sorting every row: both types, strides, ties, infinities, NaNs, rows cut into parts, and
+ * wrong arguments.
  */
 #include <math.h>
 #include <stdbool.h>
@@ -57,11 +57,11 @@ static void check(adj_ctx *ctx, const adj_matrix *m, uint32_t k, adj_order order
       got[i] = (entry){entry_at(m->type, values, r * k + i), columns[r * k + i]};
     if (order == ADJ_ORDER_ANY) qsort(got, k < m->columns ? k : m->columns, sizeof *got, by_value_then_column);
     for (uint32_t i = 0; i < k; i++) {
-      bool there = i < m->columns;
-      assert_int_equal(got[i].column, there ? row[i].column : ADJ_NO_ID);
-      double right = there ? row[i].value : (double)INFINITY;
-      assert_true(got[i].value == right || (isnan(got[i].value) && isnan(right)));
-      if (there) assert_int_equal(signbit(got[i].value), signbit(value_at(m, r, got[i].column)));
+      bool exists = i < m->columns;
+      assert_int_equal(got[i].column, exists ? row[i].column : ADJ_NO_ID);
+      double expected = exists ? row[i].value : (double)INFINITY;
+      assert_true(got[i].value == expected || (isnan(got[i].value) && isnan(expected)));
+      if (exists) assert_int_equal(signbit(got[i].value), signbit(value_at(m, r, got[i].column)));
     }
   }
   must(adj_select_k(ctx, m, k, order, columns, NULL));
@@ -71,7 +71,7 @@ static void check(adj_ctx *ctx, const adj_matrix *m, uint32_t k, adj_order order
   free(values);
 }
 
-/* Values with ties, both zeros, infinities, and of either sign, exact in f32; and NaNs, a few or many. */
+/* Values of either sign that are exact in f32, with ties, both zeros and infinities; and a few or many NaNs. */
 static void fill(adj_type type, void *values, uint64_t count, uint32_t nans) {
   uint64_t state = 12345;
   for (uint64_t i = 0; i < count; i++) {

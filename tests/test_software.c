@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * The host code of devices, on devices in software: joins on one device and on several beside the cores; every
- * operation of a device failing in turn, and every allocation of the host; limits of device memory; joins that are
- * cancelled on the way. Whole results are compared with those of the cores.
+ * The host code of devices, on software devices: joins on a device alone, and on one or several together with the
+ * cores; every operation of a device and every allocation of the host failing in turn; limits of device memory; joins
+ * that are cancelled in the middle. Whole results are compared with those of the cores.
  */
 #include "software/scene.h"
 
-/* Joins that a device does alone: in one batch and in many, with what a count keeps and without, in chunks. */
+/* Joins that a device does alone: in one batch or many, with and without entries kept by the count, in chunks. */
 static const problem ALONE[] = {
     {"unif", 300, 2, 0, 0.1, NULL, NULL, ADJ_WITH_DISTANCE, ADJ_ORDER_ID, false},
     {"unif", 300, 3, 0, 0.2, "device_batch=4000,test.streams=2,single=off", NULL, 0, ADJ_ORDER_ID, false},
@@ -73,7 +73,7 @@ static void a_device_alone(void **state) {
     }
 }
 
-/* Every query is done once a pass, by somebody. */
+/* Checks that every query is done once per pass. */
 static void check_work(const scene *s, const shared_work *work) {
   uint64_t all = adj_dataset_count(s->left);
   assert_true(work->workers >= 2);
@@ -104,7 +104,7 @@ static void devices_and_cores(void **state) {
   assert_int_equal(atomic_load(&warnings), 0);
 }
 
-/* Pairs are found once, and a device has no room for those that it finds: cores find them again. */
+/* Single evaluation with a device that has no room for the pairs it finds. The cores find these again. */
 static void without_room_for_pairs(void **state) {
   (void)state;
   adj_ctx *ctx = software_context(2, 1, 0);
@@ -119,8 +119,8 @@ static void without_room_for_pairs(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* Devices that evaluate each pair once with the cores have two indexes, one after the other, over points that were
- * copied once. The second one needs the order of the cores as well. Two devices leave the rows to the cores. */
+/* A device that shares a single evaluation with the cores makes two indexes, one after the other, of points that are
+ * copied once. The second index also needs the order of the cores. Two devices leave the rows to the cores. */
 static void points_are_copied_once(void **state) {
   (void)state;
   enum { DEVICES = 2 };
@@ -136,7 +136,7 @@ static void points_are_copied_once(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* Where a device is open, a plan that is free to choose may take it. What it cannot do at all, cores do. */
+/* A plan that is free to choose may use an open device. The cores do what the device cannot do at all. */
 static void chosen_by_the_plan(void **state) {
   (void)state;
   static const problem free_ones[] = {{.name = "unif", .count = 400, .dim = 3, .radius = 0.2, .order = ADJ_ORDER_ID},
@@ -164,7 +164,7 @@ static void chosen_by_the_plan(void **state) {
   }
 }
 
-/* Few queries to an index that is kept are done by the calling thread, but not where a device does them: its copies
+/* The calling thread answers a few queries to a kept index by itself, unless a device does them: the copies of a device
  * need the other threads. */
 static void few_queries_to_a_kept_index(void **state) {
   (void)state;
@@ -194,7 +194,7 @@ static void few_queries_to_a_kept_index(void **state) {
   }
 }
 
-/* What is not there is not given. */
+/* Wrong numbers of software devices, and devices that do not exist, are refused. */
 static void only_so_many_devices(void **state) {
   (void)state;
   adji_gpu *gpu;
@@ -227,7 +227,7 @@ static void only_so_many_devices(void **state) {
 
 /* ---- Failures ----------------------------------------------------------------------------------------- */
 
-/* The n-th operation of a device fails, for all n. Alone, the join fails, or does without it. */
+/* Fails the n-th operation of a device that works alone, for all n. The join fails, or does without the operation. */
 static void fail_alone(const problem *p) {
   adj_ctx *ctx = software_context(2, 1, 0);
   scene s = open_scene(ctx, p);
@@ -235,7 +235,7 @@ static void fail_alone(const problem *p) {
   must(adji_gpu_of(ctx, &gpu));
   uint64_t host = adj_ctx_memory_used(ctx);
   int64_t n = 0, calls = 1;
-  for (; n <= calls; n++) { /* the last one has no failure */
+  for (; n <= calls; n++) { /* in the last run nothing fails */
     adj_result *result = NULL;
     adji_gpu_fail_at(gpu, n);
     adj_status status = join(&s, ADJ_BACKEND_GPU, &result, NULL);
@@ -265,14 +265,14 @@ static void every_operation_fails(void **state) {
     fail_alone(&ALONE[i]);
 }
 
-/* Beside cores there is a result whatever a device does; and a warning, if it failed. */
+/* Together with the cores there is a result whatever a device does, and a warning if the device failed. */
 static void fail_shared(const problem *p, uint32_t devices) {
   adj_ctx *ctx = software_context(2, devices, 0);
   scene s = open_scene(ctx, p);
   adji_gpu *gpu = NULL;
   must(adji_gpu_at(ctx, devices - 1, &gpu));
   uint64_t host = adj_ctx_memory_used(ctx);
-  bool always = p->tuning && strstr(p->tuning, "device_pairs"); /* it has no room in any case */
+  bool always = p->tuning && strstr(p->tuning, "device_pairs"); /* the device lacks room in any case */
   int64_t n = 0, calls = 1;
   for (; n <= calls; n++) {
     adj_result *result = NULL;
@@ -299,7 +299,7 @@ static void every_operation_fails_beside_cores(void **state) {
     fail_shared(&SHARED[i], 1 + (uint32_t)i % 3);
 }
 
-/* The n-th allocation of the host fails, for all n. */
+/* Fails the n-th allocation of the host, for all n. */
 static void fail_allocations(const problem *p, adj_backend backend) {
   adj_ctx *ctx = software_context(1, 1, 0);
   scene s = open_scene(ctx, p);
@@ -334,7 +334,8 @@ static void every_allocation_fails(void **state) {
 
 /* ---- Memory ------------------------------------------------------------------------------------------- */
 
-/* A device that has too little says so; with more there is a result, and beside cores there is one in any case. */
+/* A device with too little memory reports that. With more there is a result, and with cores there is one in any case.
+ * */
 static void within_limits(void **state) {
   (void)state;
   int results = 0, refused = 0;
@@ -366,7 +367,7 @@ static int stop_later(void *user, const adj_progress *where) {
   return (*left)-- <= 0;
 }
 
-/* Stopped at the n-th report of progress, for all n. */
+/* Stops the join at the n-th report of progress, for all n. */
 static void cancelled(void **state) {
   (void)state;
   int stops = 0;

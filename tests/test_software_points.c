@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The calls of adjoin_cuda.h on a device in software, whose memory is the host's: cases of the list in every layout
- * against the reference, selection against a sort, every operation failing in turn. After each call the thread has the
- * current device that it had before. And what the device is strict about (software/software.h).
+ * The calls of adjoin_cuda.h on a software device, whose memory is host memory: cases of the list in every layout,
+ * compared with the reference; selection, compared with a sort; every operation failing in turn. After each call the
+ * current device of the thread is the same as before. And the mistakes that the device catches (software/software.h).
  */
 #include <adjoin_cuda.h>
 #include <math.h>
@@ -10,7 +10,7 @@
 #include "compare.h"
 #include "software/scene.h"
 
-/* No device's number: what must be current after every call. */
+/* A number that no device has. It must be current after every call. */
 enum { MINE = 77 };
 
 static void must_be_mine(void) {
@@ -21,7 +21,7 @@ static void must_be_mine(void) {
 
 typedef enum layout { PACKED, GAPS, COLUMNS, LAYOUTS } layout;
 
-/* A set in a layout; *memory is to be freed. */
+/* Copies a set in a layout. The caller frees *memory. */
 static adj_cuda_points laid_out(const point_set *set, layout how, char **memory) {
   size_t size = set->type == ADJ_F64 ? 8 : 4;
   uint64_t row = how == COLUMNS ? 1 : set->dim + (how == GAPS ? 3u : 0u), column = how == COLUMNS ? set->count : 1;
@@ -99,7 +99,7 @@ static void check_case(adj_ctx *ctx, const join_case *c, uint32_t number) {
   must(call(&r, &result));
   check_result(&r, result);
   if (!c->k) check_count(&r);
-  r.spec.algorithm = "kdtree"; /* which some metrics and dimensions do not have */
+  r.spec.algorithm = "kdtree"; /* not available for some metrics and dimensions */
   adj_status status = number % 2 ? call(&r, &result) : ADJ_E_UNSUPPORTED;
   if (!status) check_result(&r, result);
   assert_true(!status || status == ADJ_E_UNSUPPORTED);
@@ -137,7 +137,7 @@ static adj_cuda_points plane(const float *values, uint64_t count) {
   return points;
 }
 
-/* Rows and columns are named, whatever looks at them first. */
+/* Errors name row and column, whichever step looks at them first. */
 static void data_that_is_refused(void **state) {
   (void)state;
   adj_ctx *ctx = software_context(1, 1, 0);
@@ -164,7 +164,7 @@ static void data_that_is_refused(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* Every operation fails once; a limit of memory that is too small says so. */
+/* Every operation fails once. A memory limit that is too small is reported. */
 static void failures_of_a_device(void **state) {
   (void)state;
   float values[200];
@@ -243,14 +243,14 @@ static void copies_come_late(void **state) {
   bool here = true;
   host[0] = 7;
   must(adji_staging_receive(gpu, 1, 0, device, 8));
-  assert_true(host[0] != 7 && host[0] != 1); /* nonsense */
+  assert_true(host[0] != 7 && host[0] != 1); /* garbage */
   must(adji_staging_here(gpu, 1, &here));
   assert_true(!here && host[0] != 1);
   must(adji_staging_here(gpu, 1, &here));
   assert_true(here && host[0] == 1);
   must(adji_staging_send(gpu, 1, &device[1], 8));
   assert_int_equal(device[1], 2);
-  host[0] = 5; /* too early: what arrives is not what was meant */
+  host[0] = 5; /* too early: the copy gets the wrong value */
   must(adji_staging_wait(gpu, 1));
   assert_int_equal(device[1], 5);
   must(adji_staging_receive(gpu, 0, 0, device, 8));
@@ -260,7 +260,7 @@ static void copies_come_late(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* A thread that holds two devices, and gives them back in any order, has its own one back in the end. */
+/* A thread takes two devices and releases them in any order. In the end its own device is current again. */
 static void devices_that_are_current(void **state) {
   (void)state;
   adj_ctx *ctx = software_context(1, 2, 0);

@@ -25,15 +25,14 @@ static adj_dataset *make_set(adj_type type, uint32_t dim, uint64_t count, const 
   return out;
 }
 
-/* ---- The list of cases
- * ------------------------------------------------------------------------------------------------ */
+/* ---- The list of cases ------------------------------------------------------------------------------------------ */
 
 typedef struct region {
-  uint32_t *rows; /* of the whole set, ascending: own points and halo */
+  uint32_t *rows; /* rows of the whole set, ascending: own points and halo */
   uint64_t count;
 } region;
 
-/* Own points and halo of a region, merged. */
+/* Merges the own points and the halo of a region. */
 static region members_of(uint32_t number, uint64_t count, const uint32_t *home, const uint32_t *halo, uint64_t halos) {
   region r = {calloc(count + 1, sizeof *r.rows), 0};
   assert_non_null(r.rows);
@@ -41,14 +40,14 @@ static region members_of(uint32_t number, uint64_t count, const uint32_t *home, 
   for (uint64_t i = 0; i < count; i++) {
     bool visits = at < halos && halo[at] == i;
     at += visits;
-    assert_false(visits && home[i] == number); /* a point is in one of the two */
+    assert_false(visits && home[i] == number); /* no point is in both */
     if (visits || home[i] == number) r.rows[r.count++] = (uint32_t)i;
   }
-  assert_int_equal(at, halos); /* the list ascends */
+  assert_int_equal(at, halos); /* all of the halo is used, so the list ascends */
   return r;
 }
 
-/* The join of the members: rows of own points are those of the whole set. */
+/* Joins the members of a region. The rows of its own points must be those of the whole set. */
 static void check_region(const join_case *c, const join_answer *answer, uint32_t number, const uint32_t *home,
                          const region *r) {
   uint64_t width = c->left.dim * type_size(c->left.type), size = type_size(c->left.type);
@@ -81,7 +80,7 @@ static void check_region(const join_case *c, const join_answer *answer, uint32_t
   free(points);
 }
 
-/* As a scheduler would: the split goes through bytes, with boxes or without. */
+/* Makes a split and passes it through bytes, as a scheduler would, with or without boxes. */
 static adj_split *split_of(const join_case *c, const adj_dataset *set, uint32_t regions, bool weighted) {
   adj_join_spec spec = case_spec(c);
   double *weights = calloc(c->left.count + 1, sizeof *weights);
@@ -151,10 +150,9 @@ static void regions_have_the_rows_of_the_whole_join(void **state) {
   }
 }
 
-/* ---- Weights
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- Weights ---------------------------------------------------------------------------------------------------- */
 
-/* Cuts give every region the same weight, within what one point weighs and ties allow. */
+/* All regions have the same weight, as far as the weight of one point and ties allow. */
 static void regions_weigh_the_same(void **state) {
   (void)state;
   static const char *const names[] = {"unif", "expo", "clusters"};
@@ -186,10 +184,9 @@ static void regions_weigh_the_same(void **state) {
   }
 }
 
-/* ---- Lists
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- Lists ------------------------------------------------------------------------------------------------------ */
 
-/* Two halves of a list in which half of the sums are equal. */
+/* Merges two parts of a list in which every sum occurs twice. */
 static void lists_merge_by_sum_and_id(void **state) {
   (void)state;
   for (uint32_t k = 1; k < 9; k++)
@@ -231,7 +228,7 @@ static void lists_merge_by_sum_and_id(void **state) {
     }
 }
 
-/* Every sum is within the radius that is made for it. */
+/* The radius made for a sum reaches that sum. */
 static void radii_reach_their_sums(void **state) {
   (void)state;
   static const adj_metric metrics[] = {ADJ_L2, ADJ_L1, ADJ_LINF, ADJ_LP, ADJ_COSINE, ADJ_HAVERSINE};
@@ -254,8 +251,7 @@ static void radii_reach_their_sums(void **state) {
     }
 }
 
-/* ---- Refusals
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- Refusals --------------------------------------------------------------------------------------------------- */
 
 static void what_is_wrong_is_named(void **state) {
   (void)state;
@@ -286,32 +282,7 @@ static void what_is_wrong_is_named(void **state) {
   adj_dataset_destroy(other);
 }
 
-/* Bytes with one changed are a split or refused; never read out of bounds (for the address sanitizer). */
-/* Cuts of unit vectors are none of the points themselves, and cuts of one type none of another. */
-static void cuts_of_other_points_are_refused(void **state) {
-  (void)state;
-  static const float points[] = {1, 0, 0, 1, 0.5F, 0.5F, 1, 1};
-  char buffer[4096];
-  uint64_t bytes = 0;
-  adj_join_spec spec;
-  adj_join_spec_init(&spec, sizeof spec);
-  spec.metric = ADJ_COSINE;
-  spec.radius = 0.1;
-  adj_dataset *set = make_set(ADJ_F32, 2, 4, points);
-  adj_split *split = NULL, *loaded = NULL;
-  assert_int_equal(adj_split_create(ctx, &spec, set, NULL, 2, &split), ADJ_OK);
-  assert_int_equal(adj_split_save(split, buffer, sizeof buffer, &bytes), ADJ_OK);
-  assert_true(bytes <= sizeof buffer);
-  assert_int_equal(adj_split_load(ctx, &spec, ADJ_F64, 2, buffer, bytes, &loaded), ADJ_E_FORMAT);
-  spec.metric = ADJ_L2;
-  assert_int_equal(adj_split_load(ctx, &spec, ADJ_F32, 2, buffer, bytes, &loaded), ADJ_E_FORMAT);
-  spec.metric = ADJ_COSINE;
-  assert_int_equal(adj_split_load(ctx, &spec, ADJ_F32, 2, buffer, bytes, &loaded), ADJ_OK);
-  adj_split_destroy(loaded);
-  adj_split_destroy(split);
-  adj_dataset_destroy(set);
-}
-
+/* With one byte changed, bytes are a split or refused. Nothing is read out of bounds (see the address sanitizer). */
 static void changed_bytes_do_no_harm(void **state) {
   (void)state;
   float points[64];

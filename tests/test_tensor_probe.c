@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The check of tensor cores when a device is opened (gpu/device/tensor_probe.h), on models of them: it finds out how
- * each adds up, and refuses those that the prefilters cannot use.
+ * The check of tensor cores when a device is opened (gpu/device/tensor_probe.h), tested on models of tensor cores. The
+ * check finds out how each model adds up, and refuses those that the prefilters cannot use.
  */
 #include "gpu/device/tensor_probe.h"
 
@@ -37,8 +37,7 @@ static void worse_units_are_refused(void **unused) {
   }
 }
 
-/* Through the public interface: what a device says of itself, and that one is not opened whose NaNs have another form.
- */
+/* Through the public interface: what a device reports about itself. A device with another form of NaN is not opened. */
 static void devices_tell(void **unused) {
   (void)unused;
   adj_device device;

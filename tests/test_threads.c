@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The team of threads: every task once, on a lane of its own; failures and cancelling; loops inside
- * loops, of the same and of another team; several callers. Made to be run under the thread sanitizer.
+ * The team of threads: every task runs once, and a lane runs one task at a time; failures and cancelling; loops inside
+ * loops, of the same and of another team; several callers. Meant for the thread sanitizer.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -67,8 +67,8 @@ static adj_status fail_task(void *user, uint64_t task, uint32_t lane) {
   return adji_fail(ADJ_E_DATA, "task %llu fails", (unsigned long long)task);
 }
 
-/* Tasks are handed out in ascending order. With one lane, the first failing task is reported; with more, one of the
- * first few, and hardly any task starts after it. */
+/* Tasks are handed out in ascending order. With one lane the first failing task is reported, with more lanes one of the
+ * first few. Hardly any task starts after it. */
 static void failure_stops_the_loop(void **state) {
   (void)state;
   for (uint32_t threads = 1; threads <= 4; threads++) {
@@ -98,7 +98,7 @@ static adj_status stopping_task(void *user, uint64_t task, uint32_t lane) {
   return ADJ_OK;
 }
 
-/* Every lane looks for a cancel of the call that the caller of the loop works for. */
+/* Every lane checks whether the call that runs the loop was cancelled. */
 static void cancels_end_loops(void **state) {
   (void)state;
   for (uint32_t threads = 1; threads <= 4; threads++) {
@@ -109,7 +109,7 @@ static void cancels_end_loops(void **state) {
     atomic_fetch_add(&before.cancels, 1);
     must_fail(ADJ_CANCELLED, "stopped", adji_parallel(team, TASKS, count_task, &before, true));
     assert_int_equal(atomic_load(&before.started), 0);
-    must(adji_parallel(team, TASKS, count_task, &before, false)); /* a loop that must not be cut short */
+    must(adji_parallel(team, TASKS, count_task, &before, false)); /* this loop ignores cancels */
     assert_int_equal(atomic_load(&before.started), TASKS);
     adji_call_set(outer);
     tally during = {.team = team, .fail_at = 5};
@@ -131,10 +131,10 @@ static void a_cancel_ends_calls_under_way(void **state) {
   assert_false(adji_call_cancelled());
   atomic_fetch_add(&cancels, 1);
   assert_true(adji_call_cancelled());
-  adji_call first = adji_call_begin(&cancels); /* a call inside a call is a part of it */
+  adji_call first = adji_call_begin(&cancels); /* a call inside a call is part of it */
   assert_true(adji_call_cancelled());
   adji_call_set(first);
-  first = adji_call_begin(&others); /* of another context: on its own */
+  first = adji_call_begin(&others); /* a call of another context is independent */
   assert_false(adji_call_cancelled());
   adji_call_set(first);
   assert_true(adji_call_cancelled());
@@ -207,7 +207,7 @@ static void loops_nest(void **state) {
   adji_team_destroy(team);
 }
 
-/* A callback that runs in a lane of one context may use another context, with fewer threads. */
+/* A callback in a lane of one context may use another context, with fewer threads. */
 static void loops_of_another_team_nest(void **state) {
   (void)state;
   adji_team *outer = adji_team_create(4);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Settings: every one is honoured or refused by name, none is replaced by something else.
+ * Settings: each is honoured or refused by name. None is replaced by something else.
  */
 #include <stdio.h>
 
@@ -85,7 +85,7 @@ static adj_status fit(const char *text, adj_join_kind kind, adj_backend backend,
   return adji_tuning_fit(&t, out);
 }
 
-/* What is for another kind of join, another backend or another algorithm. */
+/* Settings for another kind of join, another backend or another algorithm are refused. */
 static void other_joins_are_refused(void **state) {
   (void)state;
   static const struct {
@@ -136,7 +136,7 @@ static void other_joins_are_refused(void **state) {
   }
 }
 
-/* What is left to choose is what the settings are for. */
+/* A setting leaves only the choices that it fits. */
 static void settings_narrow_the_choice(void **state) {
   (void)state;
   static const struct {
@@ -169,7 +169,7 @@ static void settings_narrow_the_choice(void **state) {
   }
 }
 
-/* Settings that would be lost if cores did the join without a GPU. */
+/* Settings that would be ignored if the cores did the join because there is no GPU. */
 static void settings_of_devices_are_known(void **state) {
   (void)state;
   adji_tuning t;
@@ -210,7 +210,7 @@ static adj_status plan_for(adj_ctx *ctx, const adj_dataset *set, const wish *w, 
   return adj_plan_create(ctx, &spec, set, NULL, out);
 }
 
-/* As many dimensions are indexed as were asked for, however little they are worth. */
+/* As many dimensions are indexed as asked for, even if they are of little use. */
 static void indexed_is_honoured(void **state) {
   (void)state;
   adj_ctx *ctx = context_of(2, NULL);
@@ -242,7 +242,7 @@ static void indexed_is_honoured(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* Refused once the points are looked at, with nothing left behind. */
+/* Settings that are refused when the points are known. Nothing leaks. */
 static void points_are_refused(void **state) {
   (void)state;
   adj_ctx *ctx = context_of(1, "scalar");
@@ -266,7 +266,7 @@ static void points_are_refused(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* Kernels of a GPU that such joins have not: refused before a device is looked for. */
+/* GPU kernels that do not exist for such joins are refused before a device is looked for. */
 static void kernels_are_refused(void **state) {
   (void)state;
   adj_ctx *ctx = context_of(1, NULL);

@@ -9,7 +9,7 @@
 
 enum { MOST_TUNINGS = 48 };
 
-/* What a case can be joined with; NULL, the planner's choice, comes first. */
+/* The algorithms that fit a case. NULL, the planner's choice, comes first. */
 static inline int algorithms_for(const join_case *c, const char *const **names) {
   static const char *const range[] = {NULL, "grid", "ego", "kdtree", "brute"}, *const nearest[] = {NULL, "kdtree",
                                                                                                    "brute"};
@@ -62,7 +62,7 @@ static const char *const RANGE_TUNINGS[] = {
     "paper.dual=on,paper.reorder=off,cell=1.7,paper.threads=producer,buffer=512",
 };
 
-/* The same of kNN joins: leaves, batches and buffers of any size, every filter of brute force. */
+/* The same for kNN joins: leaves, batches and buffers of any size, every prefilter of brute force. */
 static const char *const NEAREST_TUNINGS[] = {
     NULL,
     "batch=1",
@@ -92,7 +92,7 @@ enum {
 _Static_assert((int)RANGE_TUNING_COUNT <= (int)MOST_TUNINGS && (int)NEAREST_TUNING_COUNT <= (int)MOST_TUNINGS,
                "room for the use of every tuning");
 
-/* The settings that a case can be joined with; NULL, the defaults, comes first. */
+/* The settings that fit a case. NULL, the defaults, comes first. */
 static inline int tunings_for(const join_case *c, const char *const **tunings) {
   *tunings = c->k ? NEAREST_TUNINGS : RANGE_TUNINGS;
   return c->k ? NEAREST_TUNING_COUNT : RANGE_TUNING_COUNT;

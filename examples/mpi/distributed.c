@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A join inside an MPI program: each rank has particles of its own, anywhere in a periodic box, and wants the
- * neighbours of each within a radius, whichever rank has them. Ids are global: those of rank 0 first, then those of
- * rank 1, ...
+ * A join inside an MPI program. Each rank has particles of its own, anywhere in a periodic box, and wants the
+ * neighbours of each particle within a radius, whichever rank has them. Ids are global: first those of rank 0, then
+ * those of rank 1, ...
  *
  *   mpicc distributed.c $(pkg-config --cflags --libs adjoin_mpi) -o distributed
  *   mpirun -n 3 ./distributed
@@ -13,7 +13,7 @@
 
 enum { EACH = 1000, DIM = 3 };
 
-/* The same on every rank: what went wrong, and where. */
+/* Every rank has the same message, which says what went wrong and where. */
 static int fail(int rank) {
   if (rank == 0) fprintf(stderr, "distributed: %s\n", adj_last_error());
   MPI_Finalize();
@@ -26,7 +26,7 @@ int main(int argc, char **argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
 
-  /* This rank's particles: whatever a simulation has. */
+  /* This rank's particles, as a simulation would have them. */
   static float particles[EACH * DIM];
   uint32_t random = 1 + (uint32_t)rank;
   for (int i = 0; i < EACH * DIM; i++) {
@@ -47,7 +47,7 @@ int main(int argc, char **argv) {
   points.data = particles;
   points.ownership = ADJ_BORROW;
   adj_status status = adj_dataset_create(ctx, &points, &mine);
-  if (adj_mpi_agree(MPI_COMM_WORLD, status, NULL)) return fail(rank); /* a failure of one rank is one of all */
+  if (adj_mpi_agree(MPI_COMM_WORLD, status, NULL)) return fail(rank); /* if one rank fails, all fail */
 
   const double box = 1;
   adj_join_spec spec;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * kNN lists of several parts of a set, merged by (sum, id); and what sums mean as distances and as radii.
+ * Merges kNN lists of several parts of a set by (sum, id), and turns sums into distances and radii.
  */
 #include <math.h>
 #include <stdbool.h>
@@ -12,8 +12,8 @@ ADJI_DEFINE_INIT(adj_lists, .type = ADJ_F32)
 
 /* ---- Merging -------------------------------------------------------------------------------------------------- */
 
-/* One row into another, from the back: the union has its k smallest in front, so at first the number of entries that
- * come from each list is found, and then they are placed. Padding is at the end of both. */
+/* Merges one row into another in place. The first loop finds how many of the k smallest entries come from each list;
+ * the second places them from the back. Padding is at the end of both lists. */
 #define MERGE(T)                                                                                                 \
   static bool comes_first_##T(T a, int64_t a_id, T b, int64_t b_id) {                                            \
     if (a_id < 0 || b_id < 0) return b_id < 0;                                                                   \
@@ -86,10 +86,11 @@ adj_status adj_sums_report(const adj_join_spec *spec, adj_type type, uint64_t co
   return status;
 }
 
-/* A radius r with limit(r) >= s. The distance d of s is off by 2^-24 of itself in f32 and 2^-44 in f64 (powers have the
- * largest error), and the limit of a radius by p times as much. Both are far below the slack. The limit is computed in
- * f64 and rounded to T last: s is a T, and rounding is monotone, so it is enough that it is at least s before. Sums
- * below the normal numbers are raised to the least of these: their roots have relative errors that are not bounded. */
+/* A radius r with limit(r) >= s. The distance d of s has a relative error of at most 2^-24 in f32 and 2^-44 in f64
+ * (powers have the largest error), and the limit of a radius has p times that error. Both are far below the slack. The
+ * limit is computed in f64 and rounded to T last. s is a T and rounding is monotone, so it is enough that the limit is
+ * at least s before it is rounded. Sums below the normal numbers are raised to the least normal number, because the
+ * relative errors of their roots are not bounded. */
 static double radius_of(const adji_measure *measure, adj_type type, double s) {
   double least = type == ADJ_F32 ? 0x1p-126 : 0x1p-1022, slack = type == ADJ_F32 ? 0x1p-18 : 0x1p-30;
   if (isinf(s) || measure->step == ADJI_STEP_DOT) return INFINITY;

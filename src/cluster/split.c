@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * How a split is made: the work of sampled points, cuts of equal weight; and how it becomes bytes and is read again.
+ * Makes a split: the work of sampled points, and cuts of equal weight. Saves it as bytes and loads it again.
  */
 #include "cluster/split.h"
 
@@ -25,17 +25,18 @@ static adj_status count_neighbours(adj_ctx *ctx, const adj_join_spec *spec, cons
   return status;
 }
 
-/* Neighbours by the density around each point: so many are as near as the last of them, and their number grows with the
- * power of the distance that is the dimension. For points that have fewer in the sample within the radius. */
-enum { DENSITY_OF = 8 };
+/* Estimates the number of neighbours from the density around a point, for points with fewer than DENSITY_NEIGHBOURS
+ * neighbours in the sample. DENSITY_NEIGHBOURS points lie within the distance of the last of them, and the number of
+ * points grows as distance^dim. */
+enum { DENSITY_NEIGHBOURS = 8 };
 
-static adj_status refine(adj_ctx *ctx, const adj_join_spec *spec, const adj_dataset *sample, const uint32_t *degrees,
-                         double scale, double *neighbours) {
+static adj_status refine_by_density(adj_ctx *ctx, const adj_join_spec *spec, const adj_dataset *sample,
+                                    const uint32_t *degrees, double scale, double *neighbours) {
   adj_join_spec near = *spec;
   adj_plan *plan = NULL;
   adj_result *result = NULL;
   near.kind = ADJ_KNN;
-  near.k = DENSITY_OF;
+  near.k = DENSITY_NEIGHBOURS;
   near.radius = INFINITY;
   near.flags = ADJ_WITH_DISTANCE;
   near.order = ADJ_ORDER_ID;
@@ -45,10 +46,10 @@ static adj_status refine(adj_ctx *ctx, const adj_join_spec *spec, const adj_data
   if (!status) status = adj_collect(plan, &result, NULL, NULL);
   const void *distances = status ? NULL : adj_result_distances(result);
   for (uint64_t i = 0; i < sample->count && !status; i++) {
-    uint64_t last = i * DENSITY_OF + DENSITY_OF - 1;
+    uint64_t last = i * DENSITY_NEIGHBOURS + DENSITY_NEIGHBOURS - 1;
     double reach = sample->type == ADJ_F64 ? ((const double *)distances)[last] : ((const float *)distances)[last];
-    if (degrees[i] < DENSITY_OF && reach > 0 && spec->radius < reach)
-      neighbours[i] = scale * DENSITY_OF * pow(spec->radius / reach, sample->dim);
+    if (degrees[i] < DENSITY_NEIGHBOURS && reach > 0 && spec->radius < reach)
+      neighbours[i] = scale * DENSITY_NEIGHBOURS * pow(spec->radius / reach, sample->dim);
   }
   adj_result_destroy(result);
   adj_plan_destroy(plan);
@@ -68,8 +69,8 @@ static adj_status weigh(adj_ctx *ctx, const adj_join_spec *spec, const adj_datas
       weights[i] = degrees[i] * scale;
       pairs += degrees[i];
     }
-    if (!status && scale > 1 && pairs < DENSITY_OF * (double)sample->count)
-      status = refine(ctx, spec, sample, degrees, scale, weights);
+    if (!status && scale > 1 && pairs < DENSITY_NEIGHBOURS * (double)sample->count)
+      status = refine_by_density(ctx, spec, sample, degrees, scale, weights);
     adji_free(&ctx->memory, degrees);
     if (status) return status;
   }
@@ -100,7 +101,7 @@ adj_status adj_split_weights(adj_ctx *ctx, const adj_join_spec *spec, const adj_
 
 /* ---- Boxes of nodes ------------------------------------------------------------------------------------------ */
 
-/* From the boxes of the regions to those of all nodes below one. */
+/* Sets the boxes of a node and of all nodes below it from the boxes of the regions. */
 static void box_nodes(adj_split *split, uint32_t node, const double *low, const double *high) {
   const adji_cut *cut = &split->cuts.nodes[node];
   uint64_t dim = split->cuts.dim;
@@ -266,14 +267,14 @@ adj_status adj_split_save(const adj_split *split, void *buffer, uint64_t capacit
   return ADJ_OK;
 }
 
-/* Nodes and regions that were met, and the longest way to one. */
+/* The nodes and regions found so far, and the largest depth. */
 typedef struct tree_walk {
   uint32_t nodes, regions, depth;
 } tree_walk;
 
 enum { MOST_DEPTH = 64 };
 
-/* Whether the nodes below one are as adji_cuts_of makes them: two new ones for each cut, regions numbered from the
+/* Whether the nodes below a node are numbered as adji_cuts_of does it: two new nodes for each cut, and regions from the
  * left. */
 static bool walk_tree(const adji_cuts *cuts, uint32_t node, uint32_t depth, tree_walk *met) {
   const adji_cut *cut = &cuts->nodes[node];

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which distribution a join gets, and why. All figures are of all ranks, so every rank decides the same.
+ * Which distribution a join gets, and why. All figures are of all ranks, so every rank decides alike.
  */
 #include <stdio.h>
 
 #include "mpi/choose.h"
 
-/* Up to so many dimensions a region's surface is small beside what is in it. */
+/* Up to this many dimensions, few points lie around a region compared with those in it. */
 enum { MOST_HALO_DIM = 6 };
 
 typedef struct figures {
@@ -15,7 +15,7 @@ typedef struct figures {
   int ranks;
 } figures;
 
-/* Replicated needs all right points at every rank, and their index. */
+/* Replicated needs all right points and their index on every rank. */
 static bool fits_everywhere(const figures *f) {
   return 3 * f->right + f->left / f->ranks < f->memory / 2;
 }

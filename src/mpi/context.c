@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A rank's share of its host; and agreement for programs on top.
+ * Contexts for the ranks of a host, which share its cores, memory and devices; and adj_mpi_agree, for programs.
  */
 #define _GNU_SOURCE
 #include <sched.h>
@@ -10,15 +10,15 @@
 #include "adjoin_mpi.h"
 #include "mpi/group.h"
 
-/* The ranks of this host, and which of them this is. */
+/* The number of ranks on this host, and this rank's number among them. */
 typedef struct host {
   int rank, ranks;
-  bool bound; /* each has cores that no other has */
+  bool bound; /* each rank is bound to cores of its own */
 } host;
 
 #if defined(__linux__)
-/* Whether no core is this rank's and another one's. */
-static int find_bound(MPI_Comm comm, int ranks, bool *bound) {
+/* Sets *bound: whether no core is shared by two ranks. */
+static int find_binding(MPI_Comm comm, int ranks, bool *bound) {
   cpu_set_t mine;
   *bound = false;
   if (sched_getaffinity(0, sizeof mine, &mine)) return MPI_SUCCESS;
@@ -32,7 +32,7 @@ static int find_bound(MPI_Comm comm, int ranks, bool *bound) {
   return code;
 }
 #else
-static int find_bound(MPI_Comm comm, int ranks, bool *bound) {
+static int find_binding(MPI_Comm comm, int ranks, bool *bound) {
   (void)comm;
   (void)ranks;
   *bound = false;
@@ -45,12 +45,13 @@ static int find_host(MPI_Comm comm, host *out) {
   int code = MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here);
   if (!code) code = MPI_Comm_rank(here, &out->rank);
   if (!code) code = MPI_Comm_size(here, &out->ranks);
-  if (!code) code = find_bound(here, out->ranks, &out->bound);
+  if (!code) code = find_binding(here, out->ranks, &out->bound);
   if (here != MPI_COMM_NULL) (void)MPI_Comm_free(&here);
   return code;
 }
 
-/* Devices of this rank: one of them, or every ranks-th. Returns how many; -1: as the options say. */
+/* The devices of this rank: every ranks-th one, or a single one that ranks share if there are fewer devices than ranks.
+ * Returns their number; -1: use the options as they are. */
 static int32_t share_devices(const adj_ctx_options *options, const host *h, int32_t *devices, int32_t room) {
   int32_t named = options->device_count, count = 0, found = 0;
   if (named == 0 || h->ranks == 1) return -1;
@@ -75,12 +76,12 @@ static adj_status create(MPI_Comm comm, const adj_ctx_options *options, adj_ctx 
   adj_ctx_options_init(&mine, sizeof mine);
   adj_status status = options ? adji_take_struct(&mine, sizeof mine, options, "adj_ctx_options") : ADJ_OK;
   bool share_threads = !mine.threads && h.ranks > 1 && !h.bound, share_memory = !mine.memory_limit && h.ranks > 1;
-  int32_t few = status ? -1 : share_devices(&mine, &h, devices, 64);
-  if (few >= 0) {
+  int32_t shared_count = status ? -1 : share_devices(&mine, &h, devices, 64);
+  if (shared_count >= 0) {
     mine.devices = devices;
-    mine.device_count = few;
+    mine.device_count = shared_count;
   }
-  if (!status && (share_threads || share_memory)) { /* what one process would take, shared */
+  if (!status && (share_threads || share_memory)) { /* divide what a single process would take */
     adj_ctx *whole = NULL;
     status = adj_ctx_create(&mine, &whole);
     uint32_t threads = status ? 1 : adj_ctx_threads(whole), ranks = (uint32_t)h.ranks;

@@ -50,14 +50,13 @@ void adji_group_free(adji_group *group, void *block) {
   if (!group->broken.broken) adji_free(&group->ctx->memory, block);
 }
 
-/* ---- Notes --------------------------------------------------------------------------------------------------------
- */
+/* ---- Notes ------------------------------------------------------------------------------------------------------ */
 
-static adj_status tell_broken(const adji_group *group) {
+static adj_status fail_broken(const adji_group *group) {
   return adji_fail(ADJ_E_IO, "%s", group->broken.text);
 }
 
-/* To every other rank. Small messages, which MPI sends without the receiver; what goes wrong here is not looked at. */
+/* Sends a note to every other rank. Notes are small, so MPI sends them before the receiver asks. Errors are ignored. */
 static void send_notes(adji_group *group, const adji_note *note) {
   if (group->notes_sent) return;
   group->note_out = *note;
@@ -81,10 +80,10 @@ adj_status adji_mpi_check(adji_group *group, int code, const char *call) {
     group->notes_sent = 0;
     send_notes(group, &group->broken);
   }
-  return tell_broken(group);
+  return fail_broken(group);
 }
 
-/* Takes the notes that have arrived. */
+/* Receives the notes that have arrived. */
 static adj_status read_notes(adji_group *group) {
   for (int arrived = 1; arrived;) {
     MPI_Status from;
@@ -100,7 +99,7 @@ static adj_status read_notes(adji_group *group) {
     group->stopped = true;
     if (note.broken) {
       group->broken = note;
-      return tell_broken(group);
+      return fail_broken(group);
     }
   }
   return ADJ_OK;
@@ -110,24 +109,23 @@ bool adji_group_should_stop(adji_group *group) {
   return group->stopped || (group->cancel && *group->cancel) || adji_call_cancelled();
 }
 
-/* ---- Waiting --------------------------------------------------------------------------------------------------------
- */
+/* ---- Waiting ---------------------------------------------------------------------------------------------------- */
 
-/* Shares the core with whoever has something to do: ranks may be more than cores. After a few turns without a nap, one
- * is a quarter of the wait so far, from 20 microseconds to a millisecond: a long wait takes little time of the
- * processor, and a short one is not much longer for it. */
-enum { SPINS = 16, LEAST_NAP = 20000, MOST_NAP = 1000000 };
+/* Sleeps between polls, as there may be more ranks than cores. The first SPINS polls do not sleep. Later ones sleep a
+ * quarter of the wait so far, at least 20 microseconds and at most a millisecond: a long wait takes little CPU time,
+ * and a short wait becomes only a little longer. */
+enum { SPINS = 16, MIN_NAP_NS = 20000, MAX_NAP_NS = 1000000 };
 
 static void nap(uint32_t turn, double since) {
   if (turn < SPINS) return;
   double wanted = (adji_seconds() - since) * 0.25e9;
-  struct timespec some = {0, wanted < LEAST_NAP ? LEAST_NAP : wanted > MOST_NAP ? MOST_NAP : (long)wanted};
+  struct timespec some = {0, wanted < MIN_NAP_NS ? MIN_NAP_NS : wanted > MAX_NAP_NS ? MAX_NAP_NS : (long)wanted};
   nanosleep(&some, NULL);
 }
 
 adj_status adji_wait(adji_group *group, int count, MPI_Request *requests) {
   double begin = adji_seconds(), cpu = seconds_of(CLOCK_THREAD_CPUTIME_ID);
-  adj_status status = group->broken.broken ? tell_broken(group) : ADJ_OK;
+  adj_status status = group->broken.broken ? fail_broken(group) : ADJ_OK;
   for (uint32_t turn = 0; !status; turn++) {
     int done = 0;
     status = adji_mpi_check(group, MPI_Testall(count, requests, &done, MPI_STATUSES_IGNORE), "a message");
@@ -146,21 +144,21 @@ static adj_status wait_one(adji_group *group, int code, const char *call, MPI_Re
 }
 
 adj_status adji_all_gather(adji_group *group, const void *mine, int bytes, void *all) {
-  if (group->broken.broken) return tell_broken(group);
+  if (group->broken.broken) return fail_broken(group);
   MPI_Request request;
   int code = MPI_Iallgather(mine, bytes, MPI_BYTE, all, bytes, MPI_BYTE, group->comm, &request);
   return wait_one(group, code, "MPI_Iallgather", &request);
 }
 
 adj_status adji_all_reduce(adji_group *group, void *values, int count, MPI_Datatype type, MPI_Op op) {
-  if (group->broken.broken) return tell_broken(group);
+  if (group->broken.broken) return fail_broken(group);
   MPI_Request request;
   int code = MPI_Iallreduce(MPI_IN_PLACE, values, count, type, op, group->comm, &request);
   return wait_one(group, code, "MPI_Iallreduce", &request);
 }
 
 static adj_status broadcast_from(adji_group *group, void *data, uint64_t bytes, int root) {
-  adj_status status = group->broken.broken ? tell_broken(group) : ADJ_OK;
+  adj_status status = group->broken.broken ? fail_broken(group) : ADJ_OK;
   for (uint64_t at = 0; at < bytes && !status; at += group->chunk) {
     uint64_t some = bytes - at < group->chunk ? bytes - at : group->chunk;
     MPI_Request request;
@@ -175,11 +173,10 @@ adj_status adji_broadcast(adji_group *group, void *data, uint64_t bytes) {
   return broadcast_from(group, data, bytes, 0);
 }
 
-/* ---- Agreement
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- Agreement -------------------------------------------------------------------------------------------------- */
 
-/* Every rank has taken every note of this failure: the next step begins with none on its way. */
-static adj_status settle_notes(adji_group *group) {
+/* Receives every note of this failure on every rank, so that the next step begins with no note under way. */
+static adj_status drain_notes(adji_group *group) {
   int sent = (int)group->notes_sent;
   adj_status status = adji_all_reduce(group, &sent, 1, MPI_INT, MPI_SUM);
   uint32_t expected = (uint32_t)sent - group->notes_sent;
@@ -196,7 +193,7 @@ static adj_status settle_notes(adji_group *group) {
 
 #undef adji_agree
 adj_status adji_agree(adji_group *group, adj_status status) {
-  if (group->broken.broken) return tell_broken(group);
+  if (group->broken.broken) return fail_broken(group);
   if (status && group->failed) return status;
   adji_note mine = {.status = status};
   if (status) snprintf(mine.text, sizeof mine.text, "%s", adj_last_error());
@@ -210,13 +207,12 @@ adj_status adji_agree(adji_group *group, adj_status status) {
   if (lowest == group->ranks) return ADJ_OK;
   adji_note note = mine;
   agreed = broadcast_from(group, &note, sizeof note, lowest);
-  if (!agreed) agreed = settle_notes(group);
+  if (!agreed) agreed = drain_notes(group);
   group->failed = true;
   return agreed ? agreed : adji_fail((adj_status)note.status, "rank %d: %s", lowest, note.text);
 }
 
-/* ---- Work in other threads
- * ------------------------------------------------------------------------------------------- */
+/* ---- Work in other threads -------------------------------------------------------------------------------------- */
 
 typedef struct job {
   adj_status (*fn)(void *user, adji_mpi_work *work);
@@ -240,7 +236,7 @@ static void *job_main(void *argument) {
   return NULL;
 }
 
-/* Whether the work is done, after up to so many milliseconds. */
+/* Waits for the end of the work, at most this many milliseconds. Returns whether it is done. */
 static bool await_end(job *j, double milliseconds) {
   struct timespec until;
   clock_gettime(CLOCK_MONOTONIC, &until);
@@ -255,14 +251,14 @@ static bool await_end(job *j, double milliseconds) {
   return done;
 }
 
-static int hear_progress(void *user, const adj_progress *where) {
+static int record_progress(void *user, const adj_progress *where) {
   adji_mpi_work *work = user;
   atomic_store(&work->fraction, (uint64_t)(where->fraction * 0x1p32));
   atomic_store(&work->pairs, where->pairs);
   return atomic_load(&work->stop);
 }
 
-/* Tells the caller where this rank is; whether it is to end. */
+/* Tells the caller how far this rank is. Returns whether the caller wants the run to end. */
 static bool report_progress(adji_group *group, adji_mpi_work *work) {
   const adj_run_control *control = group->control;
   double now = adji_seconds();
@@ -276,8 +272,8 @@ static bool report_progress(adji_group *group, adji_mpi_work *work) {
   return stop != 0;
 }
 
-/* While the work goes on. Returns what this rank fails with, apart from the work. */
-static adj_status attend(adji_group *group, job *j, adji_requests *requests) {
+/* Moves messages, reads notes and reports progress until the work ends. Returns errors of these, not of the work. */
+static adj_status serve_until_done(adji_group *group, job *j, adji_requests *requests) {
   adj_status status = ADJ_OK;
   double turn = 0.1;
   while (!await_end(j, turn)) {
@@ -296,7 +292,7 @@ static adj_status attend(adji_group *group, job *j, adji_requests *requests) {
 
 adj_status adji_do_work(adji_group *group, adj_status (*fn)(void *user, adji_mpi_work *work), void *user,
                         adji_requests *requests) {
-  if (group->broken.broken) return tell_broken(group);
+  if (group->broken.broken) return fail_broken(group);
   job j = {.fn = fn, .user = user, .lock = PTHREAD_MUTEX_INITIALIZER};
   pthread_condattr_t clock;
   pthread_condattr_init(&clock);
@@ -305,11 +301,11 @@ adj_status adji_do_work(adji_group *group, adj_status (*fn)(void *user, adji_mpi
   pthread_condattr_destroy(&clock);
   adj_run_control_init(&j.work.control, sizeof j.work.control);
   j.work.control.interval_ms = 20;
-  j.work.control.progress = hear_progress;
+  j.work.control.progress = record_progress;
   j.work.control.user = &j.work;
   pthread_t thread;
   int failed = adji_thread_start(&thread, job_main, &j);
-  adj_status status = failed ? ADJ_OK : attend(group, &j, requests);
+  adj_status status = failed ? ADJ_OK : serve_until_done(group, &j, requests);
   if (!failed) pthread_join(thread, NULL);
   pthread_cond_destroy(&j.ended);
   pthread_mutex_destroy(&j.lock);

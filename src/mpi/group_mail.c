@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Messages of any size between ranks. MPI counts in int, so longer ones are sent in chunks, which arrive in order.
+ * Messages of any size between ranks. MPI counts in int, so long messages are sent in chunks, which arrive in order.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -71,7 +71,7 @@ adj_status adji_post_receive(adji_group *group, adji_requests *list, char *bytes
   return ADJ_OK;
 }
 
-/* The lengths that each rank is to receive. */
+/* Exchanges the lengths of all messages, and sets in->starts. */
 static adj_status exchange_lengths(adji_group *group, const adji_mail *out, adji_mail *in, uint64_t *lengths) {
   for (int i = 0; i < group->ranks; i++)
     lengths[i] = out->starts[i + 1] - out->starts[i];
@@ -88,7 +88,7 @@ static adj_status exchange_bytes(adji_group *group, const adji_mail *out, adji_m
   adji_requests list = {0};
   adj_status status = ADJ_OK;
   int rank = group->rank, ranks = group->ranks;
-  for (int i = 1; i < ranks && !status; i++) { /* each begins with another rank, so that none is asked by all */
+  for (int i = 1; i < ranks && !status; i++) { /* each rank starts with its neighbour, which spreads the load */
     int from = (rank + ranks - i) % ranks;
     status =
         adji_post_receive(group, &list, in->bytes + in->starts[from], in->starts[from + 1] - in->starts[from], from);

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * Regions: space is cut so that each rank has the same estimated work, and points move to the rank of their region.
+ * Regions: space is cut so that each rank has about the same estimated work, and points move to the rank of their
+ * region.
  *
  *   1. Every rank sends a sample of its points to rank 0, which makes the cuts and sends them to all (adj_split).
- *   2. Each left point goes to the rank of its home region; in kNN joins each right point as well.
- *   3. Range joins: each right point goes to the other regions that have a left point within a radius, by the boxes
- * around these. split.h proves that none is missed. Rows of a region are then complete.
- *   4. kNN: each rank searches its own region first. A query with k neighbours there, the last of which is nearer than
- * any other region, is done. Others visit the regions that their k-th neighbour, or a missing one, leaves open.
+ *   2. Each left point goes to the rank of its home region. In kNN joins each right point does so as well.
+ *   3. Range joins: each right point goes to every region (in self-joins every other one) that may have left points
+ *      within the radius, judged by the box around these points. split.h proves that none is missed. A region then has
+ *      all neighbours of its queries.
+ *   4. kNN joins: each rank searches its own region first. A query is done if it has k neighbours there and the k-th is
+ *      nearer than any other region. Other queries visit the regions that are within the distance of the k-th one, or
+ *      all within the radius of the join if there are fewer than k.
  *
- * Region i is that of rank i. There may be fewer regions than ranks, where points coincide.
+ * Region i belongs to rank i. There may be fewer regions than ranks if many points coincide.
  */
 #include <math.h>
 #include <string.h>
@@ -18,11 +21,10 @@
 #include "mpi/halo_private.h"
 #include "mpi/points.h"
 
-/* Sampled points of all ranks: enough for regions that differ by a few per cent. */
+/* Sampled points of all ranks together: enough for regions whose work differs by a few per cent. */
 enum { PER_RANK = 8192, LEAST_SAMPLE = 1 << 15, MOST_SAMPLE = 1 << 18 };
 
-/* ---- The sample ---------------------------------------------------------------------------------------------------
- */
+/* ---- The sample ------------------------------------------------------------------------------------------------- */
 
 static uint64_t sample_size(const adj_mpi_plan *plan) {
   uint64_t wanted = (uint64_t)plan->group.ranks * PER_RANK;
@@ -31,14 +33,15 @@ static uint64_t sample_size(const adj_mpi_plan *plan) {
   return plan->options.sample ? plan->options.sample : wanted;
 }
 
-/* How many points of a set with so many in all this rank samples. */
+/* How many of its `count` points this rank samples, if all ranks together have `all` points. */
 static uint64_t share_of(uint64_t count, uint64_t all, uint64_t wanted) {
   if (all <= wanted) return count;
   double share = ceil((double)count * (double)wanted / (double)all);
   return (uint64_t)share < count ? (uint64_t)share : count;
 }
 
-/* One point of each of so many equal stretches, at a place that no pattern of the rows follows. */
+/* Cuts the rows into `count` equal stretches and takes one point of each, at a hashed place: a pattern in the order of
+ * the rows does not bias the sample. */
 static char *sample_rows(const adj_dataset *set, uint64_t count, char *to) {
   uint64_t width = set->dim * adji_type_size(set->type);
   for (uint64_t i = 0; i < count; i++, to += width) {
@@ -49,7 +52,7 @@ static char *sample_rows(const adj_dataset *set, uint64_t count, char *to) {
   return to;
 }
 
-/* Rank 0 receives the samples: of each rank its left points, then its right ones; how many of each is known. */
+/* Rank 0 receives the sampled points of a set from all ranks. *out stays NULL on the other ranks. */
 static adj_status gather_sample(adj_mpi_plan *plan, const adj_dataset *set, const uint64_t *starts, adj_dataset **out) {
   adji_group *group = &plan->group;
   uint64_t width = plan->dim * adji_type_size(plan->type), wanted = sample_size(plan), all = starts[group->ranks];
@@ -76,7 +79,8 @@ static adj_status gather_sample(adj_mpi_plan *plan, const adj_dataset *set, cons
 
 /* ---- The cuts ---------------------------------------------------------------------------------------------------- */
 
-/* Of a join of two sets: left points by their neighbours in the right sample, right points by what they cost at all. */
+/* Weights of the samples of a join of two sets. Left points: the work of a query with the neighbours estimated from the
+ * right sample. Right points: the cost of moving and indexing a point. */
 static adj_status weigh_two(adj_mpi_plan *plan, const adj_dataset *left, const adj_dataset *right, double *weights) {
   adj_join_spec spec = plan->spec;
   double scale = (double)plan->right_starts[plan->group.ranks] / (double)(right->count + !right->count);
@@ -113,7 +117,7 @@ static adj_status join_samples(adj_mpi_plan *plan, const adj_dataset *left, cons
   return adji_points_adopt(plan, block, all, out);
 }
 
-/* On rank 0. right NULL: a self-join. */
+/* Makes the cuts, on rank 0. right NULL: a self-join. */
 static adj_status make_cuts(adj_mpi_plan *plan, const adj_dataset *left, const adj_dataset *right) {
   adj_dataset *both = NULL;
   adj_status status = right ? join_samples(plan, left, right, &both) : ADJ_OK;
@@ -134,7 +138,7 @@ static adj_status make_cuts(adj_mpi_plan *plan, const adj_dataset *left, const a
   return status;
 }
 
-/* From rank 0 to all. */
+/* Sends the cuts from rank 0 to all ranks. */
 static adj_status share_cuts(adj_mpi_plan *plan) {
   adji_group *group = &plan->group;
   uint64_t bytes = 0;
@@ -165,10 +169,9 @@ static adj_status cut_space(adj_mpi_plan *plan) {
   return status ? status : share_cuts(plan);
 }
 
-/* ---- Moving points
- * --------------------------------------------------------------------------------------------------- */
+/* ---- Moving points ---------------------------------------------------------------------------------------------- */
 
-/* The rows of each region, in ascending order: a counting sort. */
+/* Groups rows by region, in ascending order, by a counting sort. */
 static adj_status sort_homes(adj_mpi_plan *plan, const uint32_t *home, uint64_t count, uint64_t *starts,
                              uint32_t **rows) {
   *rows = adji_alloc(&plan->ctx->memory, count + 1, sizeof **rows, "rows of regions");
@@ -187,7 +190,7 @@ static adj_status sort_homes(adj_mpi_plan *plan, const uint32_t *home, uint64_t 
   return ADJ_OK;
 }
 
-/* Each point of a set to the rank of its home. */
+/* Sends each point of a set to the rank of its home region. */
 static adj_status send_home(adj_mpi_plan *plan, const adj_dataset *set, const double *radii, const uint32_t *home,
                             adji_points *out) {
   uint64_t *starts = adji_alloc(&plan->ctx->memory, (uint64_t)plan->group.ranks + 1, sizeof *starts, "regions");
@@ -223,7 +226,8 @@ static adj_status send_halo(adj_mpi_plan *plan) {
   return status;
 }
 
-/* The boxes around the points that others may reach: left points in range joins, right points in kNN joins. */
+/* Shares the boxes around the points of each region that the test of step 3 or 4 is about: left points in range joins,
+ * right points in kNN joins. Maxima are negated, so that one reduction by MPI_MIN serves both. */
 static adj_status share_bounds(adj_mpi_plan *plan, const adj_dataset *set, const uint32_t *home) {
   adji_group *group = &plan->group;
   uint64_t values = (uint64_t)adj_split_regions(plan->split) * adj_split_dim(plan->split);
@@ -240,9 +244,9 @@ static adj_status share_bounds(adj_mpi_plan *plan, const adj_dataset *set, const
   return status;
 }
 
-/* Queries that may have neighbours among the others: those that may reach another region. */
+/* Finds the queries that may have neighbours among the others: those that may reach another region. */
 static adj_status find_border(adj_mpi_plan *plan) {
-  if (!plan->self_join) return ADJ_OK; /* all */
+  if (!plan->self_join) return ADJ_OK; /* all queries may */
   adji_memory *memory = &plan->ctx->memory;
   uint64_t count = plan->queries.set->count;
   plan->border = adji_alloc(memory, count + 1, sizeof *plan->border, "border of the region");
@@ -250,11 +254,12 @@ static adj_status find_border(adj_mpi_plan *plan) {
   if (!count) return ADJ_OK;
   adj_status status =
       adji_split_border(plan->split, plan->queries.set, (uint32_t)plan->group.rank, plan->border, &plan->border_count);
-  uint32_t *few = status ? NULL : adji_alloc(memory, plan->border_count + 1, sizeof *few, "border of the region");
-  if (!few) return status ? status : ADJ_E_MEMORY;
-  memcpy(few, plan->border, plan->border_count * sizeof *few);
+  uint32_t *trimmed =
+      status ? NULL : adji_alloc(memory, plan->border_count + 1, sizeof *trimmed, "border of the region");
+  if (!trimmed) return status ? status : ADJ_E_MEMORY;
+  memcpy(trimmed, plan->border, plan->border_count * sizeof *trimmed);
   adji_free(memory, plan->border);
-  plan->border = few;
+  plan->border = trimmed;
   return ADJ_OK;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * kNN queries that visit other regions: those that have neighbours left to find there, by the distance of their k-th
- * one so far. The rank of such a region searches it for its guests and sends their lists back, which are merged.
+ * kNN queries that visit other regions. A query visits a region that may hold a point as near as its k-th neighbour so
+ * far. The rank of that region searches it for these guests and sends their lists back, where they are merged.
  */
 #include <string.h>
 
@@ -9,12 +9,12 @@
 #include "mpi/points.h"
 
 typedef struct visits {
-  double *radii; /* of the queries */
-  uint32_t *home;
-  uint64_t *starts, *received;
-  uint32_t *rows;
-  adji_points guests;
-  adji_rows answers;
+  double *radii;               /* how far each query must look */
+  uint32_t *home;              /* region of each query: this rank's */
+  uint64_t *starts, *received; /* queries to each rank; guests from each rank */
+  uint32_t *rows;              /* the queries that go to each rank */
+  adji_points guests;          /* queries of other ranks */
+  adji_rows answers;           /* their lists */
 } visits;
 
 static adj_status list_visits(adj_mpi_plan *plan, const adji_points *queries, const adji_rows *lists, visits *v) {
@@ -32,15 +32,15 @@ static adj_status list_visits(adj_mpi_plan *plan, const adji_points *queries, co
   return status;
 }
 
-/* The lists of guests here, in the order in which they came. */
+/* Searches this region for the guests. Their lists are in the order in which the guests came. */
 static adj_status answer(adj_mpi_plan *plan, visits *v) {
-  adji_mpi_part part = {.whole = true}; /* guests are of other regions: none is a point here */
+  adji_mpi_part part = {.whole = true}; /* guests are from other regions, so none of them is a point here */
   const adji_points *right = plan->self_join ? &plan->queries : &plan->region;
-  adji_ask ask = {.plan = plan, .mode = ADJI_ROWS, .left = &v->guests, .right = right, .k = plan->spec.k};
-  ask.index = plan->index;
-  ask.out = &part;
-  ask.share = 0.2;
-  adj_status status = adji_mpi_part_join(&ask);
+  adji_part_request request = {.plan = plan, .mode = ADJI_ROWS, .left = &v->guests, .right = right, .k = plan->spec.k};
+  request.index = plan->index;
+  request.out = &part;
+  request.share = 0.2;
+  adj_status status = adji_mpi_part_join(&request);
   plan->stats.halo_points += v->guests.set->count;
   if (!status && adji_rows_adopt(plan, &part, &v->answers)) {
     adji_rows_globalise(&v->answers);
@@ -53,7 +53,7 @@ static adj_status answer(adj_mpi_plan *plan, visits *v) {
   return status;
 }
 
-/* A message has the ids of all its lists, in 32 bits if all right points have such, then their sums. */
+/* A message has the ids of all its lists, then their sums. Ids have 32 bits if those of all right points fit. */
 static uint64_t id_size(const adj_mpi_plan *plan) {
   return plan->right_starts[plan->group.ranks] < UINT32_MAX ? 4 : 8;
 }
@@ -68,7 +68,7 @@ static void write_lists(const adj_mpi_plan *plan, const adji_rows *lists, uint64
   memcpy(to, lists->values + first * size, many * size);
 }
 
-/* A list of another rank, and one of a query here: ids of 64 bits, aligned. */
+/* Aligned copies with ids of 64 bits: a list from another rank, and the ids of a query's list here if it is narrow. */
 typedef struct merging {
   adj_lists from, to;
 } merging;
@@ -92,7 +92,7 @@ static void close_merging(adj_mpi_plan *plan, const merging *m) {
   adji_free(&plan->ctx->memory, m->to.ids);
 }
 
-/* One list of `many` in a message, into the list of a query here. */
+/* Merges list `number` of a message of `many` lists into the list of a query here. */
 static adj_status merge_answer(const adj_mpi_plan *plan, const merging *m, const char *message, uint64_t many,
                                uint64_t number, uint64_t row, const adji_rows *lists) {
   uint64_t size = adji_type_size(plan->type), k = plan->spec.k, width = id_size(plan);
@@ -114,7 +114,7 @@ static adj_status merge_answer(const adj_mpi_plan *plan, const merging *m, const
   return status;
 }
 
-/* Lists back to the ranks that the guests came from, and into the lists of the queries there. */
+/* Sends the lists of the guests back to their ranks, and merges the lists that come back into those of the queries. */
 static adj_status return_answers(adj_mpi_plan *plan, adj_status status, visits *v, const adji_rows *lists) {
   adji_group *group = &plan->group;
   adji_mail sent = {0}, received = {0};

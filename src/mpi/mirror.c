@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * A pair of blocks is joined by one of its two ranks, which keeps the rows of its own points and sends the other rank
- * the rows of that one's. Sums do not depend on which point of a pair comes first, so both are right for both.
+ * One of two ranks joins their pair of blocks. It keeps the rows of its own points and sends the rows of the other
+ * rank's points to that rank. The sum of a pair does not depend on which point comes first, so both get correct sums.
  *
- * A message is the number of rows, the length of each in 32 bits, their ids, and what is reported with them.
+ * A message has the number of rows, the length of each in 32 bits, their ids, and their distances if there are any.
  */
 #include "mpi/mirror.h"
 
@@ -12,7 +12,7 @@
 #include "mpi/rows.h"
 #include "result/result.h"
 
-/* Rows with room for so many entries; offsets are zero. */
+/* Makes a result with `rows` rows, whose offsets are zero. */
 static adj_status open_rows(adj_mpi_plan *plan, uint64_t rows, adji_mpi_part *out) {
   adj_result *result = adji_result_create(plan->ctx, rows, plan->type);
   if (!result) return ADJ_E_MEMORY;
@@ -21,7 +21,7 @@ static adj_status open_rows(adj_mpi_plan *plan, uint64_t rows, adji_mpi_part *ou
   return result->offsets ? ADJ_OK : ADJ_E_MEMORY;
 }
 
-/* Lengths, at offsets[1] and on, become offsets; and there is room for the entries. */
+/* Turns the row lengths at offsets[1] .. offsets[rows] into offsets, and allocates the entries. */
 static adj_status open_entries(adj_mpi_plan *plan, adj_result *result) {
   adji_memory *memory = &plan->ctx->memory;
   uint64_t size = adji_value_size(plan);
@@ -33,8 +33,9 @@ static adj_status open_entries(adj_mpi_plan *plan, adj_result *result) {
   return result->ids && (!size || result->distances) ? ADJ_OK : ADJ_E_MEMORY;
 }
 
-/* Entries come in ascending order of the row they are from, so rows ascend. next: where each row goes on. */
-static void turn_entries(const adj_result *from, uint64_t size, uint64_t *next, const adj_result *to) {
+/* Places the entries of `from` in the transposed rows. Rows of `from` are read in ascending order, so the ids of each
+ * transposed row ascend. next: the place of each row's next entry. */
+static void transpose_entries(const adj_result *from, uint64_t size, uint64_t *next, const adj_result *to) {
   const char *values = from->distances;
   char *placed = to->distances;
   for (uint64_t i = 0; i < from->rows; i++)
@@ -45,7 +46,7 @@ static void turn_entries(const adj_result *from, uint64_t size, uint64_t *next, 
     }
 }
 
-adj_status adji_mirror_turn(adj_mpi_plan *plan, const adji_mpi_part *from, uint64_t shift, adji_mpi_part *out) {
+adj_status adji_mirror_transpose(adj_mpi_plan *plan, const adji_mpi_part *from, uint64_t shift, adji_mpi_part *out) {
   uint64_t rows = plan->left->count;
   if (!from->result) return ADJ_OK;
   adj_status status = open_rows(plan, rows, out);
@@ -57,7 +58,7 @@ adj_status adji_mirror_turn(adj_mpi_plan *plan, const adji_mpi_part *from, uint6
   if (!status) status = open_entries(plan, to);
   if (!status) {
     memcpy(next, to->offsets, rows * sizeof *next);
-    turn_entries(from->result, adji_value_size(plan), next + shift, to);
+    transpose_entries(from->result, adji_value_size(plan), next + shift, to);
   }
   adji_free(&plan->ctx->memory, next);
   return status;

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * Self-joins in a ring in which each pair of blocks is joined once, for both of its ranks.
+ * Self-joins in a ring that join each pair of blocks once, for both of its ranks.
  */
 #ifndef ADJI_MPI_MIRROR_H
 #define ADJI_MPI_MIRROR_H
 
 #include "mpi/parts.h"
 
-/* The rows of points of another rank, with local ids of points here from `shift` on, turned round: rows of the points
- * here, with local ids of those points. */
-adj_status adji_mirror_turn(adj_mpi_plan *plan, const adji_mpi_part *from, uint64_t shift, adji_mpi_part *out);
+/* Transposes rows. from: rows of another rank's points, whose local ids count this rank's points from number `shift`
+ * on. out: rows of this rank's points, with local ids of the other rank's points. */
+adj_status adji_mirror_transpose(adj_mpi_plan *plan, const adji_mpi_part *from, uint64_t shift, adji_mpi_part *out);
 
-/* Rows that were found for points of other ranks go to these. found: by rank, without a result where there is none; it
- * is cleared. shifts: as above, by rank. parts: by rank; what comes from a rank whose place is taken goes into the last
- * one. Agreed on. */
+/* Sends the rows that were found for points of other ranks to these ranks. found: one part for each rank, with a result
+ * or without; cleared here. shifts: one for each rank, as above. parts: ranks + 1 parts for what this rank receives.
+ * Rows from rank i go to parts[i], or to the last part if parts[i] has a result already. Agreed on. */
 adj_status adji_mirror_exchange(adj_mpi_plan *plan, adj_status status, adji_mpi_part *found, const uint64_t *shifts,
                                 adji_mpi_part *parts);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Rows on their way from the rank that found them to the rank that owns their points. First the lengths of the rows, as
- * numbers in base 128; then their entries, window by window (owners_windows.c). The queries of a region ascend by id,
- * so what goes to a rank is one stretch of its rows. The owner knows the home of each of its points, and rows come in
- * the order of its points, so nothing else is needed.
+ * Sends rows from the rank that found them to the rank that owns their points: first the lengths of the rows, as
+ * numbers in base 128, then their entries, window by window (owners_windows.c). The queries of a region ascend by id,
+ * so the rows that go to one rank are consecutive. The owner knows the home region of each of its points, and rows
+ * arrive in the order of its points, so messages need no ids of queries.
  */
 #include <string.h>
 
@@ -36,7 +36,7 @@ static uint64_t read_number(const char **at) {
   }
 }
 
-/* The rows of the round by home: a counting sort. */
+/* Groups the rows of the round by home region, by a counting sort. */
 static adj_status sort_rows(adji_returning *r, uint64_t begin) {
   adji_memory *memory = &r->plan->ctx->memory;
   uint64_t ranks = (uint64_t)r->plan->group.ranks, count = r->out->count;
@@ -54,10 +54,10 @@ static adj_status sort_rows(adji_returning *r, uint64_t begin) {
   return ADJ_OK;
 }
 
-/* The length of each row of this region, in order. */
+/* Reads the lengths of this region's rows in order. */
 typedef struct lengths {
   const adji_rows *in, *extra;
-  uint64_t next; /* row of extra */
+  uint64_t next; /* next row of extra */
 } lengths;
 
 static uint64_t next_length(lengths *l, uint64_t row) {
@@ -93,7 +93,7 @@ static adj_status write_lengths(const adji_returning *r, adji_mail *mail) {
   return status;
 }
 
-/* Lengths become the offsets of the owners. Agreed on. */
+/* Sends the lengths. The owners turn them into offsets. Agreed on. */
 static adj_status send_lengths(const adji_returning *r, adj_status status) {
   adji_group *group = &r->plan->group;
   adji_mail sent = {0}, received = {0};
@@ -118,12 +118,12 @@ static adj_status send_lengths(const adji_returning *r, adj_status status) {
   return status;
 }
 
-/* kNN lists may have wide ids: narrowed in their own place. */
+/* kNN lists may have ids of 64 bits. Narrows these to 32 bits in place if they fit. */
 static void narrow_ids(const adj_mpi_plan *plan, adji_rows *rows) {
   if (rows->narrow || !rows->ids || plan->right_starts[plan->group.ranks] >= UINT32_MAX) return;
   uint64_t entries = rows->offsets[rows->count];
   char *bytes = (char *)rows->ids;
-  for (uint64_t i = 0; i < entries; i++) { /* entry i is read before its place is written: that is further in front */
+  for (uint64_t i = 0; i < entries; i++) { /* entry i is written at or before the place it is read from */
     uint32_t id = (uint32_t)rows->ids[i];
     memcpy(bytes + 4 * i, &id, 4);
   }

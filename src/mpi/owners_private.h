@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Rows on their way, between owners.c (lengths) and owners_windows.c (entries).
+ * Shared by owners.c, which sends the lengths of rows, and owners_windows.c, which sends their entries.
  */
 #ifndef ADJI_MPI_OWNERS_PRIVATE_H
 #define ADJI_MPI_OWNERS_PRIVATE_H
@@ -10,15 +10,15 @@
 typedef struct adji_returning {
   adj_mpi_plan *plan;
   const adji_points *queries;
-  adji_rows *in, *extra; /* at the sender; extra: NULL, or rows of some queries */
+  adji_rows *in, *extra; /* rows to send; extra: more entries for some of them, or NULL */
   adji_round round;
-  adji_rows *out;   /* at the receiver: rows of its points in the round */
-  uint32_t *order;  /* these by the rank that sends them, ascending */
-  uint64_t *starts; /* of each rank in it, ranks + 1 */
-  uint64_t each;    /* kNN: entries of every row; 0: out->offsets tell */
+  adji_rows *out;   /* rows to receive: those of this rank's points in the round */
+  uint32_t *order;  /* the rows of `out` grouped by the rank that sends them, ascending in each group */
+  uint64_t *starts; /* start of each rank's group in `order`; ranks + 1 values */
+  uint64_t each;    /* kNN: length of every row; 0: the lengths are in out->offsets */
 } adji_returning;
 
-/* Entries of all rows, whose lengths are known: allocates those of `out`. Agreed on. */
+/* Allocates the entries of `out` and sends the entries of all rows. Their lengths are known already. Agreed on. */
 adj_status adji_owners_send_entries(adji_returning *r);
 
 #endif

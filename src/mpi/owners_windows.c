@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * The entries of rows on their way to the owners of their points, window by window: so many rows of each owner at a
- * time that what a rank sends, and what it receives, stays in a cache. A message has the ids of its rows, in 32 bits if
- * all right points have such, then what is reported with them. While the messages of a window are on their way, those
- * of the window before are put into place.
+ * Sends the entries of rows to the owners of their points, window by window. A window has as many rows of each owner as
+ * keep the messages that a rank sends and receives in a cache. A message has the ids of its rows, in 32 bits if those
+ * of all right points fit, then their sums or distances. While the messages of a window are under way, those of the
+ * window before are put into place.
  *
- * Each entry is read once where it was found: local ids become global ones on the way into the message, and a row that
- * is in two parts is merged there. It is written once into the result, which gets its memory window by window, while
- * the memory of what was sent is given back.
+ * Each entry is read once and written once: local ids become global ones when the message is packed, and the two parts
+ * of a row are merged there. The result gets its memory window by window, while the memory of rows that were sent is
+ * released.
  */
 #include <string.h>
 
@@ -15,41 +15,41 @@
 
 enum { WINDOW = 1 << 20, LEAST_WINDOW = 1 << 17, LEAST_AHEAD = 8 << 20 };
 
-/* What goes to one owner: rows of this window, and of extra. */
+/* The rows that go to one owner in this window: row .. end - 1 of `in`, and extra .. extra_end - 1 of `extra`. */
 typedef struct stretch {
   uint64_t row, end, extra, extra_end;
-  uint64_t first; /* row of all windows */
-  uint64_t at;    /* in the buffer */
+  uint64_t first; /* row at which the owner's first window begins */
+  uint64_t at;    /* start of the message in the buffer */
 } stretch;
 
-/* What comes from one rank: places in r->order. */
+/* The rows that come from one rank in this window: order[next] .. order[end - 1]. */
 typedef struct arrival {
   uint64_t next, end;
-  uint64_t at; /* in the buffer */
+  uint64_t at; /* start of the message in the buffer */
 } arrival;
 
-/* Buffers, and messages on their way, of even or of odd windows. */
-typedef struct half {
+/* Buffers and pending messages of the even windows, or of the odd ones. */
+typedef struct window_buffers {
   char *sent, *received;
   arrival *from; /* of each rank */
   adji_requests sends, receives;
-} half;
+} window_buffers;
 
 typedef struct windows {
   adji_returning *r;
-  bool narrow; /* ids on their way are of 32 bits */
+  bool narrow; /* ids in messages have 32 bits */
   uint64_t id_size, value_size;
-  uint64_t count;
-  stretch *to;  /* of each owner */
-  uint64_t own; /* place in r->order of the next row that stays here */
-  half slots[2];
-  bool ids_ahead, values_ahead; /* which part of the result gets its memory as windows come */
-  adj_status status;            /* without that memory, messages are still taken */
+  uint64_t count; /* of windows */
+  stretch *to;    /* of each owner */
+  uint64_t own;   /* place in r->order of the next row that stays here */
+  window_buffers slots[2];
+  bool ids_ahead, values_ahead; /* these arrays of the result get their memory window by window */
+  adj_status status;            /* of claiming that memory; after a failure messages are still exchanged */
 } windows;
 
 /* ---- Which rows ----------------------------------------------------------------------------------------------- */
 
-/* The first query with such an id or a larger one, from `low` on. */
+/* The first query from `low` on whose id is at least `id`. */
 static uint64_t find_query(const adji_points *queries, uint64_t low, uint64_t id) {
   uint64_t high = queries->set->count;
   while (low < high) {
@@ -74,6 +74,7 @@ static uint64_t find_extra(const adji_rows *extra, uint64_t low, uint64_t row) {
   return low;
 }
 
+/* The row at which a window of a rank ends, counted from *first, where the round of that rank begins. */
 static uint64_t window_end(const windows *v, int rank, uint64_t window, uint64_t *first) {
   uint64_t begin, end, from, to;
   adji_round_rows(v->r->plan, rank, v->r->round, &begin, &end);
@@ -82,7 +83,7 @@ static uint64_t window_end(const windows *v, int rank, uint64_t window, uint64_t
   return to;
 }
 
-/* The rows that go to each owner in this window, behind those of the last one. */
+/* Sets the rows that go to each owner in this window. They follow those of the window before. */
 static void next_rows(const windows *v, uint64_t window) {
   const adji_returning *r = v->r;
   for (int i = 0; i < r->plan->group.ranks; i++) {
@@ -105,7 +106,7 @@ static uint64_t stretch_entries(const windows *v, const stretch *s) {
   return entry_at(in, s->end) - entry_at(in, s->row) + entry_at(extra, s->extra_end) - entry_at(extra, s->extra);
 }
 
-/* Places in r->order of the rows that come from each rank in this window, behind those of the window before. */
+/* Sets the places in r->order of the rows that come from each rank in this window, after those of the window before. */
 static void next_places(windows *v, uint64_t window) {
   const adji_returning *r = v->r;
   uint64_t begin, rows = window_end(v, r->plan->group.rank, window, &begin);
@@ -129,7 +130,7 @@ static uint64_t arrival_entries(const windows *v, const arrival *from) {
   return entries;
 }
 
-/* A message: ids, and from the next multiple of eight bytes on what is reported with them. */
+/* A message has ids, padded to a multiple of eight bytes, then the sums or distances. */
 static uint64_t id_bytes(const windows *v, uint64_t entries) {
   return (entries * v->id_size + 7) / 8 * 8;
 }
@@ -177,7 +178,7 @@ static void copy_ids(const adji_rows *from, uint64_t first, uint64_t many, const
   }
 }
 
-/* Consecutive rows. Returns their length. */
+/* Copies consecutive rows. Returns their number of entries. */
 static uint64_t put_part(const windows *v, const adji_rows *from, uint64_t row, uint64_t end, const adji_rows *to,
                          uint64_t at) {
   uint64_t first = entry_at(from, row), many = entry_at(from, end) - first;
@@ -187,7 +188,8 @@ static uint64_t put_part(const windows *v, const adji_rows *from, uint64_t row, 
   return many;
 }
 
-/* A row of this region; *extra: the next row of extra. Returns its length. */
+/* Copies a row of this region, merged with its row in `extra` if there is one. *extra: the next row there. Returns the
+ * length of the row. */
 static uint64_t put_row(const windows *v, uint64_t row, uint64_t *extra, const adji_rows *to, uint64_t at) {
   const adji_returning *r = v->r;
   uint64_t many = put_part(v, r->in, row, row + 1, to, at);
@@ -198,7 +200,7 @@ static uint64_t put_row(const windows *v, uint64_t row, uint64_t *extra, const a
   return many + more;
 }
 
-/* Rows of this region that this rank owns. */
+/* Copies the rows of this region that this rank owns into the result. */
 static void keep_rows(windows *v) {
   const adji_returning *r = v->r;
   const stretch *s = &v->to[r->plan->group.rank];
@@ -209,10 +211,10 @@ static void keep_rows(windows *v) {
 
 typedef struct task {
   windows *v;
-  half *slot;
+  window_buffers *slot;
 } task;
 
-/* Step 0: what stays here; step i: for the i-th rank above. */
+/* Step 0 copies the rows that stay here; step i packs the message for rank + i. */
 static adj_status pack_rows(void *user, uint64_t step, uint32_t lane) {
   (void)lane;
   const task *t = user;
@@ -251,7 +253,7 @@ static adj_status place_rows(void *user, uint64_t step, uint32_t lane) {
 
 /* ---- Memory ---------------------------------------------------------------------------------------------------- */
 
-/* A part of the result. A large one gets its memory as windows come. */
+/* Allocates an array of the result. A large one gets its memory window by window, in claim_result(). */
 static void *get_block(const windows *v, uint64_t size, bool *ahead, const char *what) {
   adji_memory *memory = &v->r->plan->ctx->memory;
   uint64_t bytes = adji_mul(v->r->out->offsets[v->r->out->count] + 1, size);
@@ -271,7 +273,8 @@ static adj_status claim_result(windows *v, uint64_t window) {
   return ADJ_OK;
 }
 
-/* What has been sent. The page at the end of a window goes with the next one, if it is not another owner's as well. */
+/* Releases rows that were sent. A page that two windows of an owner share is released with the later one. A page that
+ * two owners share stays. */
 static void release_block(adji_memory *memory, void *block, uint64_t first, uint64_t from, uint64_t to) {
   uint64_t page = from / ADJI_HUGE_PAGE * ADJI_HUGE_PAGE;
   adji_release(memory, block, page > first ? page : first, to);
@@ -301,7 +304,7 @@ static adj_status open_slots(windows *v, const uint64_t *most) {
   return status;
 }
 
-/* Where each message is in the buffers of a window. Returns how long these are. */
+/* Sets where each message is in the buffer of a window. Returns the length of the buffer. */
 static uint64_t lay_out_sent(const windows *v) {
   uint64_t at = 0;
   for (int i = 0; i < v->r->plan->group.ranks; i++) {
@@ -311,7 +314,7 @@ static uint64_t lay_out_sent(const windows *v) {
   return at;
 }
 
-static uint64_t lay_out_received(const windows *v, const half *slot) {
+static uint64_t lay_out_received(const windows *v, const window_buffers *slot) {
   uint64_t at = 0;
   for (int i = 0; i < v->r->plan->group.ranks; i++) {
     slot->from[i].at = at;
@@ -320,7 +323,7 @@ static uint64_t lay_out_received(const windows *v, const half *slot) {
   return at;
 }
 
-/* Buffers for the largest window, and the result. */
+/* Allocates buffers for the largest window, and the result. */
 static adj_status get_memory(windows *v) {
   adji_rows *out = v->r->out;
   uint64_t most[2] = {0, 0};
@@ -339,8 +342,8 @@ static adj_status get_memory(windows *v) {
 
 /* ---- Messages ---------------------------------------------------------------------------------------------------- */
 
-/* Each rank begins with another one, so that none is asked by all. */
-static adj_status post_receives(const windows *v, half *slot) {
+/* Each rank starts with its neighbour, which spreads the load over the ranks. */
+static adj_status post_receives(const windows *v, window_buffers *slot) {
   adji_group *group = &v->r->plan->group;
   adj_status status = ADJ_OK;
   lay_out_received(v, slot);
@@ -354,7 +357,7 @@ static adj_status post_receives(const windows *v, half *slot) {
   return status;
 }
 
-static adj_status post_sends(const windows *v, half *slot) {
+static adj_status post_sends(const windows *v, window_buffers *slot) {
   adji_group *group = &v->r->plan->group;
   adj_status status = ADJ_OK;
   slot->sends.count = 0;
@@ -366,11 +369,11 @@ static adj_status post_sends(const windows *v, half *slot) {
   return status;
 }
 
-/* Sends a window. */
+/* Packs and sends a window, and posts its receives. */
 static adj_status begin_window(windows *v, uint64_t window) {
   adj_mpi_plan *plan = v->r->plan;
-  half *slot = &v->slots[window % 2];
-  adj_status status = adji_wait(&plan->group, slot->sends.count, slot->sends.items); /* two windows ago */
+  window_buffers *slot = &v->slots[window % 2];
+  adj_status status = adji_wait(&plan->group, slot->sends.count, slot->sends.items); /* of two windows ago */
   next_places(v, window);
   if (!status) status = post_receives(v, slot);
   if (status) return status;
@@ -384,10 +387,10 @@ static adj_status begin_window(windows *v, uint64_t window) {
   return status;
 }
 
-/* Takes it. */
+/* Waits for the messages of a window and puts their rows into place. */
 static adj_status end_window(windows *v, uint64_t window) {
   adj_mpi_plan *plan = v->r->plan;
-  half *slot = &v->slots[window % 2];
+  window_buffers *slot = &v->slots[window % 2];
   adj_status status = adji_wait(&plan->group, slot->receives.count, slot->receives.items);
   if (status || v->status) return status;
   task t = {v, slot};
@@ -406,8 +409,8 @@ static adj_status send_windows(windows *v) {
   return status;
 }
 
-/* So many that no rank sends or receives much more than a window at a time. Windows are shorter where there is little
- * to send, and in tests with short messages. */
+/* Chooses a number of windows such that no rank sends or receives much more than WINDOW bytes at a time. Windows are
+ * smaller if there is little to send, and in tests with short messages. */
 static adj_status count_windows(windows *v) {
   const adji_returning *r = v->r;
   adji_group *group = &r->plan->group;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The joins of this rank, by libadjoin: some queries with some right points, in threads of the context, while the
+ * The joins of this rank: libadjoin joins some queries with some right points in the threads of the context, while the
  * calling thread moves messages.
  */
 #include <string.h>
@@ -19,27 +19,27 @@ void adji_mpi_part_clear(adj_mpi_plan *plan, adji_mpi_part *part) {
   *part = (adji_mpi_part){0};
 }
 
-/* The question that this rank asks. A join with itself leaves pairs out by local ids, which are in the order of global
- * ones; of other joins rows.c leaves them out. */
-static adj_join_spec spec_of(const adji_ask *ask) {
-  const adj_mpi_plan *plan = ask->plan;
+/* The spec of the local join. A self-join can leave pairs out by local ids, as these have the order of global ids. For
+ * other joins rows.c leaves them out. */
+static adj_join_spec spec_of(const adji_part_request *request) {
+  const adj_mpi_plan *plan = request->plan;
   adj_join_spec spec = plan->spec;
-  bool self = ask->left == ask->right;
+  bool self = request->left == request->right;
   spec.flags = self ? plan->spec.flags & (ADJ_WITH_SELF | ADJ_ONE_WAY) : 0;
   if (adji_needs_sums(plan))
     spec.flags |= ADJ_WITH_SUM;
   else
     spec.flags |= plan->spec.flags & ADJ_WITH_DISTANCE;
   spec.order = plan->spec.order == ADJ_ORDER_DISTANCE ? ADJ_ORDER_DISTANCE : ADJ_ORDER_ID;
-  spec.k = ask->k;
-  spec.radii = ask->radii ? ask->radii : ask->left->radii;
-  spec.radius_count = spec.radii ? ask->left->set->count : 0;
+  spec.k = request->k;
+  spec.radii = request->radii ? request->radii : request->left->radii;
+  spec.radius_count = spec.radii ? request->left->set->count : 0;
   return spec;
 }
 
-static adj_status make_plan(const adji_ask *ask, adj_plan **out) {
-  adj_join_spec spec = spec_of(ask);
-  if (!ask->index) return adj_plan_create(ask->plan->ctx, &spec, ask->left->set, ask->right->set, out);
+static adj_status make_plan(const adji_part_request *request, adj_plan **out) {
+  adj_join_spec spec = spec_of(request);
+  if (!request->index) return adj_plan_create(request->plan->ctx, &spec, request->left->set, request->right->set, out);
   adj_question question;
   adj_question_init(&question, sizeof question);
   question.kind = spec.kind;
@@ -49,7 +49,7 @@ static adj_status make_plan(const adji_ask *ask, adj_plan **out) {
   question.flags = spec.flags;
   question.radii = spec.radii;
   question.radius_count = spec.radius_count;
-  return adj_index_plan(ask->index, &question, ask->left == ask->right ? NULL : ask->left->set, out);
+  return adj_index_plan(request->index, &question, request->left == request->right ? NULL : request->left->set, out);
 }
 
 static void add_stats(adj_mpi_plan *plan, const adj_stats *stats) {
@@ -73,7 +73,7 @@ static void add_stats(adj_mpi_plan *plan, const adj_stats *stats) {
   *all = sum;
 }
 
-/* The work of the queries, as in the cuts, with the neighbours that they have. */
+/* The work of the queries, by the formula of the cuts and with the actual numbers of neighbours. */
 static double work_of(const adj_mpi_plan *plan, const adji_mpi_part *part) {
   double work = 0;
   if (plan->spec.kind == ADJ_KNN) return (double)part->row_count * adji_query_work(plan->spec.k);
@@ -84,19 +84,19 @@ static double work_of(const adj_mpi_plan *plan, const adji_mpi_part *part) {
 }
 
 static adj_status join_here(void *user, adji_mpi_work *work) {
-  const adji_ask *ask = user;
-  adj_mpi_plan *plan = ask->plan;
-  adji_mpi_part *part = ask->out;
+  const adji_part_request *request = user;
+  adj_mpi_plan *plan = request->plan;
+  adji_mpi_part *part = request->out;
   adj_plan *local = NULL;
   adj_stats stats;
   adj_stats_init(&stats, sizeof stats);
-  adj_status status = make_plan(ask, &local);
-  if (!status && ask->mode == ADJI_COUNT) {
+  adj_status status = make_plan(request, &local);
+  if (!status && request->mode == ADJI_COUNT) {
     part->degrees = adji_alloc(&plan->ctx->memory, part->row_count + 1, sizeof *part->degrees, "counts of rows");
     status = part->degrees ? adj_count(local, part->degrees, NULL, &work->control, &stats) : ADJ_E_MEMORY;
   } else if (!status) {
-    status =
-        adji_collect_labelled(local, ask->labels ? ask->right->narrow : NULL, &part->result, &work->control, &stats);
+    status = adji_collect_labelled(local, request->labels ? request->right->narrow : NULL, &part->result,
+                                   &work->control, &stats);
   }
   if (!status) add_stats(plan, &stats);
   if (!status) plan->stats.work += work_of(plan, part);
@@ -105,22 +105,22 @@ static adj_status join_here(void *user, adji_mpi_work *work) {
   return status;
 }
 
-adj_status adji_mpi_part_join(adji_ask *ask) {
-  adji_group *group = &ask->plan->group;
-  adji_mpi_part *part = ask->out;
+adj_status adji_mpi_part_join(adji_part_request *request) {
+  adji_group *group = &request->plan->group;
+  adji_mpi_part *part = request->out;
   double begin = adji_seconds(), cpu = adji_cpu_seconds();
-  part->right = ask->right;
-  part->whole = part->whole || ask->left == ask->right || !ask->plan->self_join;
-  part->row_count = ask->left->set->count;
-  if (!part->row_count || !ask->right->set->count) { /* nothing to join, also for metrics that need a point */
+  part->right = request->right;
+  part->whole = part->whole || request->left == request->right || !request->plan->self_join;
+  part->row_count = request->left->set->count;
+  if (!part->row_count || !request->right->set->count) { /* nothing to join; some metrics do not take empty sets */
     part->row_count = 0;
     return ADJ_OK;
   }
-  group->step_to = group->step_from + ask->share;
-  adj_status status = adji_do_work(group, join_here, ask, ask->requests);
+  group->step_to = group->step_from + request->share;
+  adj_status status = adji_do_work(group, join_here, request, request->requests);
   group->step_from = group->step_to;
-  ask->plan->stats.join_s += adji_seconds() - begin;
-  ask->plan->stats.join_cpu_s += adji_cpu_seconds() - cpu;
-  if (status || group->stopped) adji_mpi_part_clear(ask->plan, part);
+  request->plan->stats.join_s += adji_seconds() - begin;
+  request->plan->stats.join_cpu_s += adji_cpu_seconds() - cpu;
+  if (status || group->stopped) adji_mpi_part_clear(request->plan, part);
   return status;
 }

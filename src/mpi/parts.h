@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The joins of this rank, by libadjoin.
+ * The joins of this rank, made by libadjoin.
  */
 #ifndef ADJI_MPI_PARTS_H
 #define ADJI_MPI_PARTS_H
@@ -9,33 +9,34 @@
 
 typedef enum adji_mode { ADJI_COUNT, ADJI_ROWS } adji_mode;
 
-/* The join of some queries with some right points: counts, or rows with local ids. */
+/* What the join of some queries with some right points found: counts, or rows with local ids. */
 typedef struct adji_mpi_part {
-  adj_result *result;
+  adj_result *result;       /* ADJI_ROWS */
   uint32_t *degrees;        /* ADJI_COUNT */
-  const adji_points *right; /* local ids are of these */
-  const uint32_t *rows;     /* the part's row i is of query rows[i], ascending; NULL: of query i */
+  const adji_points *right; /* the points that local ids number; NULL: they are gone, see first */
+  const uint32_t *rows;     /* row i belongs to query rows[i], ascending; NULL: to query i */
   uint64_t row_count;
-  int64_t first; /* without right, which is gone: local id 0 */
-  bool whole;    /* every pair of it belongs: rows.c leaves none out */
+  int64_t first; /* right is NULL: global id of local id 0 */
+  bool whole;    /* all pairs belong to the join: rows.c need not leave any out */
 } adji_mpi_part;
 
-typedef struct adji_ask {
+/* A local join to make. */
+typedef struct adji_part_request {
   adj_mpi_plan *plan;
   adji_mode mode;
-  const adji_points *left, *right; /* the same: a self-join */
-  uint32_t k;                      /* kNN: neighbours asked for */
-  const double *radii;             /* of the left points, in place of theirs; NULL: theirs */
-  adj_index *index;                /* of the right points; NULL: none */
-  adji_requests *requests;         /* on their way meanwhile, may be NULL */
-  double share;                    /* of the run */
-  bool labels;                     /* the result may have global ids already: it is adopted */
+  const adji_points *left, *right; /* the same points: a self-join */
+  uint32_t k;                      /* kNN: how many neighbours */
+  const double *radii;             /* used instead of the radii of the left points; NULL: use those */
+  adj_index *index;                /* of the right points, or NULL */
+  adji_requests *requests;         /* pending messages, moved during the join; may be NULL */
+  double share;                    /* which part of the run this is, for progress */
+  bool labels;                     /* the result may have global ids, as the caller adopts it */
   adji_mpi_part *out;
-} adji_ask;
-/* Not agreed on. */
-adj_status adji_mpi_part_join(adji_ask *ask);
+} adji_part_request;
+/* Makes the join. Not agreed on. */
+adj_status adji_mpi_part_join(adji_part_request *ask);
 void adji_mpi_part_clear(adj_mpi_plan *plan, adji_mpi_part *part);
-/* Whether sums are needed to put rows together. */
+/* Whether rows need sums to be put together. */
 bool adji_needs_sums(const adj_mpi_plan *plan);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * adj_mpi_plan_create: the request is checked, on every rank and against those of others; and adj_mpi_plan_explain.
+ * adj_mpi_plan_create checks the request on every rank, and that all ranks make the same one; and adj_mpi_plan_explain.
  */
 #include "mpi/choose.h"
 #include "mpi/halo.h"
@@ -38,7 +38,7 @@ static adj_status copy_values(adj_ctx *ctx, const double **values, uint64_t coun
   return ADJ_OK;
 }
 
-/* The spec with arrays and strings of our own. */
+/* Copies the spec with its arrays and strings. */
 static adj_status take_spec(adj_mpi_plan *plan, const adj_join_spec *spec) {
   adj_join_spec_init(&plan->spec, sizeof plan->spec);
   adj_status status = adji_take_struct(&plan->spec, sizeof plan->spec, spec, "adj_join_spec");
@@ -60,7 +60,7 @@ static adj_status take_spec(adj_mpi_plan *plan, const adj_join_spec *spec) {
   return status;
 }
 
-/* All that can be said of the request without looking at points: a plan for none. */
+/* Checks what does not depend on the points: makes a plan for empty sets. */
 static adj_status check_spec(const adj_mpi_plan *plan) {
   adj_points none;
   adj_points_init(&none, sizeof none);
@@ -88,7 +88,7 @@ static adj_status check_spec(const adj_mpi_plan *plan) {
   return status;
 }
 
-/* Points that have no place in the box, or no derived point, are found by the rank that has them. */
+/* Each rank looks among its own points for those outside the box, and for those without a derived point. */
 static adj_status check_points(const adj_mpi_plan *plan) {
   if (plan->spec.metric != ADJ_COSINE && plan->spec.metric != ADJ_HAVERSINE && !plan->spec.box_count) return ADJ_OK;
   uint64_t most = plan->left->count > plan->right->count ? plan->left->count : plan->right->count;
@@ -115,7 +115,7 @@ static adj_status check_points(const adj_mpi_plan *plan) {
   return status;
 }
 
-/* What must be the same on every rank, as rank 0 has it. */
+/* A rank's request as the other ranks see it, with its numbers of points. difference() lists what must be equal. */
 typedef struct agreed {
   int32_t kind, metric, type, order, self_join, angle, unit, distribution, has_radii, text;
   uint32_t dim, k, flags, box_count;
@@ -169,7 +169,7 @@ static const char *difference(const agreed *a, const agreed *b) {
   return NULL;
 }
 
-/* Counts, radii and whether all ranks ask the same. */
+/* Exchanges the requests: sets the starts of all ranks and the largest radius, and checks that the requests agree. */
 static adj_status compare_ranks(adj_mpi_plan *plan) {
   adji_group *group = &plan->group;
   adji_memory *memory = &plan->ctx->memory;
@@ -201,8 +201,7 @@ static adj_status compare_ranks(adj_mpi_plan *plan) {
   return adji_agree(group, status);
 }
 
-/* ---- Life
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- Life ------------------------------------------------------------------------------------------------------- */
 
 static adj_status take_request(adj_mpi_plan *plan, const adj_join_spec *spec, const adj_mpi_options *options) {
   adj_mpi_options_init(&plan->options, sizeof plan->options);
@@ -260,8 +259,7 @@ void adj_mpi_plan_destroy(adj_mpi_plan *plan) {
   free(plan);
 }
 
-/* ---- What it tells
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- Layout and explanation ------------------------------------------------------------------------------------- */
 
 adj_mpi_distribution adj_mpi_plan_distribution(const adj_mpi_plan *plan) {
   return plan->distribution;
@@ -285,7 +283,7 @@ adj_status adj_mpi_plan_layout(const adj_mpi_plan *plan, adj_mpi_layout *out) {
   return adji_give_struct(out, &mine, sizeof mine, "adj_mpi_layout");
 }
 
-/* Bytes of points that all ranks send, about: with a part of them twice in the halo. *besides: what else they send. */
+/* About how many bytes of points all ranks send; halo adds a tenth for the halos. *besides: what else they send. */
 static double expected_bytes(const adj_mpi_plan *plan, const char **besides) {
   double ranks = plan->group.ranks, width = (double)plan->dim * (double)adji_type_size(plan->type);
   double right = (double)plan->right_starts[plan->group.ranks] * width;

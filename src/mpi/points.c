@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Points on their way between ranks. A message is: the number of points, their coordinates, their radii if they have
- * any, and their rows as differences in base 128, one or two bytes each. Messages of rank 0 come first at the receiver,
- * then those of rank 1, and rows ascend in each: so global ids ascend.
+ * Sends points between ranks. A message has the number of points, their coordinates, their radii if they have any, and
+ * their rows as differences in base 128, which mostly take one or two bytes. The receiver takes the message of rank 0
+ * first, then that of rank 1, and so on. Rows ascend in each message, so the global ids ascend.
  */
 #include <string.h>
 
@@ -51,7 +51,6 @@ adj_status adji_points_adopt(adj_mpi_plan *plan, char *block, uint64_t count, ad
   return status;
 }
 
-/* Some rows of points as points of their own. rows NULL: those from `first` on. */
 adj_status adji_points_pick(adj_mpi_plan *plan, const adji_points *from, const uint32_t *rows, uint64_t first,
                             uint64_t count, adji_points *out) {
   adji_memory *memory = &plan->ctx->memory;
@@ -77,8 +76,7 @@ adj_status adji_points_pick(adj_mpi_plan *plan, const adji_points *from, const u
   return status;
 }
 
-/* ---- Writing ------------------------------------------------------------------------------------------------------
- */
+/* ---- Writing ---------------------------------------------------------------------------------------------------- */
 
 static uint64_t difference_bytes(uint64_t x) {
   uint64_t bytes = 1;
@@ -133,10 +131,9 @@ static adj_status write_mail(adj_mpi_plan *plan, const adji_parcel *parcel, adji
   return ADJ_OK;
 }
 
-/* ---- Reading --------------------------------------------------------------------------------------------------------
- */
+/* ---- Reading ---------------------------------------------------------------------------------------------------- */
 
-/* Ids of points from number `done` on. */
+/* Reads the ids of `count` points; the first of them is point `done` of the output. */
 static void read_rows(const char *at, uint64_t count, int64_t first, const adji_points *out, uint64_t done) {
   int64_t row = first;
   for (uint64_t i = done; i < done + count; i++) {
@@ -151,7 +148,7 @@ static void read_rows(const char *at, uint64_t count, int64_t first, const adji_
   }
 }
 
-/* starts: of the set that the points are from, by rank. */
+/* starts: first global id of each rank, in the set that the points are from. */
 static adj_status read_mail(adj_mpi_plan *plan, const adji_mail *mail, const uint64_t *starts,
                             const adji_parcel *parcel, adji_points *out) {
   adji_memory *memory = &plan->ctx->memory;

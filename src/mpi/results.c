@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * adj_mpi_count, adj_mpi_collect and adj_mpi_stream: the runs, their results and statistics.
+ * adj_mpi_count, adj_mpi_collect and adj_mpi_stream: runs with their results and statistics.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -19,8 +19,7 @@ struct adj_mpi_result {
   adj_type type;
 };
 
-/* ---- Around every run
- * -------------------------------------------------------------------------------------------------- */
+/* ---- Around every run ------------------------------------------------------------------------------------------- */
 
 typedef struct span {
   adji_call outer;
@@ -54,14 +53,14 @@ static void count_points(adj_mpi_plan *plan) {
   bool halo = plan->distribution == ADJ_MPI_HALO;
   const adji_points *region = plan->self_join ? &plan->queries : &plan->region;
   stats->queries = plan->queries.set ? plan->queries.set->count : 0;
-  bool counted = plan->distribution == ADJ_MPI_RING && plan->spec.kind == ADJ_RANGE; /* by run_ring.c */
+  bool counted = plan->distribution == ADJ_MPI_RING && plan->spec.kind == ADJ_RANGE; /* run_ring.c counts them */
   if (!counted) stats->points = region->set ? region->set->count : 0;
   if (plan->others.set) stats->halo_points += plan->others.set->count;
   if (plan->distribution == ADJ_MPI_REPLICATED) {
     stats->points += stats->halo_points;
     stats->halo_points = 0;
   }
-  if (halo && !plan->self_join && plan->spec.kind == ADJ_RANGE) { /* all of them come as a halo */
+  if (halo && !plan->self_join && plan->spec.kind == ADJ_RANGE) { /* all right points came as a halo */
     stats->points = stats->halo_points;
     stats->halo_points = 0;
   }
@@ -98,7 +97,7 @@ static adj_status end_run(adj_mpi_plan *plan, adj_status status, span *s, adj_mp
   return status;
 }
 
-/* Pairs of all ranks, and whether they are too many. */
+/* Adds up the pairs of all ranks, and checks them against max_pairs. */
 static adj_status check_pairs(adj_mpi_plan *plan, const span *s, uint64_t pairs) {
   uint64_t all = pairs;
   adj_status status = adji_all_reduce(&plan->group, &all, 1, MPI_UINT64_T, MPI_SUM);
@@ -111,8 +110,7 @@ static adj_status check_pairs(adj_mpi_plan *plan, const span *s, uint64_t pairs)
   return adji_agree(&plan->group, status);
 }
 
-/* ---- Counts
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- Counts ----------------------------------------------------------------------------------------------------- */
 
 adj_status adj_mpi_count(adj_mpi_plan *plan, uint64_t *degrees, uint64_t *total, const adj_run_control *control,
                          adj_mpi_stats *stats) {
@@ -132,10 +130,9 @@ adj_status adj_mpi_count(adj_mpi_plan *plan, uint64_t *degrees, uint64_t *total,
   return status;
 }
 
-/* ---- Results
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- Results ---------------------------------------------------------------------------------------------------- */
 
-/* The layout with entries, once they are known. */
+/* The layout with the actual numbers of entries. */
 static adj_status find_layout(adj_mpi_plan *plan, uint64_t entries, adj_mpi_layout *out) {
   adji_group *group = &plan->group;
   adj_mpi_layout_init(out, sizeof *out);
@@ -224,17 +221,16 @@ adj_type adj_mpi_result_type(const adj_mpi_result *result) {
   return result->type;
 }
 
-/* ---- Streams
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- Streams ---------------------------------------------------------------------------------------------------- */
 
-/* Bytes of a round: what the caller says, or a sixteenth of the memory, up to 64 MiB. */
+/* Bytes of a round: the caller's window_bytes, or a sixteenth of the memory limit, at most 64 MiB. */
 static uint64_t window_of(const adj_mpi_plan *plan) {
   uint64_t most = UINT64_C(64) << 20, share = adj_ctx_memory_limit(plan->ctx) / 16;
   if (plan->options.window_bytes) return plan->options.window_bytes;
   return share < most ? share + 1 : most;
 }
 
-/* So many rounds that no rank has more than a window of rows in one, unless a row is longer. */
+/* Enough rounds that an average round of every rank fits a window. */
 static adj_status count_rounds(adj_mpi_plan *plan, uint64_t entries, uint64_t *rounds) {
   uint64_t size = plan->spec.flags & ADJ_WITH_DISTANCE ? adji_type_size(plan->type) : 0;
   uint64_t bytes = adji_mul(entries, 8 + size), window = window_of(plan);
@@ -256,7 +252,7 @@ static adj_status called_back(adj_status status) {
   return status ? adji_fail(status, "the sink ended the run: %s", adj_status_text(status)) : ADJ_OK;
 }
 
-/* Counts, layout, and the caller's begin. */
+/* Counts the entries of range joins, finds the layout, and calls the caller's begin. */
 static adj_status begin_stream(streaming *t, const span *s) {
   adj_mpi_plan *plan = t->plan;
   bool range = plan->spec.kind == ADJ_RANGE;
@@ -329,8 +325,7 @@ adj_status adj_mpi_stream(adj_mpi_plan *plan, const adj_mpi_sink *sink, const ad
   return status;
 }
 
-/* ---- Statistics of all ranks
- * --------------------------------------------------------------------------------------------- */
+/* ---- Statistics of all ranks ------------------------------------------------------------------------------------ */
 
 adj_status adj_mpi_stats_gather(adj_mpi_plan *plan, const adj_mpi_stats *mine, adj_mpi_stats *all) {
   if (!plan || !mine) return adji_fail(ADJ_E_ARGUMENT, "plan and mine: neither may be NULL");

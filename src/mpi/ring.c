@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Points without regions: blocks of right points that travel round the ranks, each joined where it passes while the
- * next one is on its way; all right points to every rank at once; or queries that travel. (Entity partitioning over
- * several machines, with the points replicated or in a ring, is from the paper on distributed self-joins with GPUs.)
+ * Distributions without regions. Blocks of right points travel round the ranks: each rank joins a block while the next
+ * one is under way. Or every rank gets all right points at once. Or queries travel round the ranks. (Entity
+ * partitioning over several machines, with the points replicated or in a ring, is from the paper on distributed
+ * self-joins with GPUs.)
  *
- * A block is its coordinates: which rank it is from, and so its ids, follow from the step.
+ * A message has only the coordinates of a block. The step says which rank the block is from, and so its ids.
  */
 #include <string.h>
 
@@ -20,11 +21,11 @@ static uint64_t block_count(const adj_mpi_plan *plan, int rank) {
   return plan->right_starts[rank + 1] - plan->right_starts[rank];
 }
 
-static int above(const adji_group *group) {
+static int rank_above(const adji_group *group) {
   return (group->rank + 1) % group->ranks;
 }
 
-static int below(const adji_group *group) {
+static int rank_below(const adji_group *group) {
   return (group->rank + group->ranks - 1) % group->ranks;
 }
 
@@ -39,11 +40,11 @@ static char *pack_own(adj_mpi_plan *plan, uint64_t room) {
   return block;
 }
 
-/* ---- All at once --------------------------------------------------------------------------------------------------
- */
+/* ---- All at once ------------------------------------------------------------------------------------------------ */
 
-/* Points of other ranks only: a self-join has its own already. One of each pair: only those of later ranks. */
-static bool wants(const adj_mpi_plan *plan, int rank) {
+/* Whether this rank needs the right points of a rank. A self-join has its own points already. With ADJ_ONE_WAY it needs
+ * only those of later ranks. */
+static bool needs_points_of(const adj_mpi_plan *plan, int rank) {
   int own = plan->group.rank;
   if (!plan->self_join) return true;
   return plan->spec.flags & ADJ_ONE_WAY ? rank > own : rank != own;
@@ -56,7 +57,7 @@ static adj_status receive_all(adj_mpi_plan *plan, const char *own, char *block) 
   uint64_t at = 0, width = width_of(plan);
   for (int i = 0; i < group->ranks && !status; i++) {
     uint64_t bytes = block_count(plan, i) * width;
-    if (!wants(plan, i)) continue;
+    if (!needs_points_of(plan, i)) continue;
     if (i == group->rank)
       memcpy(block + at, own, bytes);
     else
@@ -80,14 +81,14 @@ adj_status adji_ring_replicate(adj_mpi_plan *plan) {
   adji_points *others = &plan->others;
   uint64_t count = 0, done = 0, before = group->bytes_sent;
   for (int i = 0; i < group->ranks; i++)
-    count += wants(plan, i) ? block_count(plan, i) : 0;
+    count += needs_points_of(plan, i) ? block_count(plan, i) : 0;
   char *own = pack_own(plan, plan->right->count),
        *block = adji_alloc(memory, count + 1, width_of(plan), "the right points");
   adj_status status = adji_points_open_ids(plan, count, plan->right_starts[group->ranks], others);
   status = adji_agree(group, own && block ? status : ADJ_E_MEMORY);
   if (!status) status = receive_all(plan, own, block);
   for (int i = 0; i < group->ranks && !status; i++)
-    for (uint64_t row = 0; wants(plan, i) && row < block_count(plan, i); row++)
+    for (uint64_t row = 0; needs_points_of(plan, i) && row < block_count(plan, i); row++)
       adji_points_set_id(others, done++, (int64_t)(plan->right_starts[i] + row));
   adji_group_free(group, own);
   plan->stats.bytes_points += group->bytes_sent - before;
@@ -100,10 +101,9 @@ adj_status adji_ring_replicate(adj_mpi_plan *plan) {
   return adji_agree(group, status);
 }
 
-/* ---- Round the ring
- * -------------------------------------------------------------------------------------------------- */
+/* ---- Round the ring --------------------------------------------------------------------------------------------- */
 
-/* Packed points as a set. */
+/* Makes a set of packed points, without a copy. */
 static adj_status borrow_points(adj_mpi_plan *plan, const char *data, uint64_t count, adji_points *out) {
   adj_points points;
   adj_points_init(&points, sizeof points);
@@ -120,11 +120,11 @@ static adj_status borrow_points(adj_mpi_plan *plan, const char *data, uint64_t c
 typedef struct ring {
   adj_mpi_plan *plan;
   int steps;
-  char *blocks[2]; /* the one at hand, and the one that comes */
+  char *blocks[2]; /* the current block, and room for the next one */
   uint64_t width;
 } ring;
 
-/* In step i this rank has the block of rank + i: it sends to the rank below and receives from the one above. */
+/* In step i this rank has the block of rank + i. It sends blocks to the rank below and receives from the rank above. */
 static adj_status take_step(ring *r, int step, adji_block_fn *use, void *user) {
   adj_mpi_plan *plan = r->plan;
   adji_group *group = &plan->group;
@@ -132,9 +132,9 @@ static adj_status take_step(ring *r, int step, adji_block_fn *use, void *user) {
   adji_requests list = {0};
   adj_status status = ADJ_OK;
   if (step + 1 < r->steps) {
-    status = adji_post_receive(group, &list, r->blocks[1], block_count(plan, coming) * r->width, above(group));
+    status = adji_post_receive(group, &list, r->blocks[1], block_count(plan, coming) * r->width, rank_above(group));
     if (!status)
-      status = adji_post_send(group, &list, r->blocks[0], block_count(plan, at_hand) * r->width, below(group));
+      status = adji_post_send(group, &list, r->blocks[0], block_count(plan, at_hand) * r->width, rank_below(group));
     plan->stats.bytes_least += block_count(plan, at_hand) * r->width;
   }
   adj_status used = ADJ_OK;
@@ -172,13 +172,12 @@ adj_status adji_ring_pass(adj_mpi_plan *plan, int steps, adji_block_fn *use, voi
 
 /* ---- Queries round the ring ------------------------------------------------------------------------------------- */
 
-/* Queries and their lists: those at hand, and those that come. Radii, if queries have such, are in front of the points,
- * for alignment. */
+/* Queries and their lists. If queries have radii, these come before the points, for alignment. */
 typedef struct visit {
   adj_mpi_plan *plan;
   adji_round round;
-  uint64_t width, radius_bytes; /* of a point, of its radius */
-  char *points[2];
+  uint64_t width, radius_bytes; /* bytes of a point, and of its radius or 0 */
+  char *points[2];              /* the current guests, and room for the next ones */
   adji_rows lists[2];
 } visit;
 
@@ -193,18 +192,18 @@ static int guest_rank(const visit *v, int step) {
   return (v->plan->group.rank + step) % v->plan->group.ranks;
 }
 
-/* Points go on while they are at hand: they do not change. */
+/* Sends the current points on while they are searched for, as they do not change. */
 static adj_status pass_points(const visit *v, int step, adji_requests *list) {
   adji_group *group = &v->plan->group;
   uint64_t each = v->width + v->radius_bytes, sent = guest_count(v, guest_rank(v, step)) * each;
   uint64_t received = guest_count(v, guest_rank(v, step + 1)) * each;
   v->plan->stats.bytes_points += sent;
   v->plan->stats.bytes_least += sent;
-  adj_status status = adji_post_receive(group, list, v->points[1], received, above(group));
-  return status ? status : adji_post_send(group, list, v->points[0], sent, below(group));
+  adj_status status = adji_post_receive(group, list, v->points[1], received, rank_above(group));
+  return status ? status : adji_post_send(group, list, v->points[0], sent, rank_below(group));
 }
 
-/* Lists go on when they are done with. Then those that came are at hand, with their points. */
+/* Sends the current lists on after the search. Then the points and lists that arrived become the current ones. */
 static adj_status pass_lists(visit *v, int step) {
   adji_group *group = &v->plan->group;
   uint64_t k = v->plan->spec.k, size = adji_type_size(v->plan->type);
@@ -212,10 +211,11 @@ static adj_status pass_lists(visit *v, int step) {
   adji_requests list = {0};
   const adji_rows *here = &v->lists[0], *coming = &v->lists[1];
   v->plan->stats.bytes_rows += sent * (sizeof *here->ids + size);
-  adj_status status = adji_post_receive(group, &list, (char *)coming->ids, received * sizeof *here->ids, above(group));
-  if (!status) status = adji_post_receive(group, &list, coming->values, received * size, above(group));
-  if (!status) status = adji_post_send(group, &list, (char *)here->ids, sent * sizeof *here->ids, below(group));
-  if (!status) status = adji_post_send(group, &list, here->values, sent * size, below(group));
+  adj_status status =
+      adji_post_receive(group, &list, (char *)coming->ids, received * sizeof *here->ids, rank_above(group));
+  if (!status) status = adji_post_receive(group, &list, coming->values, received * size, rank_above(group));
+  if (!status) status = adji_post_send(group, &list, (char *)here->ids, sent * sizeof *here->ids, rank_below(group));
+  if (!status) status = adji_post_send(group, &list, here->values, sent * size, rank_below(group));
   if (!status) status = adji_wait(group, list.count, list.items);
   adji_requests_clear(&list);
   char *points = v->points[0];
@@ -242,7 +242,7 @@ static adj_status search_step(visit *v, int step, adji_guests_fn *use, void *use
   return status;
 }
 
-/* In step i this rank searches for the queries of rank + i, and sends its points on meanwhile. */
+/* In step i this rank searches for the queries of rank + i, and meanwhile sends their points on. */
 static adj_status travel(visit *v, adji_guests_fn *use, void *user) {
   adji_group *group = &v->plan->group;
   adj_status status = ADJ_OK;
@@ -253,12 +253,12 @@ static adj_status travel(visit *v, adji_guests_fn *use, void *user) {
     if (!status) status = adji_wait(group, list.count, list.items);
     adji_requests_clear(&list);
     if (!status) status = adji_agree(group, used);
-    if (!status) status = pass_lists(v, step); /* the last time: home */
+    if (!status) status = pass_lists(v, step); /* in the last step the lists come home */
   }
   return status;
 }
 
-/* Own queries at hand, and room for the largest block. */
+/* Allocates room for the largest block, and makes this rank's own queries the current ones. */
 static adj_status begin_visit(visit *v, const adji_points *queries, adji_rows *lists) {
   adj_mpi_plan *plan = v->plan;
   uint64_t largest = 0, count = queries->set->count, k = plan->spec.k, size = adji_type_size(plan->type);

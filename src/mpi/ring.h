@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: MIT
  *
- * Right points of other ranks, all at once or block by block; and queries that visit all ranks.
+ * Gets the right points of other ranks, all at once or block by block; and sends queries round all ranks.
  */
 #ifndef ADJI_MPI_RING_H
 #define ADJI_MPI_RING_H
 
 #include "mpi/owners.h"
 
-/* All right points of other ranks to this one. Agreed on. */
+/* Gets the right points of all other ranks. Agreed on. */
 adj_status adji_ring_replicate(adj_mpi_plan *plan);
-/* Right points of other ranks, block by block. use: called for each with its points, while the next is on its way. */
+/* Called for each block of right points, while the next block is under way. rank: where the block is from. */
 typedef adj_status adji_block_fn(void *user, const adji_points *block, int rank, adji_requests *requests);
-/* The first `steps` of them: those of this rank, then of the ranks above. */
+/* Passes blocks round the ring. This rank uses `steps` of them: its own, then those of the ranks above. Agreed on. */
 adj_status adji_ring_pass(adj_mpi_plan *plan, int steps, adji_block_fn *use, void *user);
 
-/* Whether rows of a self-join can be made so that one of two ranks joins each pair of blocks: a pair that belongs to
- * the row of one point belongs to that of the other, and rows are in the order of ids. */
+/* Whether one of two ranks can join each pair of blocks of a self-join for both of them. This needs pairs that belong
+ * to the rows of both of their points, and rows in the order of ids. */
 bool adji_ring_is_mirrored(const adj_mpi_plan *plan);
 
-/* kNN: the queries of a round go round all other ranks with their lists, which are filled, and come back. use: called
- * for the queries of each other rank, which it merges what it finds into. Agreed on. */
+/* kNN: sends the queries of a round round all other ranks, with their lists so far, until they come back. use: called
+ * for the queries of each other rank; merges what it finds into their lists. Agreed on. */
 typedef adj_status adji_guests_fn(void *user, const adji_points *guests, adji_rows *lists, adji_requests *requests);
 adj_status adji_ring_visit(adj_mpi_plan *plan, const adji_points *queries, adji_round round, adji_rows *lists,
                            adji_guests_fn *use, void *user);

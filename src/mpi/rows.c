@@ -2,9 +2,9 @@
  *
  * Rows with global ids, from the parts that the joins of this rank found.
  *
- * A part's row is in the order of its local ids, or of sums and these; both are the order of global ids. So a row is
- * one ascending run a part, and is merged from them. Pairs that a join of two sets cannot leave out are left out here:
- * a point with itself, and (i, j) with j < i where only one of two is wanted.
+ * The rows of a part are sorted by local id, or by sum and local id. Local ids have the order of global ids, so each
+ * part gives one sorted run of a row, and the runs are merged. A local join of two sets cannot leave pairs out, so this
+ * file does: a point with itself, and (i, j) with j < i for ADJ_ONE_WAY.
  */
 #include <math.h>
 #include <string.h>
@@ -45,10 +45,9 @@ static int64_t id_of(const adji_mpi_part *part, uint32_t local) {
   return part->right ? adji_point_id(part->right, local) : part->first + local;
 }
 
-/* ---- Range joins --------------------------------------------------------------------------------------------------
- */
+/* ---- Range joins ------------------------------------------------------------------------------------------------ */
 
-/* A value of a row as a key: sums of the type as f64, which is exact. */
+/* A sum as a sort key. The conversion to f64 is exact. */
 static double key_at(const adj_mpi_plan *plan, const char *values, uint64_t i) {
   return plan->type == ADJ_F64 ? ((const double *)(const void *)values)[i]
                                : (double)((const float *)(const void *)values)[i];
@@ -63,7 +62,7 @@ typedef struct joining {
   uint64_t slices;
 } joining;
 
-/* Where a part's rows of queries from `first` on begin. */
+/* The first row of a part whose query is `first` or a later one. */
 static uint64_t find_row(const adji_mpi_part *part, uint64_t first) {
   if (!part->rows) return first < part->row_count ? first : part->row_count;
   uint64_t low = 0, high = part->row_count;
@@ -77,7 +76,7 @@ static uint64_t find_row(const adji_mpi_part *part, uint64_t first) {
   return low;
 }
 
-/* Of each query of a slice, how many entries a part adds. */
+/* Counts the entries that the parts add to each query of a slice. */
 static adj_status measure_slice(void *user, uint64_t slice, uint32_t lane) {
   (void)lane;
   const joining *j = user;
@@ -120,7 +119,7 @@ static bool is_before(const adj_mpi_plan *plan, const adji_rows *rows, uint64_t 
   return entry_id(rows, a) < entry_id(rows, b);
 }
 
-/* Few rows have two runs, and one of them is short. */
+/* An insertion sort: few rows have two runs, and mostly one of them is short. */
 void adji_rows_merge_runs(const adj_mpi_plan *plan, const adji_rows *rows, uint64_t first, uint64_t middle,
                           uint64_t end) {
   uint64_t size = adji_value_size(plan), width = rows->narrow ? 4 : 8;
@@ -148,7 +147,7 @@ void adji_rows_merge_runs(const adj_mpi_plan *plan, const adji_rows *rows, uint6
   }
 }
 
-/* A row of which nothing is left out: the usual one. */
+/* Copies a row of a whole part, which is the usual case. Returns where it ends. */
 static uint64_t copy_row(const joining *j, const adji_mpi_part *part, uint64_t first, uint64_t end, uint64_t at) {
   const uint32_t *ids = adj_result_ids(part->result) + first;
   uint64_t size = adji_value_size(j->plan), many = end - first;
@@ -159,7 +158,7 @@ static uint64_t copy_row(const joining *j, const adji_mpi_part *part, uint64_t f
   return at + many;
 }
 
-/* Adds a part's row to the entries of a query that are there, and returns their new end. */
+/* Appends row i of a part to the entries of a query, and returns where they end. */
 static uint64_t add_row(const joining *j, const adji_mpi_part *part, uint64_t i, uint64_t row, uint64_t at) {
   const uint64_t *offsets = adj_result_offsets(part->result);
   if (part->whole) return copy_row(j, part, offsets[i], offsets[i + 1], at);
@@ -246,8 +245,7 @@ adj_status adji_rows_join(adj_mpi_plan *plan, const adji_points *queries, adji_m
   return status;
 }
 
-/* ---- kNN joins
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- kNN joins -------------------------------------------------------------------------------------------------- */
 
 adj_status adji_rows_open_lists(adj_mpi_plan *plan, uint64_t count, adji_rows *out) {
   adji_memory *memory = &plan->ctx->memory;
@@ -284,7 +282,7 @@ void adji_rows_pad(const adj_mpi_plan *plan, adji_rows *lists) {
   lists->filled = true;
 }
 
-/* A part's list with global ids, without the query itself. */
+/* Takes row i of a part as a list with global ids, without the pairs that are left out. */
 static void take_list(const adj_mpi_plan *plan, const adji_mpi_part *part, uint64_t i, int64_t query, adj_lists *to) {
   uint32_t room = to->k;
   uint64_t size = adji_type_size(plan->type), first = adj_result_offsets(part->result)[i];
@@ -301,7 +299,7 @@ static void take_list(const adj_mpi_plan *plan, const adji_mpi_part *part, uint6
   }
 }
 
-/* The lists of a part into rows that have none yet, and all of it belongs: the usual first part. */
+/* Copies the lists of a whole part into lists that are not filled yet. The first part is usually such a part. */
 static void copy_lists(const adj_mpi_plan *plan, const adji_mpi_part *part, adji_rows *to) {
   uint64_t size = adji_type_size(plan->type), k = plan->spec.k;
   const uint32_t *ids = adj_result_ids(part->result);
@@ -346,7 +344,7 @@ adj_status adji_rows_merge(adj_mpi_plan *plan, const adji_points *queries, const
 adj_status adji_rows_reach(const adj_mpi_plan *plan, const adji_points *queries, const adji_rows *lists,
                            double *radii) {
   uint64_t k = plan->spec.k, size = adji_type_size(plan->type), count = queries->set->count;
-  char *sums = (char *)radii; /* the same place: radii are doubles, so a sum is read before it is overwritten */
+  char *sums = (char *)radii; /* converted in place: each sum is read before a radius is written over it */
   if (size == 4) sums += 4 * count;
   for (uint64_t i = 0; i < count; i++)
     memcpy(sums + i * size, lists->values + (i * k + k - 1) * size, size);
@@ -358,7 +356,7 @@ adj_status adji_rows_reach(const adj_mpi_plan *plan, const adji_points *queries,
   return status;
 }
 
-/* Padding has no distance: it is as far as can be. */
+/* Padding is reported with the largest possible distance, or the least inner product. */
 static void pad_values(const adj_mpi_plan *plan, adji_rows *rows) {
   float far = plan->spec.metric == ADJ_DOT ? -INFINITY : INFINITY;
   for (uint64_t i = 0; i < rows->offsets[rows->count]; i++)

@@ -12,8 +12,7 @@
 #include "mpi/ring.h"
 #include "mpi/run_private.h"
 
-/* ---- Points ---------------------------------------------------------------------------------------------------------
- */
+/* ---- Points ----------------------------------------------------------------------------------------------------- */
 
 adj_status adji_run_place(adj_mpi_plan *plan) {
   if (plan->distribution == ADJ_MPI_HALO) return adji_halo_place(plan);
@@ -36,7 +35,7 @@ adj_status adji_run_place(adj_mpi_plan *plan) {
   return status;
 }
 
-/* The queries of a round: all of them, or those in the window of their owner. */
+/* Picks the queries of a round: all of them, or those in their owner's stretch. */
 static adj_status pick_queries(adj_mpi_plan *plan, adji_round round, adji_points *some, const adji_points **out) {
   const adji_points *all = &plan->queries;
   *out = all;
@@ -58,25 +57,25 @@ static adj_status pick_queries(adj_mpi_plan *plan, adji_round round, adji_points
   return status;
 }
 
-/* ---- Parts of a range join
- * ------------------------------------------------------------------------------------------- */
+/* ---- Parts of a range join -------------------------------------------------------------------------------------- */
 
-adj_status adji_run_ask(adji_parts *p, const adji_points *left, const adji_points *right, adji_mpi_part *part,
-                        adji_requests *requests, double share) {
+adj_status adji_run_part(adji_parts *p, const adji_points *left, const adji_points *right, adji_mpi_part *part,
+                         adji_requests *requests, double share) {
   adj_mpi_plan *plan = p->plan;
-  adji_ask ask = {.plan = plan, .mode = p->mode, .left = left, .right = right, .requests = requests, .share = share};
-  ask.k = plan->spec.k;
-  ask.out = part;
-  ask.radii = p->radii;
-  ask.labels = p->adopts;
+  adji_part_request request = {
+      .plan = plan, .mode = p->mode, .left = left, .right = right, .requests = requests, .share = share};
+  request.k = plan->spec.k;
+  request.out = part;
+  request.radii = p->radii;
+  request.labels = p->adopts;
   bool window = plan->self_join && left != right && right == &plan->queries;
   bool with_self = plan->spec.flags & ADJ_WITH_SELF;
-  if (window && plan->spec.kind == ADJ_KNN && !with_self && !part->whole) ask.k++; /* the query itself */
-  if (right == (plan->self_join ? &plan->queries : &plan->region)) ask.index = plan->index;
-  return adji_mpi_part_join(&ask);
+  if (window && plan->spec.kind == ADJ_KNN && !with_self && !part->whole) request.k++; /* may find the query itself */
+  if (right == (plan->self_join ? &plan->queries : &plan->region)) request.index = plan->index;
+  return adji_mpi_part_join(&request);
 }
 
-/* Queries of the round that are at the border of the region, and their places in the round. */
+/* Picks the queries of the round that are at the border of the region, and their numbers in the round. */
 static adj_status pick_border(adji_parts *p) {
   adj_mpi_plan *plan = p->plan;
   uint64_t found = 0, at = 0;
@@ -92,12 +91,13 @@ static adj_status pick_border(adji_parts *p) {
   return adji_points_pick(plan, p->queries, p->border_rows, 0, found, &p->border);
 }
 
-/* Of points that are here: the region or the own ones, then the others. */
+/* Joins the queries with the points that are here: in self-joins with the queries of all rounds first, then with the
+ * others. */
 static adj_status join_here(adji_parts *p) {
   adj_mpi_plan *plan = p->plan;
   adj_status status = ADJ_OK;
   p->count = 2;
-  if (plan->self_join) status = adji_run_ask(p, p->queries, &plan->queries, &p->items[0], NULL, 0.8);
+  if (plan->self_join) status = adji_run_part(p, p->queries, &plan->queries, &p->items[0], NULL, 0.8);
   if (status || plan->group.stopped) return status;
   const adji_points *left = p->queries;
   if (plan->border) {
@@ -106,9 +106,9 @@ static adj_status join_here(adji_parts *p) {
     p->items[1].rows = p->border_rows;
   }
   bool one_way = plan->spec.flags & ADJ_ONE_WAY;
-  p->items[1].whole = !one_way || plan->distribution == ADJ_MPI_REPLICATED; /* others are never the query itself */
+  p->items[1].whole = !one_way || plan->distribution == ADJ_MPI_REPLICATED; /* the query is never among the others */
   const uint32_t *rows = p->items[1].rows;
-  if (!status) status = adji_run_ask(p, left, &plan->others, &p->items[1], NULL, 0.2);
+  if (!status) status = adji_run_part(p, left, &plan->others, &p->items[1], NULL, 0.2);
   p->items[1].rows = rows;
   return status;
 }
@@ -132,7 +132,7 @@ static void clear_parts(adji_parts *p) {
   adji_free(&p->plan->ctx->memory, p->items);
 }
 
-/* All parts of a range join. Agreed on. */
+/* Finds all parts of a range join. Agreed on. */
 static adj_status find_parts(adji_parts *p, adj_status status) {
   status = adji_agree(&p->plan->group, status);
   if (status) return status;
@@ -140,8 +140,7 @@ static adj_status find_parts(adji_parts *p, adj_status status) {
   return adji_agree(&p->plan->group, join_here(p));
 }
 
-/* ---- kNN ----------------------------------------------------------------------------------------------------------
- */
+/* ---- kNN -------------------------------------------------------------------------------------------------------- */
 
 static adj_status make_index(void *user, adji_mpi_work *work) {
   (void)work;
@@ -159,8 +158,8 @@ static adj_status make_index(void *user, adji_mpi_work *work) {
   return adj_index_create(plan->ctx, &options, plan->self_join ? plan->queries.set : plan->region.set, &plan->index);
 }
 
-/* Regions are searched several times, for their own queries and for guests: with one index, if no setting asks for
- * another way. */
+/* Regions are searched several times, for their own queries and for guests, so one index serves all searches. A plan
+ * with an algorithm, tuning or system of its own, or for the reference, goes without. */
 adj_status adji_run_index(adj_mpi_plan *plan) {
   const adj_join_spec *spec = &plan->spec;
   const adji_points *region = plan->self_join ? &plan->queries : &plan->region;
@@ -179,14 +178,14 @@ static void drop_index(adj_mpi_plan *plan) {
   plan->index = NULL;
 }
 
-/* The nearest among the points that are here: lists of the queries. */
+/* Finds the nearest neighbours of the queries among the points that are here. */
 static adj_status search_here(adji_parts *p) {
   adj_mpi_plan *plan = p->plan;
   bool halo = plan->distribution == ADJ_MPI_HALO;
   adj_status status = halo ? adji_run_index(plan) : ADJ_OK;
   const adji_points *first = plan->self_join ? &plan->queries : halo ? &plan->region : NULL;
   if (!status && !plan->group.stopped && first) {
-    status = adji_run_ask(p, p->queries, first, &p->items[0], NULL, 0.8);
+    status = adji_run_part(p, p->queries, first, &p->items[0], NULL, 0.8);
     bool all = halo && p->items[0].row_count == p->queries->set->count;
     if (!status && all && adji_rows_adopt(plan, &p->items[0], p->lists)) {
       adji_rows_globalise(p->lists);
@@ -198,7 +197,7 @@ static adj_status search_here(adji_parts *p) {
   }
   if (status || halo || plan->group.stopped) return status;
   p->items[1].whole = true;
-  status = adji_run_ask(p, p->queries, &plan->others, &p->items[1], NULL, 0.2);
+  status = adji_run_part(p, p->queries, &plan->others, &p->items[1], NULL, 0.2);
   if (!status && !p->lists->offsets) status = adji_rows_open_lists(plan, p->queries->set->count, p->lists);
   return status ? status : adji_rows_merge(plan, p->queries, &p->items[1], p->lists);
 }
@@ -215,10 +214,9 @@ static adj_status find_lists(adji_parts *p, adj_status status, adji_rows *out) {
   return status;
 }
 
-/* ---- Rows
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- Rows ------------------------------------------------------------------------------------------------------- */
 
-/* With sums, if these are needed. Agreed on. */
+/* Finds the rows of the queries, with sums if these are needed. Agreed on. */
 static adj_status find_rows(adj_mpi_plan *plan, const adji_points *queries, adji_round round, adj_status status,
                             adji_rows *out) {
   adji_parts p = {.plan = plan};
@@ -235,8 +233,8 @@ static adj_status find_rows(adj_mpi_plan *plan, const adji_points *queries, adji
   return status;
 }
 
-/* Range joins of a region, all queries at once: the results of the two parts go to the owners as they are, and are
- * merged on the way. Agreed on. */
+/* Range joins of a region, all queries at once: sends the results of the two parts to the owners as they are. They are
+ * merged when messages are packed. Agreed on. */
 static adj_status send_parts(adj_mpi_plan *plan, adji_rows *out) {
   adji_parts p = {.plan = plan};
   adji_rows in = {0}, extra = {0};
@@ -244,7 +242,7 @@ static adj_status send_parts(adj_mpi_plan *plan, adji_rows *out) {
   p.adopts = true;
   status = find_parts(&p, status);
   if (!status) {
-    bool two = plan->self_join; /* parts: of the region, and of others */
+    bool two = plan->self_join; /* a part with the region, and one with the points around it */
     bool more = two && adji_rows_adopt(plan, &p.items[1], &extra);
     (void)adji_rows_adopt(plan, &p.items[two ? 0 : 1], &in);
     status =
@@ -254,7 +252,7 @@ static adj_status send_parts(adj_mpi_plan *plan, adji_rows *out) {
   return status;
 }
 
-/* Whether parts can be sent as they are: nothing is left out, and all ids are of 32 bits. */
+/* Whether parts can be sent as they are: no pair is left out, and all ids fit 32 bits. */
 static bool sends_parts(const adj_mpi_plan *plan, adji_round round) {
   return plan->distribution == ADJ_MPI_HALO && plan->spec.kind == ADJ_RANGE && round.of == 1 &&
          !(plan->spec.flags & ADJ_ONE_WAY) && plan->right_starts[plan->group.ranks] < UINT32_MAX;
@@ -288,8 +286,7 @@ adj_status adji_run_rows(adj_mpi_plan *plan, adji_round round, adji_rows *out) {
   return status;
 }
 
-/* ---- Lengths
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- Lengths ---------------------------------------------------------------------------------------------------- */
 
 static adj_status new_lengths(adj_mpi_plan *plan, uint64_t count, adji_rows *out) {
   *out = (adji_rows){.count = count};
@@ -302,7 +299,7 @@ static void add_up(adji_rows *rows) {
     rows->offsets[i + 1] += rows->offsets[i];
 }
 
-/* Of the queries here, range joins: counts of all parts. */
+/* Range joins: adds up the counts of all parts for each query here. */
 static adj_status count_parts(adj_mpi_plan *plan, adji_rows *out) {
   adji_parts p = {.plan = plan};
   adj_status status = open_parts(&p, plan, &plan->queries, ADJI_COUNT);
@@ -316,7 +313,7 @@ static adj_status count_parts(adj_mpi_plan *plan, adji_rows *out) {
   return status;
 }
 
-/* kNN without a radius: as many as there are points. */
+/* kNN without a radius: every list has the same length. */
 static adj_status count_lists(adj_mpi_plan *plan, adji_rows *out) {
   adj_status status = new_lengths(plan, plan->left->count, out);
   for (uint64_t i = 0; i < plan->left->count && !status; i++)
@@ -325,7 +322,7 @@ static adj_status count_lists(adj_mpi_plan *plan, adji_rows *out) {
   return adji_agree(&plan->group, status);
 }
 
-/* From finished rows: entries that are no padding. */
+/* Makes the rows and counts their entries, without padding. */
 static adj_status measure_rows(adj_mpi_plan *plan, adji_rows *out) {
   adji_rows rows = {0};
   adj_status status = adji_run_rows(plan, (adji_round){0, 1}, &rows);

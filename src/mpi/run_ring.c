@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Joins in a ring. Range joins: blocks of right points pass by this rank, and each is joined with its queries.
- * Self-joins meet each pair of blocks once, at one of its ranks. kNN: the right points of a rank stay, with an index,
- * and queries travel with their lists, so that what was found before bounds the search.
+ * Joins in a ring. Range joins: blocks of right points travel round the ranks, and each rank joins them with its
+ * queries. Most self-joins join each pair of blocks once, on one of its two ranks. kNN joins: the right points of a
+ * rank stay there, with an index, and queries travel with their lists, so that earlier neighbours bound the search.
  */
 #include "mpi/mirror.h"
 #include "mpi/points.h"
@@ -19,7 +19,8 @@ static bool may_use_device(const adj_mpi_plan *plan) {
   return plan->ctx->device_count && !adj_device_describe(0, &device);
 }
 
-/* ADJ_BACKEND_AUTO takes the cores for a kept index: where there is a device, each join may choose it instead. */
+/* With ADJ_BACKEND_AUTO an index would use the cores. If there is a device, no index is made, so that each join may
+ * choose the device. */
 static adj_status index_here(adj_mpi_plan *plan) {
   return plan->spec.backend == ADJ_BACKEND_AUTO && may_use_device(plan) ? ADJ_OK : adji_run_index(plan);
 }
@@ -35,7 +36,7 @@ static adj_status join_block(void *user, const adji_points *block, int rank, adj
   part->whole = !own;
   plan->stats.points += block->set->count;
   adj_status status =
-      adji_run_ask(p, p->queries, own ? &plan->queries : block, part, requests, 1.0 / plan->group.ranks);
+      adji_run_part(p, p->queries, own ? &plan->queries : block, part, requests, 1.0 / plan->group.ranks);
   part->right = NULL;
   part->first = block->first;
   return status;
@@ -43,8 +44,9 @@ static adj_status join_block(void *user, const adji_points *block, int rank, adj
 
 /* ---- Each pair of blocks once ----------------------------------------------------------------------------------- */
 
-/* Ranks opposite each other in the ring share their pair of blocks, by the points of the higher one: the lower rank
- * joins the first half of them. *left and *right begin as the block and this rank's points; *some is for a part. */
+/* Two ranks opposite each other in the ring share the work on their pair of blocks. The lower rank joins its points
+ * with the first half of the higher rank's points, the higher rank with the second half. On entry *left is the block
+ * and *right are this rank's points; one of them becomes *some, the half. */
 static adj_status take_half(adji_parts *p, int rank, const adji_points *block, adji_points *some,
                             const adji_points **left, const adji_points **right) {
   adj_mpi_plan *plan = p->plan;
@@ -61,7 +63,7 @@ static adj_status take_half(adji_parts *p, int rank, const adji_points *block, a
   return status;
 }
 
-/* The points of the block are the queries: so this rank's points are indexed once. */
+/* The points of the block are the left side, so one index of this rank's points serves all blocks. */
 static adj_status join_mirrored(void *user, const adji_points *block, int rank, adji_requests *requests) {
   adji_parts *p = user;
   adj_mpi_plan *plan = p->plan;
@@ -71,7 +73,7 @@ static adj_status join_mirrored(void *user, const adji_points *block, int rank, 
   const adji_points *left = block, *right = &plan->queries;
   if (rank == own) {
     plan->stats.points += right->set->count;
-    return adji_run_ask(p, right, right, &p->items[own], requests, share);
+    return adji_run_part(p, right, right, &p->items[own], requests, share);
   }
   adji_points some = {0};
   adji_mpi_part *found = &p->found[rank];
@@ -79,8 +81,8 @@ static adj_status join_mirrored(void *user, const adji_points *block, int rank, 
   if (2 * ((rank + ranks - own) % ranks) == ranks) status = take_half(p, rank, block, &some, &left, &right);
   found->whole = true;
   if (!status) plan->stats.points += left->set->count;
-  if (!status) status = adji_run_ask(p, left, right, found, requests, share);
-  if (!status) status = adji_mirror_turn(plan, found, p->shifts[rank], &p->items[rank]);
+  if (!status) status = adji_run_part(p, left, right, found, requests, share);
+  if (!status) status = adji_mirror_transpose(plan, found, p->shifts[rank], &p->items[rank]);
   p->items[rank].first = block->first;
   adji_points_clear(plan, &some);
   return status;
@@ -113,8 +115,9 @@ static const adji_points *points_here(const adj_mpi_plan *plan) {
   return plan->self_join ? &plan->queries : &plan->region;
 }
 
-/* Guests of another rank, into their lists. They are never points here. What they have found bounds the search, but not
- * on devices, which have no radius for each query, and not of inner products. */
+/* Searches here for the guests from another rank, and merges what is found into their lists. Guests are never points
+ * here. Their neighbours so far bound the search, except on devices, which have no radius for each query, and for inner
+ * products. */
 static adj_status search_for_guests(void *user, const adji_points *guests, adji_rows *lists, adji_requests *requests) {
   adji_parts *p = user;
   adj_mpi_plan *plan = p->plan;
@@ -125,7 +128,7 @@ static adj_status search_for_guests(void *user, const adji_points *guests, adji_
     p->radii = adji_alloc(&plan->ctx->memory, guests->set->count + 1, sizeof *p->radii, "radii");
     status = p->radii ? adji_rows_reach(plan, guests, lists, p->radii) : ADJ_E_MEMORY;
   }
-  if (!status) status = adji_run_ask(p, guests, points_here(plan), &part, requests, 1.0 / plan->group.ranks);
+  if (!status) status = adji_run_part(p, guests, points_here(plan), &part, requests, 1.0 / plan->group.ranks);
   if (!status) status = adji_rows_merge(plan, guests, &part, lists);
   adji_mpi_part_clear(plan, &part);
   adji_free(&plan->ctx->memory, p->radii);
@@ -138,7 +141,7 @@ static adj_status search_own(adji_parts *p) {
   adji_mpi_part *part = &p->items[0];
   adj_status status = index_here(plan);
   if (!status && !plan->group.stopped)
-    status = adji_run_ask(p, p->queries, points_here(plan), part, NULL, 1.0 / plan->group.ranks);
+    status = adji_run_part(p, p->queries, points_here(plan), part, NULL, 1.0 / plan->group.ranks);
   if (!status) status = adji_rows_open_lists(plan, p->queries->set->count, p->lists);
   if (!status) status = adji_rows_merge(plan, p->queries, part, p->lists);
   if (!status) adji_rows_pad(plan, p->lists);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Files that must not be lost: every system call on the way fails in turn (the linker puts our calls in the place of
- * the C library's), processes die, others plant links and take names. After each the old file is there, whole, or the
- * new one, and nothing else.
+ * Output files that must not be lost. Every system call that writes them fails in turn (the linker replaces the C
+ * library's calls by the ones here), processes die, and other programs plant links and take names. After each of these
+ * the folder has the whole old file or the whole new file, and nothing else.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -25,7 +25,7 @@
 
 /* ---- Calls that fail -------------------------------------------------------------------------- */
 
-/* One list: name, result, parameters, arguments. */
+/* The wrapped calls: name, result, parameters, arguments. */
 #define CALLS(X)                                                                                                       \
   X(PWRITE, pwrite, ssize_t, (int fd, const void *from, size_t bytes, off_t at), (fd, from, bytes, at))                \
   X(WRITE, write, ssize_t, (int fd, const void *from, size_t bytes), (fd, from, bytes))                                \
@@ -43,10 +43,10 @@
 enum { CALLS(NUMBER) KINDS };
 
 static struct {
-  atomic_int remaining[KINDS]; /* calls until one fails; negative: none does */
+  atomic_int remaining[KINDS]; /* calls until one fails; negative: none fails */
   int error;
-  bool for_ever; /* all later ones fail too */
-  int slow_ms;   /* sync_file_range takes that long, and does nothing */
+  bool for_ever; /* all later calls fail too */
+  int slow_ms;   /* sync_file_range takes this long, and does nothing */
   void (*before_lock)(void);
 } fault;
 
@@ -61,7 +61,7 @@ static bool is_hit(int kind) {
   return true;
 }
 
-/* A close that fails has closed the descriptor. */
+/* A close that fails closes the descriptor all the same. */
 #define WRAPPED(number, name, result, parameters, arguments)      \
   result __real_##name parameters;                                \
   result __wrap_##name parameters;                                \
@@ -139,7 +139,7 @@ static void must_save(const char *path) {
 
 /* ---- Faults ----------------------------------------------------------------------------------- */
 
-/* The n-th call fails, for every n there is. Returns how many failures were noticed. */
+/* Fails the n-th call, for every n. Returns how many failures were reported. */
 static int try_faults(int kind, int error, uint32_t flags, bool replaces) {
   int noticed = 0;
   for (int n = 0;; n++) {
@@ -172,21 +172,23 @@ static void test_faults(void **unused) {
     assert_int_equal(try_faults(FSYNC, EIO, 0, replaces), 2); /* the file, the folder */
     assert_int_equal(try_faults(FSYNC, EDQUOT, 0, replaces), 2);
     assert_int_equal(try_faults(FSYNC, EINVAL, 0, replaces), 0);
-    assert_int_equal(try_faults(FSYNC, EIO, ADJ_NO_SYNC, replaces), 0); /* there is none */
+    assert_int_equal(try_faults(FSYNC, EIO, ADJ_NO_SYNC, replaces), 0); /* nothing is synced */
     assert_int_equal(try_faults(CLOSE, EIO, 0, replaces), 1);
     assert_int_equal(try_faults(CLOSE, EIO, ADJ_NO_SYNC, replaces), 1);
-    assert_int_equal(try_faults(RENAME, EIO, 0, replaces), !replaces); /* files that are there are exchanged */
+    assert_int_equal(try_faults(RENAME, EIO, 0, replaces), !replaces); /* existing files are exchanged instead */
     assert_int_equal(try_faults(RENAME_NEW, EINVAL, 0, replaces), 0);
     assert_int_equal(try_faults(LOCK, ENOLCK, 0, replaces), 0);
-    assert_int_equal(try_faults(LOCK, EWOULDBLOCK, 0, replaces), 0); /* a run that removes garbage had it */
+    assert_int_equal(try_faults(LOCK, EWOULDBLOCK, 0, replaces),
+                     0); /* another run that removes garbage holds the lock */
     assert_int_equal(try_faults(CHMOD, EPERM, 0, replaces), replaces);
   }
   assert_int_equal(try_faults(RENAME_NEW, EIO, ADJ_NO_CLOBBER, false), 1);
-  assert_int_equal(try_faults(RENAME_NEW, EINVAL, ADJ_NO_CLOBBER, false), 0); /* by a link */
+  assert_int_equal(try_faults(RENAME_NEW, EINVAL, ADJ_NO_CLOBBER, false), 0); /* uses a link instead */
   assert_int_equal(files_here(), 0);
 }
 
-/* Where names cannot be exchanged: the old file stays if renaming fails, and is gone if only the folder fails. */
+/* If names cannot be exchanged, the old file stays when renaming fails. When only the sync of the folder fails, the new
+ * file has replaced it. */
 static void test_faults_without_exchange(void **unused) {
   (void)unused;
   put_file("x", "old");
@@ -206,7 +208,7 @@ static void test_faults_without_exchange(void **unused) {
   unlink("x");
 }
 
-/* Neither by renaming nor by linking: the name is looked at. */
+/* Neither renaming nor linking is possible, so the code checks whether the name is free. */
 static void test_new_without_links(void **unused) {
   (void)unused;
   fail_call(RENAME_NEW, 0, ENOSYS);
@@ -233,7 +235,7 @@ static void make_result(result_world *world) {
   must(adj_plan_create(ctx, &spec, world->points, NULL, &world->plan));
 }
 
-/* Two files of one result: if anything fails, both are the old ones. */
+/* A result of two files: if anything fails, both are the old files. */
 static void test_faults_of_two_files(void **unused) {
   (void)unused;
   static const int kinds[] = {PWRITE, SYNC_RANGE, FSYNC, CLOSE, RENAME, RENAME_NEW};
@@ -258,7 +260,7 @@ static void test_faults_of_two_files(void **unused) {
     }
     assert_true(noticed >= (kinds[i] == RENAME || kinds[i] == RENAME_NEW ? 0 : 2));
   }
-  /* The second of two new ones cannot get its name: the first is taken back. */
+  /* The second of two new files cannot get its name, so the first is removed again. */
   unlink("near.npy");
   unlink("far.npy");
   fail_call(RENAME, 1, EIO);
@@ -271,7 +273,7 @@ static void test_faults_of_two_files(void **unused) {
   adj_dataset_destroy(world.points);
 }
 
-/* A pipe takes as much as it likes; one that is gone is an error. */
+/* A pipe may take fewer bytes than it is given. A pipe without a reader is an error. */
 static void test_broken_pipe(void **unused) {
   (void)unused;
   int ends[2], kept = dup(STDOUT_FILENO);
@@ -352,7 +354,7 @@ static void test_modes(void **unused) {
     put_file("x", "old");
     assert_int_equal(chmod("x", modes[i]), 0);
     must_save("x");
-    assert_int_equal(mode_of("x"), modes[i] & 0777); /* a write ends set-user-id, too */
+    assert_int_equal(mode_of("x"), modes[i] & 0777); /* writing clears set-user-id */
   }
   umask(before);
   unlink("x");
@@ -381,7 +383,7 @@ static void test_owner(void **unused) {
   assert_int_equal(about.st_uid, 12345);
   assert_int_equal(about.st_gid, 23456);
   assert_int_equal(mode_of("x"), 0640);
-  /* Whoever may not give files away keeps the group out. */
+  /* If chown is not permitted, the group gets no access. */
   fail_call(CHOWN, 0, EPERM);
   fault.for_ever = true;
   must(save("x", 0));
@@ -390,7 +392,7 @@ static void test_owner(void **unused) {
   unlink("x");
 }
 
-/* With an access control list, the middle bits of the mode are its mask. Without the list they would be the group's. */
+/* With an access control list, the group bits of the mode are the mask of the list, not the rights of the group. */
 static void test_access_list(void **unused) {
   (void)unused;
   static const char name[] = "system.posix_acl_access";
@@ -401,7 +403,7 @@ static void test_access_list(void **unused) {
   char list[4 + sizeof entries] = {2}, found[256];
   memcpy(list + 4, entries, sizeof entries);
   put_file("x", "old");
-  if (setxattr("x", name, list, sizeof list, 0)) { /* not on this file system */
+  if (setxattr("x", name, list, sizeof list, 0)) { /* this file system has no access control lists */
     unlink("x");
     skip();
   }
@@ -413,7 +415,7 @@ static void test_access_list(void **unused) {
   unlink("x");
 }
 
-/* While it is written, nobody else may read a file that replaces a private one. */
+/* A file that replaces a private one is private while it is written. */
 static void test_part_is_private(void **unused) {
   (void)unused;
   adji_output *output;
@@ -449,11 +451,11 @@ static void test_links(void **unused) {
   for (int i = 0; i < 3; i++)
     assert_true(!lstat(links[i], &about) && S_ISLNK(about.st_mode));
   put_file("d/file", "old");
-  must_save("first"); /* not dangling any more */
+  must_save("first"); /* the link is no longer dangling */
   assert_true(!lstat("d/file", &about) && S_ISREG(about.st_mode));
   unlink("d/file");
   unlink("d/second");
-  assert_int_equal(symlink("../first", "d/second"), 0); /* in a circle */
+  assert_int_equal(symlink("../first", "d/second"), 0); /* a circle of links */
   assert_int_equal(save("first", 0), ADJ_E_IO);
   assert_int_equal(symlink("nowhere/file", "lost"), 0);
   assert_int_equal(save("lost", 0), ADJ_E_IO);
@@ -464,7 +466,7 @@ static void test_links(void **unused) {
   assert_int_equal(rmdir("d"), 0);
 }
 
-/* In a folder like /tmp, someone else's link to a file of ours. */
+/* In a folder like /tmp, another user's link to a file of ours is not followed. */
 static void test_planted_links(void **unused) {
   (void)unused;
   if (geteuid()) skip();
@@ -474,7 +476,7 @@ static void test_planted_links(void **unused) {
   assert_int_equal(symlink("../mine", "shared/x"), 0);
   assert_int_equal(symlink("../none", "shared/y"), 0);
   assert_int_equal(symlink("/dev/null", "shared/z"), 0);
-  must_save("shared/x"); /* a link of one's own */
+  must_save("shared/x"); /* the user's own link */
   put_file("mine", "old");
   static const char *const links[] = {"shared/x", "shared/y", "shared/z"};
   for (int i = 0; i < 3; i++) {
@@ -500,7 +502,7 @@ static void test_long_names(void **unused) {
   assert_int_equal(files_here(), 1);
   unlink(name);
   for (int i = 0; i + 1 < 254; i += 2)
-    memcpy(name + i, "\xc3\xa4", 3); /* two bytes a letter */
+    memcpy(name + i, "\xc3\xa4", 3); /* two bytes per letter */
   must_save(name);
   unlink(name);
 }
@@ -512,7 +514,7 @@ static void test_no_clobber(void **unused) {
   assert_true(holds("x", "old"));
   must(save("/dev/null", ADJ_NO_CLOBBER));
   must(save("y", ADJ_NO_CLOBBER));
-  /* Another program makes the file meanwhile: with rename, and with link. */
+  /* Another program creates the file meanwhile; our file gets its name by rename, or by link. */
   for (int linked = 0; linked < 2; linked++) {
     unlink("x");
     adji_output *output;
@@ -551,7 +553,7 @@ static void test_same_files(void **unused) {
     must_fail(ADJ_E_ARGUMENT, "is the same file as the output in", check("none", "in", other[i]));
     must_fail(ADJ_E_ARGUMENT, "input", check(other[i], "new", whole));
   }
-  /* Files that do not exist yet. */
+  /* Outputs that do not exist yet. */
   must_fail(ADJ_E_ARGUMENT, "is the same file as the output d/new", check("in", "d/new", "e/new"));
   must_fail(ADJ_E_ARGUMENT, "is the same file as the output dangling", check("in", "dangling", "d/./new"));
   must(check("in", "new", "d/new"));
@@ -581,7 +583,7 @@ static void test_same_files(void **unused) {
 
 /* ---- Part files of the dead ------------------------------------------------------------------- */
 
-/* Starts a process that has an output open, and writes one byte when it has. */
+/* Starts a process that opens an output, and writes one byte to a pipe when it is open. */
 static pid_t start_writer(void) {
   int ends[2];
   char ready;
@@ -589,7 +591,7 @@ static pid_t start_writer(void) {
   pid_t child = fork();
   if (!child) {
     adji_output *output;
-    alarm(60); /* should the test fail and forget about it */
+    alarm(60); /* in case the test fails and leaves it running */
     adj_status status = adji_output_open(ctx, "result", 0, &output);
     if (!status) status = adji_output_write(output, "half", 4);
     if (write(ends[1], status ? "n" : "y", 1) == 1) pause();
@@ -613,14 +615,14 @@ static void test_garbage(void **unused) {
   end_writer(dead);
   assert_int_equal(files_here(), 2);
   must_save("other");
-  assert_int_equal(files_here(), 2); /* of the living, and the new one */
+  assert_int_equal(files_here(), 2); /* the part file of the living process, and the new file */
   end_writer(alive);
   must_save("other");
   assert_int_equal(files_here(), 1);
   unlink("other");
 }
 
-/* What only looks like a part file, or is none of ours. */
+/* Files that only look like part files, or belong to others, are not removed. */
 static void test_what_is_not_garbage(void **unused) {
   (void)unused;
   static const char *const names[] = {
@@ -637,11 +639,11 @@ static void test_what_is_not_garbage(void **unused) {
   for (int i = 0; i < NAMES; i++)
     assert_int_equal(utimensat(AT_FDCWD, names[i], yesterday, 0), 0);
   must_save("x");
-  assert_int_equal(files_here(), NAMES); /* only the last is gone */
+  assert_int_equal(files_here(), NAMES); /* only the last file is gone */
   for (int i = 0; i < NAMES - 1; i++)
     assert_int_equal(unlink(names[i]), 0);
 
-  /* The name of a real one, for a link, a second name, and a file of another user. */
+  /* The name of a real part file is given to a link, to a second name, and to a file of another user. */
   pid_t child = start_writer();
   end_writer(child);
   char part[300] = "";
@@ -667,7 +669,7 @@ static void test_what_is_not_garbage(void **unused) {
   unlink("x");
 }
 
-/* A run that takes a part file for garbage between its creation and its lock does no harm: another one is made. */
+/* Another run may take a part file for garbage before it is locked. This does no harm: a new one is made. */
 static void remove_parts(void) {
   DIR *folder = opendir(".");
   const struct dirent *entry;
@@ -734,7 +736,7 @@ static int note_progress(void *user, const adj_progress *where) {
   return 0;
 }
 
-/* A pipe that is read in 2 seconds. */
+/* Reads a pipe slowly, in 2 seconds. */
 static void *read_slowly(void *path) {
   char buffer[1 << 16];
   int fd = open(path, O_RDONLY);
@@ -750,7 +752,7 @@ static void *read_slowly(void *path) {
   return NULL;
 }
 
-/* The join takes a moment and writing two seconds. In the middle of that about half is said to be done; it was all. */
+/* The join takes a moment and writing takes two seconds. In the middle of writing, progress must be about a half. */
 static void test_progress_includes_writing(void **unused) {
   (void)unused;
   adj_join_spec spec;
@@ -790,7 +792,7 @@ static void test_progress_includes_writing(void **unused) {
   adj_dataset_destroy(points);
 }
 
-/* Each test begins and ends in an empty folder. */
+/* Each test starts and ends in an empty folder. */
 static int enter_folder(void **state) {
   const char *parent = getenv("TMPDIR");
   char *folder = malloc(1024);

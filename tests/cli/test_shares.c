@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * adjoin_share.h: shares written side by side, here by one process, make the file that adj_write makes of the whole,
- * byte for byte, in every format; also with shares that have no rows.
+ * adjoin_share.h: shares that are written side by side, here by one process, give the same file as adj_write of the
+ * whole join, byte for byte, in every format. Some shares have no rows.
  */
 #define _GNU_SOURCE /* memmem */
 #include "adjoin_share.h"
@@ -76,7 +76,7 @@ typedef struct shares {
   const whole *of;
   bool counts;
   uint32_t many;
-  uint64_t first[MOST_SHARES + 1]; /* row that each begins with */
+  uint64_t first[MOST_SHARES + 1]; /* first row of each share */
   adj_share *share[MOST_SHARES];
   adj_share_size size[MOST_SHARES];
 } shares;
@@ -117,7 +117,7 @@ static void place_all(shares *s) {
   }
 }
 
-/* The last share first: the order must not matter. Two calls each. */
+/* Writes the last share first, as the order must not matter, and each share in two calls. */
 static void write_all(shares *s, const char *path) {
   adj_share_sums sums[MOST_SHARES];
   must(adj_share_begin(s->share[0]));
@@ -166,7 +166,7 @@ static void check_format(const whole *w, const adj_join_spec *spec, const char *
     shares s = {.of = w, .counts = write->counts != 0, .many = many[m]};
     for (uint32_t i = 0; i < s.many; i++)
       must(adj_share_create(w->ctx, path, write, &options, &s.share[i]));
-    for (uint32_t i = 1; i <= s.many; i++) /* uneven, some of them empty */
+    for (uint32_t i = 1; i <= s.many; i++) /* uneven shares, some of them empty */
       s.first[i] = i == s.many ? count : i % 2 ? s.first[i - 1] : count * i / (s.many + 1);
     place_all(&s);
     write_all(&s, path);
@@ -227,7 +227,7 @@ static void neighbours(void **state) {
   destroy(&w);
 }
 
-/* More points than 32 bits count: ids are int64, and counts uint64. */
+/* With more points than 32 bits can count, ids are int64 and counts uint64. */
 static void wide_ids(void **state) {
   (void)state;
   const int64_t ids[] = {5000000000, 7}, *none = NULL;
@@ -273,7 +273,7 @@ static void wide_ids(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* A share that is destroyed leaves nothing; what was there before stays. */
+/* A share that is destroyed leaves nothing behind, and an older file stays. */
 static void given_up(void **state) {
   (void)state;
   adj_ctx *ctx = context_of(1, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The writers from inside: decimals, checksums, large zip files, outputs that must not survive a
- * failure, and memory that runs out anywhere.
+ * The internals of the writers: decimals, checksums, large zip files, outputs that must not survive a failure, and
+ * memory that runs out at any allocation.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -47,8 +47,8 @@ static int significant_digits(const char *text) {
   return digits;
 }
 
-/* Reads back as itself; one digit less would not; and no other number of as many digits is nearer:
- * the C library's rounding to that many digits is the nearest there is. */
+/* The text reads back as the value, and one digit less would not. No other number with as many digits is nearer: it is
+ * the C library's rounding to that many digits. */
 static void check_double(const adji_decimals *decimals, double value) {
   char text[ADJI_REAL_TEXT + 1], other[64];
   char *end = adji_put_double(decimals, value, text);
@@ -94,7 +94,7 @@ static void test_decimals_are_shortest(void **unused) {
     memcpy(&single, &half, sizeof single);
     if (isfinite(single)) check_float(decimals, single);
   }
-  for (int e = -1074; e < 1024; e++) { /* the interval below a power of two is the narrow one */
+  for (int e = -1074; e < 1024; e++) { /* the interval below a power of two is the narrower one */
     check_double(decimals, ldexp(1, e));
     check_double(decimals, nextafter(ldexp(1, e), 0));
     check_double(decimals, nextafter(ldexp(1, e), INFINITY));
@@ -167,7 +167,7 @@ static void test_counts_as_text(void **unused) {
 
 /* ---- Checksums and zip files ------------------------------------------------------------------ */
 
-/* The definition, a bit at a time. */
+/* The definition, one bit at a time. */
 static uint32_t slow_crc(const unsigned char *bytes, size_t count) {
   uint32_t crc = UINT32_MAX;
   for (size_t i = 0; i < count; i++) {
@@ -204,8 +204,8 @@ static uint64_t little_endian(const unsigned char *at, int bytes) {
   return value;
 }
 
-/* A member of 5 GiB and one after it: sizes and offsets that only zip64 holds. The file is a hole
- * but for its ends, and is read here by the format's own rules, from the end backwards. */
+/* A member of 5 GiB and one after it: sizes and offsets that need zip64. The file is a hole except at its ends. It is
+ * read here by the rules of the format, from the end backwards. */
 static void test_zip64(void **unused) {
   (void)unused;
   const uint64_t large = (uint64_t)5 << 30;
@@ -246,7 +246,7 @@ static void test_zip64(void **unused) {
   adj_ctx_destroy(ctx);
 }
 
-/* Ids that int32 does not hold: both index arrays are int64. */
+/* Ids that do not fit int32: both index arrays are int64. */
 static void test_npz_with_wide_ids(void **unused) {
   (void)unused;
   adj_ctx *ctx;
@@ -272,7 +272,7 @@ static void test_npz_with_wide_ids(void **unused) {
   assert_int_equal(adji_output_close(writer.output, ADJ_OK), ADJ_OK);
   assert_int_equal(adj_ctx_memory_used(ctx), 0);
 
-  /* Local headers of 30 bytes and a name, .npy headers of 128 bytes, data: one after the other. */
+  /* Each member has a local header of 30 bytes and a name, a .npy header of 128 bytes, and data. */
   unsigned char file[2048];
   int fd = open("wide.npz", O_RDONLY);
   ssize_t size = read(fd, file, sizeof file);
@@ -289,7 +289,7 @@ static void test_npz_with_wide_ids(void **unused) {
   adj_ctx_destroy(ctx);
 }
 
-/* What 32 signed bits do not hold is refused before the first row. */
+/* Ids that do not fit int32 are refused before the first row. */
 static void test_ivecs_refuses_large_ids(void **unused) {
   (void)unused;
   adj_ctx *ctx;
@@ -359,7 +359,7 @@ static void test_two_outputs_to_one_name(void **unused) {
   assert_int_equal(adji_output_close(first, ADJ_OK), ADJ_OK);
   struct stat info;
   assert_int_equal(stat("x", &info), 0);
-  assert_int_equal(info.st_size, 5); /* the last to be finished, whole */
+  assert_int_equal(info.st_size, 5); /* the output that finished last, whole */
   assert_int_equal(files_here(), 1);
   unlink("x");
   adj_ctx_destroy(ctx);
@@ -385,7 +385,7 @@ static void test_bad_paths(void **unused) {
   adj_ctx_destroy(ctx);
 }
 
-/* Items of very different length, more than a round takes: in order, none lost. */
+/* Items of very different length, more than fit a round, come out in order and none is lost. */
 static uint64_t format_number(const void *user, uint64_t first, uint64_t count, char *to) {
   const uint64_t *longest = user;
   char *at = to;
@@ -463,7 +463,7 @@ static void end_world(fault_world *world) {
   adj_ctx_destroy(world->ctx);
 }
 
-/* Fails the n-th allocation, for every n there is: an error each time, no file, no leak. */
+/* Fails the n-th allocation, for every n: each time there is an error, no file and no leak. */
 static void check_faults(adj_join_kind kind, adj_status (*act)(fault_world *world, const char *path),
                          const char *path) {
   fault_world world;
@@ -505,7 +505,7 @@ static adj_status write_graph(fault_world *world, const char *path) {
   return adj_write(world->plan, path, &options, NULL, NULL);
 }
 
-/* The second file must come and go with the first; it is removed here, so that one is left to count. */
+/* The second file must come and go with the first. It is removed here, which leaves one file to count. */
 static adj_status write_with_distances(fault_world *world, const char *path) {
   adj_write_options options;
   adj_write_options_init(&options, sizeof options);

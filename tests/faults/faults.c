@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 static atomic_int armed;              /* the kind that fails */
-static atomic_llong remaining, calls; /* calls until it does; calls of the kind */
+static atomic_llong remaining, calls; /* calls until one fails; all calls of the kind */
 static atomic_llong blocks;
 
 const char *fault_name(fault_kind kind) {
@@ -53,7 +53,7 @@ static bool fails(fault_kind kind, int error) {
   return true;
 }
 
-/* Whether this call is one of those that are interrupted: every second one. */
+/* Whether this call is interrupted: every second one is. */
 static bool is_interrupted(void) {
   if (atomic_load(&armed) != FAULT_READ_INTERRUPTED) return false;
   if (atomic_fetch_add(&calls, 1) % 2) return false;
@@ -253,7 +253,7 @@ static int entries_of(const char *path) {
   return count;
 }
 
-/* A thread that was joined may be listed a little longer, so this waits up to a second for fewer. */
+/* A thread may be listed for a moment after it was joined, so this waits up to a second for them to go. */
 int fault_threads(void) {
   int count = 0;
   for (int i = 0; i < 1000; i++) {
@@ -265,5 +265,5 @@ int fault_threads(void) {
 }
 
 int fault_descriptors(void) {
-  return entries_of("/proc/self/fd") - 3; /* and that of the folder itself */
+  return entries_of("/proc/self/fd") - 3; /* ".", ".." and the descriptor of the folder itself */
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Readers and writers while the system fails: the n-th open, stat, read, mapping, allocation, write, sync, rename or
- * close, for all n. Reading ends with an error that names the file. Writing ends with an error, and then the folder is
- * as it was: the old file or none, and no temporary one. Short and interrupted reads and writes change nothing.
+ * close, for all n. A failed read is an error that names the file. A failed write is an error that leaves the folder as
+ * it was: the old file or none, and no temporary file. Short and interrupted reads and writes change nothing.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -105,7 +105,7 @@ static void make_inputs(adj_ctx *ctx) {
     waitpid(child, NULL, 0);
 }
 
-/* As stored, which may be used where it lies, and converted. */
+/* Reads values as stored, which may be used in place, and converted. */
 static void readers(void **state) {
   (void)state;
   static const char *const paths[] = {"p.npy", "p.csv", "p.tsv", "p.fvecs", "p.fbin", "p.raw", "p.csv.gz", "p.npy.gz"};
@@ -131,7 +131,7 @@ static void readers(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* Standard input that cannot be mapped: a pipe with a file in it. */
+/* Standard input that cannot be mapped: a pipe with the bytes of a file. */
 static void pipes(void **state) {
   (void)state;
   static const fault_kind kinds[] = {FAULT_MEMORY, FAULT_READ, FAULT_STAT, FAULT_READ_SHORT, FAULT_READ_INTERRUPTED};
@@ -198,7 +198,7 @@ static uint64_t sum_of_outputs(void) {
     for (size_t got; (got = fread(bytes, 1, sizeof bytes, file));)
       sum = mix(sum, bytes, got);
     fclose(file);
-    all += sum; /* in whatever order they come */
+    all += sum; /* in any order */
   }
   closedir(folder);
   return all;
@@ -216,8 +216,9 @@ static void put_before(const writing *w, bool replace) {
   }
 }
 
-/* A failure leaves what was there. The last sync, of the folder, comes after the rename: then the new file is there,
- * and whole. Of two files the second may be there already when the first cannot get its name. */
+/* A failure leaves the folder as it was, with two exceptions. The last sync, that of the folder, comes after the
+ * rename: if it fails, the whole new file is there. Of two files, the second may be there already when the first cannot
+ * get its name. */
 static int64_t try_writing(const writing *w, fault_kind kind, bool replace) {
   put_before(w, replace);
   uint64_t old = sum_of_outputs();
@@ -285,7 +286,7 @@ static void writers(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* All in an empty folder, which is removed. */
+/* All tests run in an empty folder, which is removed in the end. */
 static int enter_folder(void **state) {
   char *folder = malloc(1024);
   const char *parent = getenv("TMPDIR");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Joins while the system fails: the n-th allocation, mapping or thread, for all n. A call ends with ADJ_E_MEMORY and a
- * message, or does without and has the whole result. Blocks, threads and descriptors are given back either way.
+ * message, or does without and gives the whole result. Either way it frees its blocks, threads and descriptors.
  */
 #include <math.h>
 #include <stdio.h>
@@ -128,7 +128,7 @@ static adj_status run(const setup *s, uint64_t *sum) {
 
 /* ---- Faults ----------------------------------------------------------------------------------------------- */
 
-/* A device in software is a device: what it cannot get is named by its own status. */
+/* A software device reports missing memory with the status of devices. */
 static bool is_expected(const setup *s, adj_status status) {
   bool device = s->backend == ADJ_BACKEND_GPU || s->backend == ADJ_BACKEND_HYBRID;
   return status == ADJ_E_MEMORY || (device && (status == ADJ_E_DEVICE || status == ADJ_E_DEVICE_MEMORY));
@@ -173,7 +173,7 @@ static void threads_fail(void **state) {
     try_all(&SMALL[i], FAULT_THREAD);
 }
 
-/* What a context reads about the machine may be missing. */
+/* The files that a context reads about the machine may be missing. */
 static void files_fail(void **state) {
   (void)state;
   try_all(&SMALL[0], FAULT_OPEN);

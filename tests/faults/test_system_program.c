@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The whole program while the system fails: the n-th allocation, thread, open, stat, read, write, sync or rename, for
- * all n. It ends with 0 and the output that it has without a failure, or with 1, a message, and no output at all.
+ * all n. It exits with 0 and the same output as without a failure, or with 1, a message, and no output at all.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -34,7 +34,7 @@ enum { COMMAND_COUNT = sizeof COMMANDS / sizeof *COMMANDS };
 /* What a run leaves: its exit code, what it printed, and its files. */
 typedef struct outcome {
   int code, files;
-  uint64_t sum; /* of standard output and the files but those of times */
+  uint64_t sum; /* of standard output and the files, except those with times */
   size_t said;  /* bytes on standard error */
 } outcome;
 
@@ -55,7 +55,7 @@ static size_t size_of(const char *name) {
   return (size_t)about.st_size;
 }
 
-/* Looks at the outputs and removes them. Times differ from run to run. */
+/* Sums up the outputs and removes them. Times differ from run to run. */
 static void take_files(outcome *o, bool keep_times) {
   DIR *folder = opendir(".");
   assert_non_null(folder);
@@ -106,7 +106,7 @@ static outcome run(const char *command, fault_kind kind, int64_t n, int64_t *cal
   return o;
 }
 
-/* Reports come after the result, which is complete by then. */
+/* Reports are written after the result is complete. */
 static bool has_reports(const char *command) {
   return strstr(command, "--stats") != NULL;
 }
@@ -115,7 +115,7 @@ static void try_all(const char *command, fault_kind kind) {
   int64_t calls = 0, n = 0;
   outcome expected = run(command, FAULT_NONE, 0, &calls);
   if (expected.code) fail_msg("%s: exit code %d", command, expected.code);
-  expected = run(command, FAULT_NONE, 0, &calls); /* the first run may load what stays */
+  expected = run(command, FAULT_NONE, 0, &calls); /* the first run may load libraries that stay */
   int64_t blocks = fault_blocks();
   int descriptors = fault_descriptors(), threads = fault_threads();
   for (bool hit = true; hit; n += hit) {
@@ -124,7 +124,7 @@ static void try_all(const char *command, fault_kind kind) {
     const char *what = fault_name(kind);
     if (now.code != 0 && now.code != 1) fail_msg("%s, %s %lld: exit code %d", command, what, (long long)n, now.code);
     if (now.code && !now.said) fail_msg("%s, %s %lld: failed without a message", command, what, (long long)n);
-    /* A folder that could not be synced holds the whole file all the same. */
+    /* If the folder could not be synced, it has the whole file all the same. */
     bool late = kind == FAULT_SYNC || kind == FAULT_CLOSE || kind == FAULT_OPEN;
     if (now.code && now.files && !has_reports(command) && !(late && now.sum == expected.sum))
       fail_msg("%s, %s %lld: failed, with an output", command, what, (long long)n);

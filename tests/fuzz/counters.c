@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Where the counters of coverage are, for a target that reads its input in a child process. A file of its own, compiled
- * without coverage: where there is coverage, the compiler has these symbols under other names.
+ * Finds the coverage counters, for a target that reads its input in a child process. This file is compiled without
+ * coverage, because the compiler uses other names for these symbols in objects with coverage.
  */
 #include "counters.h"
 

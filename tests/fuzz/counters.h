@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The counters of coverage, which libFuzzer looks at after each input.
+ * The coverage counters, which libFuzzer reads after each input.
  */
 #ifndef ADJOIN_FUZZ_COUNTERS_H
 #define ADJOIN_FUZZ_COUNTERS_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The texts of --columns and --id: the first line and the second; an empty one is not given. The rest is the table. It
- * is read whole and in chunks of a byte, as either type.
+ * The texts of --columns and --id. The first line is --columns and the second is --id; an empty line means that the
+ * option is not given. The rest is the table. It is read whole and in chunks of one byte, as either type.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Whole command lines: each line of the input is an argument. The program's main() runs as a function, in a folder with
- * a few small files of points, on cores or on devices in software. Whatever the arguments are: it ends soon, with exit
- * code 0, 1 or 2; a failure has a message and leaves no output; no temporary file stays behind.
+ * a few small files of points, on cores or on devices in software. Whatever the arguments are, it must end soon, with
+ * exit code 0, 1 or 2. A failure must have a message and leave no output, and no temporary file may stay behind.
  *
  * Not run: paths with a slash, which may lie outside of the folder; numbers that only make the run long; the selftest
  * and --calibrate, which take many seconds; HDF5, which the program reads in a process of its own.
@@ -25,7 +25,7 @@
 /* main() of cli/main.c, which is compiled under this name here. */
 int adjoin_main(int argc, char **argv);
 
-/* Where the sanitizers report, if there are any: not to the descriptors that the program writes to. */
+/* Keeps the reports of sanitizers, if there are any, out of the descriptors that the program writes to. */
 extern void set_report_fd(void *fd) __asm__("__sanitizer_set_report_fd") __attribute__((weak));
 
 enum { MOST_ARGUMENTS = 24, MOST_BYTES = 1000, MOST_SECONDS = 30 };
@@ -38,7 +38,7 @@ typedef struct command {
   int argc;
 } command;
 
-/* Options whose value decides how long a run takes, and the most characters of a value. */
+/* Options whose value decides how long a run takes, and how many characters the value may have. */
 static const struct {
   const char *name;
   size_t most;
@@ -46,7 +46,7 @@ static const struct {
                  {"--k", 3},      {"--threads", 1}, {"--memory", 3}, {"--device-memory", 3}, {"--clusters", 4},
                  {"--tuning", 60}};
 
-/* Whether a value is short, and has no more than thousands. Sizes may have millions. */
+/* Whether a value is short and no larger than thousands. Sizes may be millions. */
 static bool is_modest(const char *name, const char *value, size_t most) {
   bool size = strstr(name, "memory") != NULL;
   return strlen(value) <= most && !strpbrk(value, size ? "GT" : "MGT") && (size || !strpbrk(value, "eE") || most > 9);
@@ -87,7 +87,7 @@ static bool may_run(const command *c) {
   return true;
 }
 
-/* Options that keep runs small stand in front, where later ones override them. */
+/* Options that keep runs small come first, so that later options override them. */
 static bool split(const uint8_t *data, size_t size, command *c) {
   static char program[] = "adjoin", threads[] = "--threads=1", memory[] = "--memory=64M";
   if (size > MOST_BYTES) return false;
@@ -142,7 +142,7 @@ static void remove_output(const char *name, void *user) {
   ++*outputs;
 }
 
-/* Puts the inputs back where a run has replaced them. */
+/* Restores inputs that a run has replaced. */
 static void restore_inputs(void) {
   for (int i = 0; i < INPUT_COUNT; i++) {
     size_t size = 0;
@@ -155,7 +155,7 @@ static void restore_inputs(void) {
 
 /* ---- The run ------------------------------------------------------------------------------------------- */
 
-/* A run that does not end is found by a thread, because the program has handlers for the signals of a timer. */
+/* A thread finds runs that do not end, because the program has handlers for the signals of a timer. */
 static _Atomic time_t began;
 
 static void *watch(void *unused) {
@@ -178,7 +178,7 @@ static void set_up(void) {
   pthread_detach(watcher);
 }
 
-/* The descriptors 0 to 2 become files of the folder, and what they were again. */
+/* Redirects the descriptors 0 to 2 to files of the folder, and restores them. */
 typedef struct standard {
   int kept[3];
 } standard;
@@ -223,7 +223,7 @@ static int run(command *c) {
   return code;
 }
 
-/* Reports are written after the result: one that fails leaves the result. */
+/* Reports are written after the result, so the result stays if a report fails. */
 static bool has_reports(const command *c) {
   for (int i = 1; i < c->argc; i++)
     if (!strncmp(c->argv[i], "--stats", 7) || !strncmp(c->argv[i], "--trace", 7)) return true;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Compressed files, whose content is found out by looking.
+ * Compressed files. The reader detects the format of their content.
  */
 #include "harness.h"
 

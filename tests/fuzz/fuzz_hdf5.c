@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * HDF5 files: the only dataset there is, or one by name, as stored and as either type.
+ * HDF5 files: the only dataset of a file, or one by name, as stored and as either type.
  *
- * Damaged files make the HDF5 library leak, loop and crash. That is known (it is why the program reads such files in a
- * process of its own), and must not end the search for faults of ours. So each input is read in a child process, which
- * hands back what it covered. A child that dies is a finding unless it died in the HDF5 library, or in what that
- * called. Without sanitizers there are no frames, and only our own checks count.
+ * Damaged files make the HDF5 library leak, loop and crash. This is known (the program reads such files in a process of
+ * its own for this reason), and must not end the search for our own faults. So each input is read in a child process,
+ * which hands back its coverage. A child that dies is a finding, unless it died in the HDF5 library or in what the
+ * library called. Without sanitizers there are no stack frames to tell, so only our own checks count.
  *
- * Leaks are not looked for here: the library's are many, and what the reader allocates is counted by the context, which
- * fuzz_read checks.
+ * Leak checks are off here, because the HDF5 library has many leaks. The context counts what the reader allocates, and
+ * fuzz_read checks that.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -28,12 +28,12 @@
 
 enum { SECONDS = 15, REPORT_ROOM = 1 << 16 };
 
-/* What sanitizers and libFuzzer offer, where they are. */
+/* Functions of sanitizers and libFuzzer; NULL without them. */
 #define MAYBE __attribute__((weak))
 MAYBE void print_stack_trace(void) __asm__("__sanitizer_print_stack_trace");
 MAYBE void set_death_callback(void (*callback)(void)) __asm__("__sanitizer_set_death_callback");
 
-/* An allocation that is too large fails instead of ending the process, as without sanitizers. */
+/* An allocation that is too large fails, as without sanitizers, instead of ending the process. */
 const char *asan_options(void) __asm__("__asan_default_options");
 const char *asan_options(void) {
   return "max_allocation_size_mb=1024:allocator_may_return_null=1";
@@ -80,7 +80,7 @@ static bool holds_any(const char *line, size_t length, const char *const *words)
   return false;
 }
 
-/* Whether a frame of the HDF5 library is further in than any of ours. */
+/* Whether a frame of the HDF5 library is further in than all frames of ours. */
 static bool is_of_hdf5(const char *text) {
   static const char *const theirs[] = {"libhdf5", NULL};
   static const char *const ours[] = {"/src/core/", "/src/data/", "/src/io/", NULL};
@@ -93,7 +93,7 @@ static bool is_of_hdf5(const char *text) {
   return !print_stack_trace; /* without sanitizers: a signal, but none of our own checks */
 }
 
-static void judge(int ended, int report) {
+static void check_child(int ended, int report) {
   static char text[REPORT_ROOM];
   if (WIFEXITED(ended) && !WEXITSTATUS(ended)) return;
   ssize_t length = pread(report, text, sizeof text - 1, 0);
@@ -106,7 +106,7 @@ static void judge(int ended, int report) {
 
 /* ---- The target ------------------------------------------------------------------------------------------- */
 
-/* Before the first child, so that each need not do it again. */
+/* Done before the first child, so that no child needs to do it. */
 static void prepare(int *report, uint8_t **covered) {
   const adji_hdf5 *h5;
   fuzz_context();
@@ -133,11 +133,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (!child) run_child(data, size, report, covered);
   int ended;
   pid_t got;
-  do /* libFuzzer has a timer, whose signal interrupts this */
+  do /* the signal of libFuzzer's timer interrupts this */
     got = waitpid(child, &ended, 0);
   while (got < 0 && errno == EINTR);
   require(got == child);
-  judge(ended, report);
+  check_child(ended, report);
   for (size_t i = 0; covered && i < count; i++)
     if (covered[i]) counters[i] = covered[i];
   return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The texts of --box and --devices: the program counts them first and fills arrays of just that size then. A box that
- * it takes, the library takes or refuses with a message, on points that lie inside.
+ * The texts of --box and --devices. The program first counts the values and then fills arrays of exactly that size. If
+ * it accepts a box, the library must accept it too for points inside, or refuse it with a message.
  */
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Numbers, against the C library, which rounds correctly.
+ * Numbers, compared with the C library, which rounds correctly.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The writers of results: what is written and read back, by readers that share no code with the library, is what
- * adj_collect returns. The first byte chooses format and type, the second the kind of join, the third the radius or k.
- * Then come the points, whose coordinates are single bytes: there are ties and duplicates.
+ * The writers of results. Readers that share no code with the library must find in the files what adj_collect returns.
+ * The first byte chooses format and type, the second the kind of join, the third the radius or k. Then come the points.
+ * Their coordinates are single bytes, so there are ties and duplicates.
  */
 #include <math.h>
 #include <stdbool.h>
@@ -30,7 +30,7 @@ static int64_t little_signed(const char *at, int width) {
   return width == 4 ? (int64_t)(int32_t)little(at, 4) : (int64_t)little(at, 8);
 }
 
-/* The values of an array whose header has these words in it. */
+/* The values of an array. Its header must contain these words. */
 static bytes array_of(bytes file, const char *words) {
   require(file.size >= 10 && !memcmp(file.at, "\x93NUMPY\1", 8));
   size_t length = (size_t)little(file.at + 8, 2);
@@ -44,7 +44,7 @@ static bytes array_of(bytes file, const char *words) {
   return (bytes){file.at + 10 + length, file.size - 10 - length};
 }
 
-/* A stored member of a zip file, by its directory. */
+/* A stored member of a zip file, found by the directory. */
 static bytes member_of(bytes file, const char *name) {
   require(file.size >= 22);
   const char *end = file.at + file.size - 22;
@@ -110,7 +110,7 @@ static void require_distances(const job *j, bytes values) {
   if (values.size) require(!memcmp(values.at, adj_result_distances(j->result), values.size));
 }
 
-/* Ids in arrays of that width; padding is -1. */
+/* Checks ids in an array of this width; padding is -1. */
 static void require_ids(const job *j, bytes values, int width) {
   const uint32_t *ids = adj_result_ids(j->result);
   require(values.size == entries_of(j) * (size_t)width);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The writers of points: what is written and read back are the same bits and the same labels. The first byte chooses
- * format and type, the second the dimension. Then come the values; or, for the last choice of the second byte, a text
- * table whose first column holds the labels.
+ * The writers of points. What is read back must have the same bits and the same labels. The first byte chooses format
+ * and type, the second the dimension. Then come the values; or, for the last choice of the second byte, a text table
+ * whose first column has the labels.
  */
 #include <math.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@ static adj_dataset *labelled(const uint8_t *text, size_t size, adj_type type) {
   return set;
 }
 
-/* The values may be anything: those that are not finite are refused. With a stride, every second coordinate counts. */
+/* Values may be anything; those that are not finite are refused. With a stride, every second coordinate is used. */
 static adj_dataset *unlabelled(const uint8_t *bytes, size_t size, adj_type type, uint32_t dim, bool stride) {
   size_t each = type == ADJ_F64 ? 8 : 4, row = each * dim * (stride ? 2 : 1);
   void *data = malloc(size + 1);
@@ -74,7 +74,7 @@ static void write_and_read(const adj_dataset *set, const char *format) {
   adj_type type = adj_dataset_type(set);
   bool text = !strcmp(format, "csv") || !strcmp(format, "tsv");
   adj_status status = adj_dataset_save(set, path, NULL);
-  if (status) { /* these hold f32 only */
+  if (status) { /* these formats have f32 only */
     require(status == ADJ_E_ARGUMENT && type == ADJ_F64);
     require(!strcmp(format, "fvecs") || !strcmp(format, "fbin"));
     return;

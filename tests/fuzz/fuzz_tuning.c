@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Tuning strings. The first byte chooses a join, the rest is the text. Settings are refused with a message, or they
- * leave the result as it is, on the cores, on a device in software, and on both.
+ * Tuning strings. The first byte chooses a join, the rest is the text. Settings must be refused with a message, or must
+ * not change the result, on the cores, on a device in software, and on both.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -36,7 +36,7 @@ static bool refused(adj_status status) {
   return status == ADJ_E_ARGUMENT || status == ADJ_E_UNSUPPORTED;
 }
 
-/* Fits the settings to every kind of join: a scope is left, or a message. */
+/* Fits the settings to every kind of join. This must leave a scope, or a message. */
 static void fit_everywhere(const adji_tuning *tuning) {
   for (int kind = ADJ_RANGE; kind <= ADJ_KNN; kind++)
     for (int backend = ADJ_BACKEND_AUTO; backend <= ADJ_BACKEND_REFERENCE; backend++)
@@ -102,7 +102,7 @@ static void require_same(const adj_result *a, const adj_result *b) {
   require(!memcmp(adj_result_distances(a), adj_result_distances(b), offsets[rows] * sizeof(float)));
 }
 
-/* Settings may ask for more than there is memory for. */
+/* Settings may ask for more memory than there is. */
 static void join_with(const join *j, const char *tuning) {
   adj_result *expected = NULL, *result = NULL;
   require(!collect(j, NULL, ADJ_BACKEND_REFERENCE, &expected));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Rows with their dimension in front, of floats and of bytes.
+ * Rows of floats or bytes, each after its dimension.
  */
 #include "harness.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the fuzz targets share.
+ * Shared by the fuzz targets.
  */
 #include "harness.h"
 
@@ -99,7 +99,7 @@ static void remove_scratch(void) {
   if (!chdir("/")) rmdir(scratch);
 }
 
-/* In memory where there is such a place: outputs are brought to the disk before they get their name. */
+/* The folder is in memory if possible, because outputs are synced to the disk before they get their name. */
 void fuzz_enter_scratch(void) {
   if (scratch[0]) return;
   const char *parent = getenv("TMPDIR");

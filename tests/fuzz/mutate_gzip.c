@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Changes compressed files behind their compression: the content is unpacked, changed, and packed again. Now and then
- * it is packed twice, grows by a long run of one byte, or the file itself is changed.
+ * Changes the content of compressed files: unpacks it, changes it, and packs it again. Now and then it is packed twice,
+ * or a long run of one byte is added, or the file itself is changed.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned
 
 enum { ROOM = 1 << 16, BOMB = 2 << 20, WINDOW = 15 + 16 };
 
-/* The content of the first member; 0: there is none. */
+/* Unpacks the first member. Returns the size of its content; 0: there is none. */
 static size_t unpack(const uint8_t *data, size_t size, uint8_t *to, size_t room) {
   z_stream stream = {.next_in = (Bytef *)data, .avail_in = (uInt)size, .next_out = to, .avail_out = (uInt)room};
   if (inflateInit2(&stream, WINDOW) != Z_OK) return 0;
@@ -23,7 +23,7 @@ static size_t unpack(const uint8_t *data, size_t size, uint8_t *to, size_t room)
   return room - stream.avail_out;
 }
 
-/* Packed content, with `zeros` bytes of 0 after it; 0: it is too long. */
+/* Packs content with `zeros` bytes of 0 after it. Returns the size; 0: it is too long. */
 static size_t pack(const uint8_t *content, size_t size, size_t zeros, uint8_t *to, size_t room) {
   static uint8_t nothing[1 << 16];
   z_stream stream = {.next_in = (Bytef *)content, .avail_in = (uInt)size, .next_out = to, .avail_out = (uInt)room};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Changes arrays of numpy by their structure: the shape, the type and the order of the header, whose length is kept
- * right, so that the change is not refused for that. Now and then bytes anywhere.
+ * Changes arrays of numpy by their structure: the shape, the type and the order in the header. The length of the header
+ * stays correct, so that the file is not refused for that. Now and then changes bytes anywhere.
  */
 #include <stdio.h>
 #include <string.h>
@@ -40,7 +40,7 @@ static const char *const TYPES[] = {"'<f4'", "'<f8'", "'<f2'",  "'>f8'", "'>f4'"
 
 #define PICK(list, number) (list)[(number) % (sizeof(list) / sizeof *(list))]
 
-/* A header of that seed in front of the values. */
+/* Puts a random header in front of the values. */
 static size_t with_header(uint8_t *data, size_t size, size_t most, unsigned seed) {
   char header[512];
   uint8_t values[4096];

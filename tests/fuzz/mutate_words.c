@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * For formats of binary counts: now and then a word of 4 or 8 bytes becomes one of those at which sums and products of
+ * For formats with binary counts. Now and then a word of 4 or 8 bytes becomes a value at which sums and products of
  * sizes overflow.
  */
 #include <string.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Runs files, and the files of folders, through a fuzz target, without a fuzzer.
+ * Runs a fuzz target on files and on the files of folders, without a fuzzer.
+ *
  *   replay_csv corpus/csv
  */
 #include <dirent.h>
@@ -10,7 +11,7 @@
 
 #include "harness.h"
 
-/* The bytes in a block of just their size, so that a sanitizer sees a step beyond. */
+/* Puts the bytes in a block of exactly their size, so that a sanitizer sees reads beyond it. */
 static void replay_file(const char *path) {
   FILE *file = fopen(path, "rb");
   require(file != NULL);
@@ -45,7 +46,7 @@ int main(int argc, char **argv) {
   unsigned files = 0;
   for (int i = 1; i < argc; i++) {
     struct stat about;
-    char *path = realpath(argv[i], NULL); /* a target may go to another folder */
+    char *path = realpath(argv[i], NULL); /* a target may change the folder */
     require(path != NULL && stat(path, &about) == 0);
     if (S_ISDIR(about.st_mode)) {
       files += replay_folder(path);

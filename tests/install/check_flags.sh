@@ -15,7 +15,7 @@ fail() {
   exit 1
 }
 
-# configure EXPECTED OPTION...: fails, and the message has the text.
+# configure EXPECTED OPTION...: configuring must fail with this text in the message.
 configure() {
   expected=$1
   shift
@@ -27,7 +27,7 @@ configure() {
   tr '\n' ' ' <"$work/log" | grep -q -- "$expected, which" || fail "no word of $expected"
 }
 
-# Every flag by the function that the configuration calls; flags that only look like them are left alone.
+# Checks every flag with the function that the configuration calls. Flags that only look similar must pass.
 cat >"$work/each.cmake" <<END
 include($source/cmake/AdjoinExact.cmake)
 foreach(flags -ffast-math "-O2 -Ofast" "-Ofast -g" -funsafe-math-optimizations "-Xcompiler=-ffast-math -O3"
@@ -48,14 +48,14 @@ endforeach()
 END
 cmake -P "$work/each.cmake" >"$work/log" 2>&1 || fail "the list of flags"
 
-# The way users give them.
+# Flags as users give them.
 CFLAGS=-ffast-math configure "CMAKE_C_FLAGS has -ffast-math" -DADJOIN_CUDA=OFF
 configure "CMAKE_C_FLAGS_RELEASE has -Ofast" -DADJOIN_CUDA=OFF -DCMAKE_BUILD_TYPE=Release -DCMAKE_C_FLAGS_RELEASE=-Ofast
 LDFLAGS=-ffast-math configure "LINKER_FLAGS has -ffast-math" -DADJOIN_CUDA=OFF
 CUDAFLAGS=--use_fast_math configure "CUDAFLAGS has --use_fast_math"
 configure "CMAKE_CUDA_FLAGS has -ftz=true" -DCMAKE_CUDA_FLAGS=-ftz=true
 
-# compile FLAG...: one file, by hand.
+# compile FLAG...: compiles one file by hand.
 compile() {
   "$cc" -fsyntax-only -D_POSIX_C_SOURCE=200809L -D_DEFAULT_SOURCE -I"$source/include" -I"$build/include" \
     -I"$source/src" "$@" "$source/src/distance/measure.c" >"$work/log" 2>&1
@@ -66,7 +66,7 @@ for flag in -ffast-math -Ofast -ffinite-math-only; do
   ! compile -std=c11 "$flag" || fail "compiled with $flag"
   grep -q "same bits everywhere" "$work/log" || fail "no word of $flag"
 done
-# Clang has no macro for these, and does not fuse where a pragma forbids it.
+# Clang has no macro for these flags, and does not fuse if a pragma forbids it.
 if ! "$cc" --version | grep -qi clang; then
   ! compile -std=c11 -funsafe-math-optimizations || fail "compiled with -funsafe-math-optimizations"
   if [ "$(uname -m)" = x86_64 ]; then

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Installs a build into an empty folder, moves that folder, and then uses it as strangers do.
+# Installs a build into an empty folder, moves that folder, and then uses it like any user.
 #   check_install.sh SOURCE_DIR BUILD_DIR C_COMPILER
 set -eu
 source=$1 build=$2 cc=$3
@@ -29,10 +29,10 @@ else
   echo "no C++ compiler: skipped"
 fi
 
-# Every function the headers declare is there, and nothing else can be seen from outside.
+# The library exports every function that the headers declare, and nothing else.
 if [ -e "$lib/libadjoin.so" ] && command -v nm >/dev/null; then
   step "exported symbols are those of the headers"
-  # adji_: what libadjoin_mpi uses, a library of the same version.
+  # adji_: functions that libadjoin_mpi uses, which has the same version.
   nm -D --defined-only "$lib/libadjoin.so" | awk '$3 !~ /^adji_/ { print $3 }' | sort >"$work/exported"
   cat "$prefix/include/adjoin.h" "$prefix/include/adjoin_cuda.h" "$prefix/include/adjoin_share.h" | tr '\n' ' ' | grep -o 'ADJ_API [^(;]*(' | grep -o 'adj_[a-z0-9_]*($' | tr -d '(' |
     sort -u >"$work/declared"
@@ -56,7 +56,7 @@ for page in man/man1/adjoin.1 doc/adjoin/formats.md doc/adjoin/tuning.md doc/adj
   test -s "$prefix/share/$page" || { echo "share/$page is not there"; exit 1; }
 done
 
-# run_all FOLDER: runs every example there; two have known answers.
+# run_all FOLDER: runs every example in a folder. Two have known answers.
 run_all() {
   for source_file in "$source"/examples/*.c; do
     example=$(basename "$source_file" .c)
@@ -76,7 +76,7 @@ if ! { CC=$cc cmake -S "$source/examples" -B "$work/cmake" -DCMAKE_PREFIX_PATH="
 fi
 run_all "$work/cmake"
 
-# run_ranks PROGRAM: the example for MPI, with known answers.
+# run_ranks PROGRAM: runs the example for MPI, which has known answers.
 run_ranks() {
   OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 \
     OMPI_MCA_hwloc_base_binding_policy=none mpiexec -n 3 "$1" >"$work/ranks.out" || { echo "$1 failed"; exit 1; }

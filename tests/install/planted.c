@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A library that somebody left in a folder under the name of another one. Whoever loads it says so, and ends.
+ * A library planted in a folder under the name of another library. A process that loads it prints a message and exits.
  */
 #include <unistd.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * The list of cases over several ranks, under mpirun -n 8. The ranks are divided in groups of 1, 2, 3, 4, 5, 7 and 8,
- * which take cases in turn; a case meets every distribution in some group, with points split among ranks in several
- * ways (evenly, unevenly, all on one rank, none on some). Counts, results and streams are compared with the reference,
- * every offset, id and bit of a distance.
+ * The list of cases over several ranks, under mpirun -n 8. The ranks are divided into groups of 1, 2, 3, 4, 5, 7 and 8,
+ * which take the cases in turn. Each case runs with every distribution in some group, with points split among ranks in
+ * several ways (evenly, unevenly, all on one rank, none on some). Counts, results and streams are compared with the
+ * reference: every offset, id and bit of the distances.
  *
  *   mpirun -n 8 test_mpi_cases [--all] [PART PARTS]
  *
@@ -40,28 +40,28 @@ typedef struct scene {
   uint64_t left_first, left_count, right_first, right_count; /* this rank's */
 } scene;
 
-static void complain(const scene *s, const char *what) {
+static void report_failure(const scene *s, const char *what) {
   failures++;
   if (failures > 20) return;
   fprintf(stderr, "%s: rank %d of %d, %s, split %d: %s\n", s->c->name, s->rank, s->ranks,
           adj_mpi_distribution_name(s->distribution), s->split, what);
 }
 
-/* Which of so many points a rank has. */
+/* Which of `count` points a rank has. */
 static void divide(int split, int rank, int ranks, uint64_t count, uint64_t *first, uint64_t *many) {
   uint64_t begin = count * (uint64_t)rank / (uint64_t)ranks, end = count * ((uint64_t)rank + 1) / (uint64_t)ranks;
-  if (split == 1) { /* all on the last */
+  if (split == 1) { /* the last rank has all */
     begin = rank == ranks - 1 ? 0 : count;
     end = count;
     if (rank < ranks - 1) begin = end = 0;
   }
-  if (split == 2) { /* every second has none */
+  if (split == 2) { /* every second rank has none */
     uint64_t pairs = ((uint64_t)ranks + 1) / 2, at = (uint64_t)rank / 2;
     begin = count * at / pairs;
     end = rank % 2 ? count * (at + 1) / pairs : begin;
     if (rank % 2 == 0 && rank == ranks - 1) end = count * (at + 1) / pairs;
   }
-  if (split == 3) { /* the more, the higher the rank */
+  if (split == 3) { /* higher ranks have more */
     uint64_t all = (uint64_t)ranks * (uint64_t)ranks;
     begin = count * (uint64_t)rank * (uint64_t)rank / all;
     end = count * ((uint64_t)rank + 1) * ((uint64_t)rank + 1) / all;
@@ -78,7 +78,7 @@ static adj_dataset *dataset_of(const scene *s, const point_set *set, uint64_t fi
   points.count = count;
   points.data = (const char *)set->data + first * set->dim * type_size(set->type);
   adj_dataset *out = NULL;
-  if (adj_dataset_create(s->ctx, &points, &out)) complain(s, adj_last_error());
+  if (adj_dataset_create(s->ctx, &points, &out)) report_failure(s, adj_last_error());
   return out;
 }
 
@@ -97,7 +97,7 @@ static bool same_row(const scene *s, uint64_t row, uint64_t many, const int64_t 
 
 static void compare_rows(const scene *s, const adj_mpi_rows *rows) {
   uint64_t size = type_size(s->c->left.type);
-  if (s->distances != (rows->distances != NULL)) complain(s, "distances that were not asked for, or none");
+  if (s->distances != (rows->distances != NULL)) report_failure(s, "distances that were not asked for, or none");
   for (uint64_t i = 0; i < rows->row_count; i++) {
     uint64_t at = rows->offsets[i];
     const char *distances = s->distances ? (const char *)rows->distances + at * size : NULL;
@@ -105,7 +105,7 @@ static void compare_rows(const scene *s, const adj_mpi_rows *rows) {
     char text[120];
     snprintf(text, sizeof text, "row %llu differs: %llu entries", (unsigned long long)(rows->first_row + i),
              (unsigned long long)(rows->offsets[i + 1] - at));
-    complain(s, text);
+    report_failure(s, text);
     return;
   }
 }
@@ -119,22 +119,22 @@ static uint64_t expected_degree(const scene *s, uint64_t row) {
 
 static void compare_counts(const scene *s, adj_mpi_plan *plan) {
   uint64_t *degrees = malloc((s->left_count + 1) * sizeof *degrees), total = 0, all = 0;
-  if (!degrees || adj_mpi_count(plan, degrees, &total, NULL, NULL)) complain(s, adj_last_error());
+  if (!degrees || adj_mpi_count(plan, degrees, &total, NULL, NULL)) report_failure(s, adj_last_error());
   for (uint64_t i = 0; i < s->left_count; i++)
     if (degrees[i] != expected_degree(s, s->left_first + i)) {
-      complain(s, "a count differs");
+      report_failure(s, "a count differs");
       break;
     }
   for (uint64_t i = 0; i < s->expected->rows; i++)
     all += expected_degree(s, i);
-  if (total != all) complain(s, "the total differs");
+  if (total != all) report_failure(s, "the total differs");
   free(degrees);
 }
 
 static void compare_result(const scene *s, adj_mpi_plan *plan) {
   adj_mpi_result *result = NULL;
   if (adj_mpi_collect(plan, &result, NULL, NULL)) {
-    complain(s, adj_last_error());
+    report_failure(s, adj_last_error());
     return;
   }
   adj_mpi_rows rows = {.row_count = adj_mpi_result_rows(result), .offsets = adj_mpi_result_offsets(result)};
@@ -145,14 +145,13 @@ static void compare_result(const scene *s, adj_mpi_plan *plan) {
   if (adj_mpi_result_layout(result, &layout) || layout.first_row != s->left_first || layout.rows != s->left_count ||
       layout.first_entry != s->expected->offsets[s->left_first] ||
       layout.all_entries != s->expected->offsets[s->expected->rows])
-    complain(s, "the layout differs");
-  if (rows.row_count != s->left_count) complain(s, "the number of rows differs");
+    report_failure(s, "the layout differs");
+  if (rows.row_count != s->left_count) report_failure(s, "the number of rows differs");
   compare_rows(s, &rows);
   adj_mpi_result_destroy(result);
 }
 
-/* ---- Streams ------------------------------------------------------------------------------------------------------
- */
+/* ---- Streams ---------------------------------------------------------------------------------------------------- */
 
 typedef struct listener {
   const scene *s;
@@ -160,29 +159,29 @@ typedef struct listener {
   bool began, ended;
 } listener;
 
-static adj_status hear_begin(void *user, const adj_mpi_layout *layout, const uint64_t *degrees) {
+static adj_status record_begin(void *user, const adj_mpi_layout *layout, const uint64_t *degrees) {
   listener *l = user;
   l->began = true;
   if (layout->rows != l->s->left_count || layout->first_entry != l->s->expected->offsets[l->s->left_first])
-    complain(l->s, "the layout of the stream differs");
+    report_failure(l->s, "the layout of the stream differs");
   for (uint64_t i = 0; degrees && i < layout->rows; i++)
     if (degrees[i] != expected_degree(l->s, l->s->left_first + i)) {
-      complain(l->s, "a count of the stream differs");
+      report_failure(l->s, "a count of the stream differs");
       break;
     }
   return ADJ_OK;
 }
 
-static adj_status hear_rows(void *user, const adj_mpi_rows *rows) {
+static adj_status record_rows(void *user, const adj_mpi_rows *rows) {
   listener *l = user;
-  if (rows->first_row != l->rows || rows->first_entry != l->entries) complain(l->s, "a block is out of order");
+  if (rows->first_row != l->rows || rows->first_entry != l->entries) report_failure(l->s, "a block is out of order");
   l->rows += rows->row_count;
   l->entries += rows->offsets[rows->row_count];
   compare_rows(l->s, rows);
   return ADJ_OK;
 }
 
-static void hear_end(void *user, adj_status outcome) {
+static void record_end(void *user, adj_status outcome) {
   listener *l = user;
   l->ended = outcome == ADJ_OK;
 }
@@ -192,15 +191,14 @@ static void compare_stream(const scene *s, adj_mpi_plan *plan) {
   adj_mpi_sink sink;
   adj_mpi_sink_init(&sink, sizeof sink);
   sink.user = &l;
-  sink.begin = hear_begin;
-  sink.write = hear_rows;
-  sink.end = hear_end;
-  if (adj_mpi_stream(plan, &sink, NULL, NULL)) complain(s, adj_last_error());
-  if (!l.began || !l.ended || l.rows != s->left_count) complain(s, "the stream is not complete");
+  sink.begin = record_begin;
+  sink.write = record_rows;
+  sink.end = record_end;
+  if (adj_mpi_stream(plan, &sink, NULL, NULL)) report_failure(s, adj_last_error());
+  if (!l.began || !l.ended || l.rows != s->left_count) report_failure(s, "the stream is not complete");
 }
 
-/* ---- Cases ----------------------------------------------------------------------------------------------------------
- */
+/* ---- Cases ------------------------------------------------------------------------------------------------------ */
 
 static void run_scene(scene *s, uint32_t turn) {
   const join_case *c = s->c;
@@ -221,7 +219,7 @@ static void run_scene(scene *s, uint32_t turn) {
   spec.radius_count = spec.radii ? s->left_count : 0;
   adj_mpi_plan *plan = NULL;
   if (adj_mpi_plan_create(s->comm, s->ctx, &spec, left, right, &options, &plan)) {
-    complain(s, adj_last_error());
+    report_failure(s, adj_last_error());
   } else {
     if (turn % 3 == 0) compare_counts(s, plan);
     if (turn % 3 != 1) compare_result(s, plan);
@@ -233,12 +231,12 @@ static void run_scene(scene *s, uint32_t turn) {
   adj_dataset_destroy(right);
 }
 
-/* The reference's rows, found by the first rank of the group. */
+/* Sends data of the first rank of the group to its other ranks. */
 static void share(const scene *s, void *data, uint64_t bytes) {
   MPI_Request request;
   MPI_Ibcast(data, (int)bytes, MPI_BYTE, 0, s->comm, &request);
   for (int done = 0; MPI_Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done;)
-    nanosleep(&(struct timespec){0, 100000}, NULL); /* more ranks than cores: others have work to do */
+    nanosleep(&(struct timespec){0, 100000}, NULL); /* there are more ranks than cores: lets the others work */
 }
 
 static void share_answer(const scene *s, reference_rows *rows) {
@@ -255,7 +253,7 @@ static void share_answer(const scene *s, reference_rows *rows) {
   share(s, rows->distances, head[1] * size);
 }
 
-/* A radius for each left point, found by the first rank of the group. The caller frees them. */
+/* Gives each left point a radius, computed by the first rank of the group. The caller frees the radii. */
 static void give_radii(const scene *s, join_case *c) {
   join_answer answer = {0};
   bool first = !s->rank;

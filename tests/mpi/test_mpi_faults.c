@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Faults on one rank of several, under mpirun: every rank gets the same status and message, which names the rank; none
- * hangs; and after anything but a fault of MPI itself the plan still gives the expected result. Memory: each allocation
- * of a rank fails in turn. MPI: each call of a rank fails or is late in turn.
+ * Faults on one rank of several, under mpirun. Every rank must get the same status and message, which names the rank,
+ * and no rank may hang. After a fault that is not one of MPI itself, the plan must still give the expected result.
+ * Memory: each allocation of a rank fails in turn. MPI: each call of a rank fails or is late in turn.
  *
  *   mpirun -n 3 test_mpi_faults           all of it
  *   mpirun -n 3 test_mpi_faults STEP      each STEP-th allocation and call
@@ -62,7 +62,7 @@ static adj_status make_plan(const adj_join_spec *spec, adj_mpi_distribution dist
   return adj_mpi_plan_create(MPI_COMM_WORLD, ctx, spec, set, NULL, &options, out);
 }
 
-/* The same status everywhere, and a message that names rank 1. */
+/* Checks that the status is the same on all ranks, and that the message names rank 1. */
 static void check_same(adj_status status, adj_status expected, const char *word) {
   int mine[2] = {(int)status, -(int)status};
   char text[2][512];
@@ -98,8 +98,7 @@ static adj_status collect(adj_mpi_plan *plan, uint64_t *sum) {
   return status;
 }
 
-/* ---- Memory
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- Memory ----------------------------------------------------------------------------------------------------- */
 
 static void fail_allocations(adj_mpi_distribution distribution, int kind, int step) {
   adj_dataset *set = my_points();
@@ -125,8 +124,7 @@ static void fail_allocations(adj_mpi_distribution distribution, int kind, int st
   adj_dataset_destroy(set);
 }
 
-/* ---- MPI
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- MPI -------------------------------------------------------------------------------------------------------- */
 
 static void fail_calls(adj_mpi_distribution distribution, int kind, int step, shim_fault fault) {
   adj_join_spec spec = question(kind);
@@ -153,8 +151,7 @@ static void fail_calls(adj_mpi_distribution distribution, int kind, int step, sh
   adj_dataset_destroy(set);
 }
 
-/* ---- What the caller does
- * ------------------------------------------------------------------------------------------------ */
+/* ---- What the caller does --------------------------------------------------------------------------------------- */
 
 static int end_progress(void *user, const adj_progress *where) {
   (void)user;
@@ -190,7 +187,8 @@ static void end_by_the_caller(adj_mpi_distribution distribution) {
   control.max_pairs = 0;
   control.interval_ms = 0;
   control.progress = rank == 1 ? end_progress : NULL;
-  adj_status status = adj_mpi_count(plan, NULL, &sum, &control, NULL); /* a short run may end before it is asked */
+  adj_status status =
+      adj_mpi_count(plan, NULL, &sum, &control, NULL); /* a short run may end before it asks for progress */
   if (status) check_same(status, ADJ_CANCELLED, "rank 1: ");
   adj_mpi_sink sink;
   adj_mpi_sink_init(&sink, sizeof sink);
@@ -249,7 +247,7 @@ int main(int argc, char **argv) {
     if (rank == 1) shim_set(strcmp(argv[1], "kill") ? SHIM_ABORT : SHIM_KILL, strtol(argv[2], NULL, 10));
     if (!make_plan(&spec, ADJ_MPI_HALO, set, &plan)) (void)collect(plan, &sum);
     PMPI_Barrier(MPI_COMM_WORLD);
-    return 0; /* the job has ended before */
+    return 0; /* the job should have ended before this */
   }
   int step = argc > 1 ? (int)strtol(argv[1], NULL, 10) : 1;
   refuse_requests();

@@ -16,8 +16,7 @@ adj_open_options open_defaults(void) {
   return options;
 }
 
-/* Messages are compared from the file's own name on: a folder in front of it is moved out of the way by
- * working inside it. */
+/* Works inside the folder of the file, so that messages begin with the name of the file alone. */
 adj_status open_bytes(adj_ctx *ctx, const char *name, const void *bytes, uint64_t size, const adj_open_options *options,
                       adj_dataset **out) {
   char folder[] = "readers-XXXXXX", path[256];

@@ -12,8 +12,7 @@
 /* Options with all defaults. */
 adj_open_options open_defaults(void);
 
-/* Writes size bytes to a file whose name ends in name, opens it and removes it. The message then has
- * name in front, whatever the folder. */
+/* Writes size bytes to a file of this name, opens it and removes it. Messages begin with the name, without a folder. */
 adj_status open_bytes(adj_ctx *ctx, const char *name, const void *bytes, uint64_t size, const adj_open_options *options,
                       adj_dataset **out);
 adj_status open_text(adj_ctx *ctx, const char *name, const char *text, const adj_open_options *options,
@@ -32,7 +31,7 @@ bool have_hdf5(adj_ctx *ctx);
 /* Destroys the dataset after checking its shape and every coordinate, exactly. */
 void check_and_destroy(adj_dataset *dataset, adj_type type, uint64_t count, uint32_t dim, const double *values);
 
-/* Notes: what the library logged to a context made with this. */
+/* What the library logged to a context made with these notes. */
 typedef struct notes {
   char text[4096];
 } notes;

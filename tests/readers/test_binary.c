@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The binary formats: files that numpy and HDF5 wrote, files written here in every stored type, and
- * every way in which they can be wrong.
+ * The binary formats: files that numpy and HDF5 wrote, files written here in every stored type, and every way in which
+ * files can be wrong.
  */
 #include <math.h>
 #include <stdbool.h>
@@ -104,9 +104,9 @@ static void hdf5_files(void **state) {
 enum { VALUES = 6 };
 
 typedef struct stored_case {
-  const char *raw, *npy; /* the type's names in a shape and in a .npy file */
+  const char *raw, *npy; /* names of the type in a shape and in a .npy file */
   size_t size;
-  adj_type type; /* it becomes */
+  adj_type type; /* of the dataset */
   double values[VALUES];
 } stored_case;
 
@@ -125,7 +125,7 @@ static const stored_case stored[] = {
 };
 enum { STORED = sizeof stored / sizeof stored[0] };
 
-/* A half of a value that is one. */
+/* Converts a value that a half can hold. */
 static uint16_t half_of(double x) {
   uint16_t sign = signbit(x) ? 0x8000 : 0;
   double magnitude = fabs(x);
@@ -143,7 +143,7 @@ static void encode(const stored_case *c, double x, bool swapped, unsigned char *
   uint64_t natural = c->raw[0] == 'u' ? (uint64_t)x : 0;
   if (c->raw[0] == 'f')
     memcpy(bytes, c->size == 2 ? (void *)&half : c->size == 4 ? (void *)&f32 : (void *)&x, c->size);
-  else if (c->raw[0] == 'i') /* the low bytes come first: the tests run on little-endian machines */
+  else if (c->raw[0] == 'i') /* takes the low bytes, which come first: the tests run on little-endian machines */
     memcpy(bytes, &integer, c->size);
   else
     memcpy(bytes, &natural, c->size);
@@ -216,7 +216,7 @@ static void every_type_of_raw(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* A type that is asked for, and what is said about it. */
+/* Conversions to the type asked for, and the notes about them. */
 static void conversions(void **state) {
   (void)state;
   notes heard;
@@ -239,7 +239,7 @@ static void conversions(void **state) {
   must(open_bytes(ctx, "a.raw", f32, 8, &options, &set));
   check_and_destroy(set, ADJ_F64, 2, 1, (double[]){(double)0.1f, -2});
   options.shape = "i64:2";
-  must(open_bytes(ctx, "a.raw", i64, 16, &options, &set)); /* asked for: rounded, and said */
+  must(open_bytes(ctx, "a.raw", i64, 16, &options, &set)); /* rounded as asked for, with a note */
   check_and_destroy(set, ADJ_F64, 1, 2, (double[]){3, 9007199254740992});
   assert_non_null(strstr(heard.text, "i64 converted to f64, values above 2^53 are rounded"));
   options.type = 0;
@@ -256,7 +256,7 @@ static void conversions(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* More values than one piece of a conversion, in rows with a gap, the bad one in a late piece. */
+/* More values than one piece of a conversion has, in rows with a gap, with a bad value in a late piece. */
 static void large_conversion(void **state) {
   (void)state;
   const uint64_t rows = 100000, dim = 5, stride = 4 + dim;
@@ -320,7 +320,8 @@ static void vectors(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* A file takes its size, as every format says; nothing if it is mapped. Then it is used in place, and not copied. */
+/* Floats of a file take as much memory as the file, in every format, or none if the file is mapped and used in place.
+ * */
 static void memory_of_floats(void **state) {
   (void)state;
   adj_ctx *ctx = context_of(1, NULL);
@@ -345,8 +346,7 @@ static void memory_of_floats(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* ---- Wrong files ---------------------------------------------------------------------------------------------------
- */
+/* ---- Wrong files ------------------------------------------------------------------------------------------------ */
 
 static void wrong_npy_headers(void **state) {
   (void)state;
@@ -422,7 +422,7 @@ static void wrong_npy_dicts(void **state) {
   must_fail(ADJ_E_FORMAT, "npy: its header of 65536 bytes is longer", open_bytes(ctx, "a.npy", file, 40, NULL, &set));
   file[6] = 4;
   must_fail(ADJ_E_FORMAT, "npy: version 4.0 is not one of", open_bytes(ctx, "a.npy", file, 40, NULL, &set));
-  /* Old writers put an L behind a size; no points are fine when the dimension is known. */
+  /* Old writers put an L after a size. A set without points is fine if its dimension is known. */
   size_t size = npy_header("<f4", false, "(0L, 3L)", file);
   must(open_bytes(ctx, "a.npy", file, size, NULL, &set));
   check_and_destroy(set, ADJ_F32, 0, 3, NULL);
@@ -432,7 +432,7 @@ static void wrong_npy_dicts(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* A header whose length leaves the values where floats may not lie: they are copied. */
+/* The length of the header leaves the values unaligned, so they are copied. */
 static void unaligned_npy(void **state) {
   (void)state;
   static const char dict[] = "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2)}";
@@ -482,7 +482,7 @@ static void wrong_vectors(void **state) {
             open_bytes(ctx, "a.fvecs", wide, 8, NULL, &set));
   must_fail(ADJ_E_FORMAT, "a.bvecs: row 1: its dimension is -2147483648, which is not positive",
             open_bytes(ctx, "a.bvecs", least, 8, NULL, &set));
-  uint32_t empty[2] = {0, UINT32_MAX}; /* no rows, of more dimensions than a point can have */
+  uint32_t empty[2] = {0, UINT32_MAX}; /* no rows, and more dimensions than a point can have */
   must_fail(ADJ_E_ARGUMENT, "a.fbin: dim: 4294967295 dimensions are not between 1 and 2^24",
             open_bytes(ctx, "a.fbin", empty, 8, NULL, &set));
   must_fail(ADJ_E_ARGUMENT, "a.raw: shape: raw files need one", open_bytes(ctx, "a.raw", rows, 24, NULL, &set));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * HDF5 files through the library's interface: values in other files, sizes that files state, a helper process. This
- * program is its own helper. What needs files that are made on the spot is in tests/cli/test_hdf5.py.
+ * program is its own helper. Tests that need files made on the spot are in tests/cli/test_hdf5.py.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -18,7 +18,7 @@
 static const double points[] = {0, 1.5, -2.25, 3, 4, -0.5};
 static const char *const helpers[] = {NULL, "/proc/self/exe"};
 
-/* External storage is named from the current folder on. */
+/* Names of external storage are relative to the current folder. */
 static int enter_data(void **state) {
   (void)state;
   return chdir(READERS_DATA);
@@ -43,7 +43,7 @@ static void no_children(void) {
   assert_int_equal(errno, ECHILD);
 }
 
-/* Before the library is loaded, so the first test. */
+/* Must run before the library is loaded, so it is the first test. */
 static void environment_is_refused(void **state) {
   (void)state;
   static const char *const variables[] = {"HDF5_VOL_CONNECTOR", "HDF5_DRIVER"};
@@ -106,7 +106,7 @@ static void large_chunk(void **state) {
   }
 }
 
-/* What another part of the process set in the HDF5 library is as before. */
+/* Settings that another part of the process made in the HDF5 library are restored. */
 static void settings_are_restored(void **state) {
   (void)state;
   static const char *const names[] = {"libhdf5_serial.so.310", "libhdf5.so.310",        "libhdf5_serial.so.200",
@@ -115,7 +115,7 @@ static void settings_are_restored(void **state) {
   void *library = NULL;
   for (size_t i = 0; !library && i < sizeof names / sizeof *names; i++)
     library = dlopen(names[i], RTLD_NOW | RTLD_NOLOAD);
-  if (!library) { /* it has another name, from ADJOIN_HDF5 */
+  if (!library) { /* ADJOIN_HDF5 names another library */
     adj_ctx_destroy(ctx);
     skip();
   }
@@ -150,7 +150,7 @@ static void other_helpers(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* The same points as in this process, from a file and from bytes, and each allocation failing in turn. */
+/* The helper gives the same points as this process, from a file and from bytes. Each allocation fails in turn. */
 static void with_helper(void **state) {
   (void)state;
   adj_ctx *ctx = context_or_skip(NULL);
@@ -189,7 +189,7 @@ static void with_helper(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* A crafted helper's word is not taken: see hdf5_helper.c. Here, the one of a host that has descriptors closed. */
+/* What a helper says is checked (see hdf5_helper.c). Here its host program has closed standard descriptors. */
 static void closed_descriptors(void **state) {
   (void)state;
   adj_ctx *ctx = context_or_skip(NULL);
@@ -200,7 +200,7 @@ static void closed_descriptors(void **state) {
   options.helper = helpers[1];
   adj_dataset *set = NULL;
   adj_status status = adj_dataset_open(ctx, "one.h5", &options, &set);
-  int used = dup(0); /* nothing was left open there */
+  int used = dup(0); /* fails, as descriptor 0 was not left open */
   assert_true(dup2(kept, 0) == 0);
   assert_int_equal(used, -1);
   close(kept);

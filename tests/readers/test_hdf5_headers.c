@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The declarations of src/io/hdf5_library.h against the headers of HDF5, where these are installed. Built, it has
- * passed.
+ * Compares the declarations of src/io/hdf5_library.h with the headers of HDF5, if these are installed. The test passes
+ * if it compiles.
  */
 #include <hdf5.h>
 #include <stdio.h>
@@ -37,7 +37,7 @@ SAME(ADJI_H5_CHUNKED, H5D_CHUNKED);
 SAME(ADJI_H5_VIRTUAL, H5D_VIRTUAL);
 SAME(ADJI_H5_SELECT_SET, H5S_SELECT_SET);
 
-/* Every function is one, of that name. */
+/* Every function exists in the headers under its name. */
 #define DECLARED(result, name, parameters) SAME(sizeof(&H5##name), sizeof(void *));
 ADJI_HDF5_FUNCTIONS(DECLARED)
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Files made to harm: compressed ones that fill the memory or hold another compressed file, and every file of
+ * Hostile files: compressed files that fill the memory or contain another compressed file, and every file of
  * tests/readers/data cut off at each of its bytes.
  */
 #include <stdbool.h>
@@ -41,7 +41,7 @@ static uint32_t checksum(const unsigned char *bytes, size_t size) {
   return ~crc;
 }
 
-/* A gzip file of one stored block. Returns its size: 23 more than that of its content, which is less than 64 KiB. */
+/* Makes a gzip file of one stored block. The content has less than 64 KiB. Returns the size, which is 23 bytes more. */
 static size_t wrap(const unsigned char *content, size_t size, unsigned char *to) {
   static const unsigned char head[] = {0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 1};
   memcpy(to, head, sizeof head);
@@ -83,8 +83,8 @@ static void compressed_twice(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* The beginning of a million zero bytes as gzip -9 packs them. Every byte of zeros that follows, four codes of two
- * bits, stands for 1032 more. stated is the size in the last bytes. */
+/* The beginning of a million zero bytes as gzip -9 packs them. Each zero byte after it has four codes of two bits and
+ * stands for 1032 more bytes. stated is the size that the last bytes claim. */
 static unsigned char *bomb(size_t size, uint32_t stated) {
   static const unsigned char head[] = {0x1f, 0x8b, 0x08, 0x00, 0x00, 0x00, 0x00, 0x00, 0x02, 0x03, 0xed, 0xc1, 0x31,
                                        0x01, 0x00, 0x00, 0x00, 0xc2, 0xa0, 0xf5, 0x4f, 0x6d, 0x08, 0x5f, 0xa0};
@@ -106,7 +106,7 @@ static void bombs(void **state) {
     must_fail(ADJ_E_FORMAT,
               "a.csv: its 100000 bytes unpack to more than 67108864, as only a file made to fill the memory",
               open_bytes(ctx, "a.csv", file, size, NULL, &set));
-    assert_true(adj_ctx_memory_peak(ctx) < 170 << 20); /* the last block, and the one it was copied from */
+    assert_true(adj_ctx_memory_peak(ctx) < 170 << 20); /* the last block, and the block it was copied from */
     must_fail(ADJ_E_MEMORY, "a.csv: the unpacked input: needs ", open_bytes(small, "a.csv", file, size, NULL, &set));
     assert_null(strstr(adj_last_error(), "--map"));
     assert_true(adj_ctx_memory_peak(small) <= 10 << 20);
@@ -117,7 +117,7 @@ static void bombs(void **state) {
   }
 }
 
-/* Twelve million zeros and no more: less than what does harm, whatever the ratio. */
+/* Only twelve million zeros: too few to do harm, whatever the ratio. */
 static void well_packed(void **state) {
   (void)state;
   const size_t size = 12000;
@@ -144,8 +144,8 @@ static size_t load(const char *name, unsigned char *to, size_t room) {
   return size;
 }
 
-/* Nothing but the whole file is valid. Borrowed bytes, of exactly this length, show a sanitizer each read beyond them;
- * a mapping and a file that is read take other ways. */
+/* Only the whole file is valid. Borrowed bytes of exactly this length let a sanitizer see each read beyond them. A
+ * mapping and a file that is read take other paths through the code. */
 static void cut_off(void **state) {
   (void)state;
   static const char *names[] = {"bool.npy",          "f16.npy",        "f32.npy",           "f64_big_endian.npy",
@@ -173,7 +173,8 @@ static void cut_off(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* The same for formats without a magic number. A shorter file of fvecs or raw values may be whole rows. */
+/* The same for formats without a magic number. A file of fvecs or raw values that is cut off may still be whole rows.
+ * */
 static void cut_off_rows(void **state) {
   (void)state;
   static const struct {

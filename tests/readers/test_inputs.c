@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Files that change: after they were opened, and while they are read. FIFOs without a writer. Descriptors. What a
- * mapping saves, and what it risks.
+ * Files that change after they were opened, or while they are read. FIFOs without a writer. Descriptors. What a mapping
+ * saves, and what it risks.
  *
- * The library's pread is the one defined here, which does to the file what a test asks for.
+ * The library calls the pread defined here, which changes the file as a test asks.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -31,7 +31,7 @@ typedef enum happening { NOTHING, SHORTENED, EMPTIED, OVERWRITTEN, GROWN, FAILIN
 
 static struct {
   happening what;
-  int at; /* the number of the call at which it happens; 0 is the look at the first bytes */
+  int at; /* number of the call at which it happens; call 0 reads the first bytes */
   atomic_int calls, lowest;
 } test;
 
@@ -39,7 +39,7 @@ static void set_size(off_t size) {
   assert_int_equal(truncate("points.fbin", size), 0);
 }
 
-/* With a time that differs from the one before, however coarse the clock is. */
+/* Gives the file a new time of change, even if the clock is coarse. */
 static void overwrite(void) {
   int file = open("points.fbin", O_WRONLY);
   struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = 1000}};
@@ -80,7 +80,7 @@ static void arrange(happening what, int at) {
 /* ---- Points and joins ------------------------------------------------------------------------------------------ */
 
 static float *points;
-static uint32_t *wanted; /* by points in memory */
+static uint32_t *wanted; /* counts for the points in memory */
 
 static float *make_points(void) {
   float *made = malloc(sizeof(float) * POINTS * DIM);
@@ -137,8 +137,7 @@ static void check_join(adj_ctx *ctx, const adj_dataset *set) {
   free(counts);
 }
 
-/* ---- Changes ------------------------------------------------------------------------------------------------------
- */
+/* ---- Changes ---------------------------------------------------------------------------------------------------- */
 
 /* A host program opens points; then another program shortens, removes or overwrites the file. */
 static void changed_afterwards(void **state) {
@@ -158,7 +157,7 @@ static void changed_afterwards(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* At each moment of reading, with one thread: the order of its reads is known. */
+/* The file changes at each read. With one thread the order of reads is known. */
 static void changed_while_read(void **state) {
   (void)state;
   static const struct {
@@ -173,7 +172,7 @@ static void changed_while_read(void **state) {
       {FAILING, "points.fbin: cannot be read: Input/output error"}};
   adj_ctx *ctx = context_of(1, NULL);
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-    for (int at = 0; at < 40; at += at < 2 ? 1 : 19) { /* the first bytes, the first, the last and others between */
+    for (int at = 0; at < 40; at += at < 2 ? 1 : 19) { /* the first bytes, the first read, the last and some between */
       adj_dataset *set = NULL;
       write_points();
       arrange(cases[i].what, at);
@@ -185,7 +184,7 @@ static void changed_while_read(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* What was there when the file was opened counts. Reads that are interrupted or short go on. */
+/* The file counts as it was when it was opened. Interrupted and short reads are continued. */
 static void grown_and_slow(void **state) {
   (void)state;
   adj_ctx *ctx = context_of(2, NULL);
@@ -202,8 +201,7 @@ static void grown_and_slow(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* ---- Mappings ------------------------------------------------------------------------------------------------------
- */
+/* ---- Mappings --------------------------------------------------------------------------------------------------- */
 
 static adj_open_options mapped(void) {
   adj_open_options options = open_defaults();
@@ -211,7 +209,7 @@ static adj_open_options mapped(void) {
   return options;
 }
 
-/* A file larger than the memory limit is an error that names the way out; mapped, it is joined. */
+/* A file larger than the memory limit gives an error that names the way out. If it is mapped, it can be joined. */
 static void larger_than_memory(void **state) {
   (void)state;
   adj_ctx_options limited;
@@ -240,7 +238,7 @@ static void larger_than_memory(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* The documented risk, in a process of its own: a mapped file that another program shortens. */
+/* The documented risk: another program shortens a mapped file. Tested in a process of its own. */
 static void shortened_mapping(void **state) {
   (void)state;
   write_points();
@@ -276,8 +274,7 @@ static void not_mapped(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* ---- FIFOs
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- FIFOs ------------------------------------------------------------------------------------------------------ */
 
 static double seconds(void) {
   struct timespec now;
@@ -291,7 +288,7 @@ static void *cancel_soon(void *user) {
   return NULL;
 }
 
-/* Nobody writes: adj_cancel ends the wait. The library opens without waiting, so nothing else does. */
+/* Nobody writes, so adj_cancel ends the wait. The library opens without waiting, so only the read waits. */
 static void fifo_without_writer(void **state) {
   (void)state;
   adj_ctx *ctx = context_of(2, NULL);
@@ -303,7 +300,7 @@ static void fifo_without_writer(void **state) {
   must_fail(ADJ_CANCELLED, "stopped by the caller", adj_dataset_open(ctx, "waiting", NULL, &set));
   double took = seconds() - began;
   pthread_join(thread, NULL);
-  assert_true(took > 0.1 && took < 5); /* a fifth of a second, and what a busy machine adds */
+  assert_true(took > 0.1 && took < 5); /* a fifth of a second, or more on a busy machine */
   assert_int_equal(unlink("waiting"), 0);
   assert_int_equal(adj_ctx_memory_used(ctx), 0);
   adj_ctx_destroy(ctx);
@@ -345,10 +342,9 @@ static void fifo_with_late_writer(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* ---- Descriptors
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- Descriptors ------------------------------------------------------------------------------------------------ */
 
-/* A program that closed its standard input, output or error: no file gets their numbers, or is left open. */
+/* If a program has closed its standard input, output or error, no file gets these numbers or is left open. */
 static void standard_descriptors(void **state) {
   (void)state;
   adj_ctx *ctx = context_of(1, NULL);
@@ -380,11 +376,10 @@ static void standard_descriptors(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* ---- Bounds
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- Bounds ----------------------------------------------------------------------------------------------------- */
 
-/* The check of the values works in strips of packed rows: dimensions around the length of a strip, rows that do not
- * fill the last ones, and a NaN or an infinity in many places. */
+/* Values are checked in strips of packed rows. Tests dimensions around the length of a strip, rows that do not fill the
+ * last strips, and a NaN or an infinity in many places. */
 static void bounds_and_places(void **state) {
   (void)state;
   static const uint32_t dims[] = {1, 2, 3, 5, 7, 16, 31, 64, 95, 96, 97, 191, 192, 193, 400};

@@ -14,7 +14,7 @@ static adj_dataset *open_scaled(adj_ctx *ctx, const char *text, adj_type type, c
   return set;
 }
 
-/* Columns of several ranges, of one value, of negative values, and with a range that is no number of f64. */
+/* Columns with several ranges, with a single value, with negative values, and with a range that overflows f64. */
 static void columns_reach_from_0_to_1(void **state) {
   (void)state;
   adj_ctx *ctx = context_of(2, NULL);
@@ -33,8 +33,8 @@ static void columns_reach_from_0_to_1(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* Another set by the same scale: beyond 0 and 1, and from the single value of a column. A copy in another type has the
- * scale, too. */
+/* Another set gets the same scale: its values may lie beyond 0 and 1, and beside the single value of a column. A copy
+ * in another type has the scale too. */
 static void two_sets_have_one_scale(void **state) {
   (void)state;
   adj_ctx *ctx = context_of(1, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Decimal numbers: the same bits as the C library makes of them, which rounds correctly, for hard cases
+ * Decimal numbers have the same bits as from the C library, which rounds correctly, for hard cases
  * and for random ones of every length and size.
  */
 #include <math.h>
@@ -10,10 +10,10 @@
 #include "check.h"
 #include "io/read_number.h"
 
-/* The whole text is one number, and both types round it right. */
+/* Checks that the whole text is one number, and that both types round it correctly. */
 static void same_as_library(const char *text) {
   size_t length = strlen(text);
-  char *exact = malloc(length ? length : 1); /* no byte behind it, for the address sanitizer to see */
+  char *exact = malloc(length ? length : 1); /* exactly as long, so that the address sanitizer sees reads beyond it */
   memcpy(exact, text, length);
   adji_decimal number;
   if (adji_scan_decimal(exact, exact + length, &number) != exact + length) fail_msg("\"%s\" is not read", text);
@@ -52,7 +52,7 @@ static void hard_numbers(void **state) {
     same_as_library(texts[i]);
 }
 
-/* Long texts: digits that only matter together, thousands of them, and zeros that do not matter. */
+/* Long texts: thousands of digits that all matter, and zeros that do not. */
 static void long_numbers(void **state) {
   (void)state;
   static char text[4096];
@@ -158,7 +158,7 @@ static void not_numbers(void **state) {
   }
 }
 
-/* A number ends where something else begins. */
+/* A number ends where other text begins. */
 static void ends_of_numbers(void **state) {
   (void)state;
   static const struct {

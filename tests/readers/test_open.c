@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Opening: how a reader is chosen, gzip, pipes, files that are none, cancelling, memory limits, and every
+ * Opening: how a reader is chosen, gzip, pipes, paths that are no files, cancelling, memory limits, and every
  * allocation failing in turn.
  */
 #include <fcntl.h>
@@ -32,7 +32,7 @@ static void choosing(void **state) {
   adj_ctx *ctx = context_with_notes(&heard);
   adj_open_options options = open_defaults();
   adj_dataset *set = NULL;
-  options.format = "csv"; /* wins over the ending */
+  options.format = "csv"; /* overrides the ending of the name */
   must(open_text(ctx, "a.npy", text, &options, &set));
   check_and_destroy(set, ADJ_F64, 3, 2, points);
   options.format = "CSV";
@@ -54,7 +54,7 @@ static void choosing(void **state) {
   assert_non_null(strstr(heard.text, "a.raw: dataset: has no meaning for raw files and is ignored"));
   assert_non_null(
       strstr(heard.text, "a.raw: columns: has no meaning for raw files and is ignored: every column is a coordinate"));
-  /* By content: the ending of a .npy file is not needed. */
+  /* By content: a .npy file does not need its ending. */
   char path[512];
   snprintf(path, sizeof path, "%s/f32.npy", READERS_DATA);
   FILE *file = fopen(path, "rb");
@@ -98,14 +98,14 @@ static void gzip(void **state) {
   }
   must(open_bytes(ctx, "a.csv.gz", file, size, NULL, &set));
   check_and_destroy(set, ADJ_F64, 3, 2, points);
-  must(open_bytes(ctx, "a.csv", file, size, NULL, &set)); /* the name does not tell, the content does */
+  must(open_bytes(ctx, "a.csv", file, size, NULL, &set)); /* the content tells, not the name */
   check_and_destroy(set, ADJ_F64, 3, 2, points);
   must(open_bytes(ctx, "a", file, size, NULL, &set));
   check_and_destroy(set, ADJ_F64, 3, 2, points);
-  size += pack(file + size); /* two members: the second's header line is no number */
+  size += pack(file + size); /* two members: the header line of the second is no row */
   must_fail(ADJ_E_FORMAT, "a.csv.gz: line 5, column 1: \"x\" is not a number",
             open_bytes(ctx, "a.csv.gz", file, size, NULL, &set));
-  must(open_golden(ctx, "two_members.csv.gz", NULL, &set)); /* its last bytes tell the size of the second alone */
+  must(open_golden(ctx, "two_members.csv.gz", NULL, &set)); /* its last bytes have the size of the second member only */
   assert_int_equal(adj_dataset_count(set), 20001);
   double last[2];
   must(adj_dataset_row(set, 20000, last));
@@ -121,7 +121,7 @@ static void gzip(void **state) {
   must_fail(ADJ_E_FORMAT, "a.csv.gz: the compressed data is damaged",
             open_bytes(ctx, "a.csv.gz", file, size, NULL, &set));
   must_fail(ADJ_E_FORMAT, "a.csv.gz: does not begin like a gzip file", open_text(ctx, "a.csv.gz", text, NULL, &set));
-  /* Raw values that happen to begin as gzip does are values. */
+  /* Raw values may begin like a gzip file by chance. They are still values. */
   adj_open_options options = open_defaults();
   options.shape = "u8:1";
   size = pack(file);
@@ -193,7 +193,7 @@ static void standard_input(void **state) {
   assert_int_equal(adj_dataset_count(set), lines);
   adj_dataset_destroy(set);
   free(large);
-  /* A redirected file: from its start it is read as a file, from further on as a pipe. */
+  /* Redirected files are read as files if they are at the start, and as pipes if not. */
   char name[] = "stdin-XXXXXX";
   int file = mkstemp(name), kept = dup(STDIN_FILENO);
   assert_true(file >= 0);
@@ -218,7 +218,7 @@ static void *cancel_soon(void *user) {
   return NULL;
 }
 
-/* A cancel ends the wait for input that never comes, and the reading of a file. */
+/* A cancel ends the wait for input that never comes, and ends reading a file. */
 static void cancelling(void **state) {
   (void)state;
   adj_ctx *ctx = context_of(2, NULL);
@@ -250,7 +250,7 @@ static void memory_limit(void **state) {
   (void)state;
   adj_ctx_options options;
   adj_ctx_options_init(&options, sizeof options);
-  options.memory_limit = 20000; /* the text, not its points */
+  options.memory_limit = 20000; /* enough for the text, not for its points */
   options.threads = 1;
   adj_ctx *ctx = NULL;
   must(adj_ctx_create(&options, &ctx));
@@ -264,7 +264,7 @@ static void memory_limit(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* Fails the first, second, ... allocation of opening until it succeeds: each failure is told, and leaves
+/* Fails the first, second, ... allocation of opening until opening succeeds. Each failure must be reported and leave
  * nothing behind. */
 static void fail_each_allocation(adj_ctx *ctx, const char *name, const void *bytes, size_t size,
                                  const adj_open_options *options) {

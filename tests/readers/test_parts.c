@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Parts of files (adj_open_options.parts): the parts of every format, one after the other, are the whole file. Messages
- * name rows of the file. Files that can only be read as a whole say so.
+ * Parts of files (adj_open_options.parts). In every format the parts together are the whole file. Messages name rows of
+ * the file. A file that can only be read as a whole gives an error that says so.
  */
 #include <math.h>
 #include <stdio.h>
@@ -109,7 +109,7 @@ static void hdf5(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* What is wrong is named by its row in the file, and only the part that has it fails. */
+/* Messages name the bad row by its number in the file. Only the part with this row fails. */
 static void messages(void **state) {
   (void)state;
   float rows[10] = {0};

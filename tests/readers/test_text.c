@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Text tables that are right: separators, headers, columns, labels, line ends, and files of many chunks.
+ * Valid text tables: separators, headers, columns, labels, line ends, and files of many chunks.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,7 +60,7 @@ static const text_case cases[] = {
     {"number-label.csv", "A,1\nB,2\n", NULL, "1", 2, 1, {1, 2}},
 };
 
-static void right_tables(void **state) {
+static void valid_tables(void **state) {
   (void)state;
   for (uint32_t threads = 1; threads <= 2; threads++) {
     adj_ctx *ctx = context_of(threads, NULL);
@@ -131,8 +131,8 @@ static void labels(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* Several megabytes: rows of different length in many chunks, with comments and blank lines between,
- * labels that tell the row, and values that tell it too. */
+/* Several megabytes: rows of different length in many chunks, with comments and blank lines between them. Labels and
+ * values both encode the number of the row. */
 static char *make_large(uint64_t rows, size_t *size) {
   size_t room = rows * 64 + 1000, used = 0;
   char *text = malloc(room);
@@ -222,9 +222,9 @@ static void places_are_found(void **state) {
       {"DELTA_J2000,ALPHA_J2000\n2,5\n", NULL},
       {"declination,right_ascension\n2,5\n", NULL},
       {"raMean,decMean\n5,2\n", NULL},
-      {"lat,lon\n2,5\n", "lat,lon"}, /* names count, whatever the order of the choice */
+      {"lat,lon\n2,5\n", "lat,lon"}, /* known names decide, whatever the order of the chosen columns */
       {"lat,lon\n2,5\n", "1,2"},
-      {"a,b\n2,5\n", "b,a"}, /* without known names the choice counts */
+      {"a,b\n2,5\n", "b,a"}, /* without known names the order of the chosen columns decides */
       {"2,5\n", "2,1"},
       {"a,lat\n5,2\n", "a,lat"},
   };
@@ -241,7 +241,7 @@ static void places_are_found(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* A file that was opened without the metric is refused by the join if its names say latitude, longitude. */
+/* A file was opened without the metric. The join refuses it if its column names say latitude, longitude. */
 static void joins_know_the_names(void **state) {
   (void)state;
   adj_ctx *ctx = context_of(2, NULL);
@@ -301,7 +301,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(places_are_found),
                                      cmocka_unit_test(joins_know_the_names),
                                      cmocka_unit_test(columns_are_named),
-                                     cmocka_unit_test(right_tables),
+                                     cmocka_unit_test(valid_tables),
                                      cmocka_unit_test(types),
                                      cmocka_unit_test(labels),
                                      cmocka_unit_test(many_chunks),

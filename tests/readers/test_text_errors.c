@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Text tables that are wrong: each message names file, line and column, and says what is there.
+ * Invalid text tables: each message names file, line and column, and says what is there.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,7 +66,7 @@ static const error_case cases[] = {
     {"a.csv", "x\n1\n", NULL, "x", ADJ_E_FORMAT, "there is no column besides the id column"},
     {"a.csv", "x,y,x\n1,2,3\n", "x,y", NULL, ADJ_E_ARGUMENT,
      "columns: 2 columns are named \"x\"; give the number of one"},
-    /* what numbers or names the rows is not taken as a coordinate */
+    /* columns that number or name the rows are not taken as coordinates */
     {"a.csv", "id,x,y\n1,2,3\n", NULL, NULL, ADJ_E_ARGUMENT,
      "a.csv: columns: column 1, \"id\", seems to number or name the rows; give columns=x,y, or columns=id,x,y if it is "
      "a "
@@ -91,7 +91,7 @@ static const error_case cases[] = {
     /* rows that are not taken as a header */
     {"a.csv", "1,2x\n3,4\n", NULL, NULL, ADJ_E_FORMAT, "a.csv: line 1, column 2: \"2x\" is not a number"},
     {"a.csv", "Oslo,10.75,59.91\nRome,12.5,41.9\n", NULL, NULL, ADJ_E_FORMAT, "a.csv: line 1, column 1: \"Oslo\""},
-    /* what is meant */
+    /* messages that say what was probably meant */
     {"a.csv", "x;y\n1,5;2,5\n", NULL, NULL, ADJ_E_FORMAT,
      "line 2, column 1: \"1,5\" is not a number; a number has a decimal point, and no commas"},
     {"a.csv", "1,5;2,5\n", NULL, NULL, ADJ_E_FORMAT,
@@ -141,7 +141,7 @@ static void overflow_of_f32(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* Places must be named, or chosen. */
+/* Longitude and latitude must have known names, or be chosen. */
 static void places_are_asked_for(void **state) {
   (void)state;
   static const struct {
@@ -177,7 +177,7 @@ static void places_are_asked_for(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* Files that are no tables, under a name that promises one, and under another. */
+/* Files that are no tables, under names with and without the ending of a table. */
 static void not_tables(void **state) {
   (void)state;
 #define BYTES(text) text, sizeof text - 1
@@ -220,7 +220,7 @@ static void not_tables(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* Columns of a file with many are not all listed. */
+/* If a file has many columns, a message does not list them all. */
 static void many_names(void **state) {
   (void)state;
   char text[4096];
@@ -235,7 +235,7 @@ static void many_names(void **state) {
   adj_ctx_destroy(ctx);
 }
 
-/* Of several errors in different chunks, the first in the file is told, whatever the threads do. */
+/* If several chunks have errors, the first error in the file is reported, whatever the threads do. */
 static void first_of_many_errors(void **state) {
   (void)state;
   const size_t lines = 700000, line = 8;

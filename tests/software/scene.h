@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * For tests of joins on devices in software (software.h): contexts that have some, joins, and results that must be the
- * same.
+ * For tests of joins on software devices (software.h): contexts with such devices, joins, and comparisons of results.
  */
 #ifndef ADJOIN_TEST_SOFTWARE_SCENE_H
 #define ADJOIN_TEST_SOFTWARE_SCENE_H
@@ -21,7 +20,7 @@ static inline void count_warnings(void *user, adj_log_level level, const char *l
   if (level == ADJ_LOG_WARN) atomic_fetch_add(&warnings, 1);
 }
 
-/* A context with so many devices in software, each with so much memory (0: enough). */
+/* A context with software devices. limit: memory of each device; 0: enough. */
 static inline adj_ctx *software_context(uint32_t threads, uint32_t devices, uint64_t limit) {
   char asked[16];
   snprintf(asked, sizeof asked, "%u", devices);
@@ -122,7 +121,7 @@ static inline scene open_scene(adj_ctx *ctx, const problem *p) {
   return s;
 }
 
-/* Everything is given back. */
+/* Frees the scene, and checks that all memory was given back. */
 static inline void close_scene(scene *s) {
   adj_result_destroy(s->expected);
   adj_dataset_destroy(s->left);
@@ -137,7 +136,7 @@ static inline uint64_t device_bytes(const scene *s) {
   return bytes;
 }
 
-/* Whole results: offsets, ids, and every bit of the distances. */
+/* Compares whole results: offsets, ids, and every bit of the distances. */
 static inline void must_be_same(const scene *s, const adj_result *result) {
   const adj_result *expected = s->expected;
   uint64_t pairs = adj_result_pairs(expected), rows = adj_result_rows(expected), k = s->problem->k;

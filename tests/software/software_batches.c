@@ -2,7 +2,8 @@
  *
  * Batches of queries on the software device (gpu/papers/point_batches.h).
  *
- * Where pairs of cells are met once, a query finds itself and those behind it in the device's order, for both rows.
+ * If each pair of cells is visited once, a query finds itself and the points after it in the device's order, and the
+ * pairs go to both rows.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +18,8 @@ typedef struct entry {
 
 typedef struct batch_slot {
   adji_software_block rows, ids, sums;
-  uint64_t entries, candidates; /* of the batch that was started last */
-  bool busy;                    /* nobody has asked yet what it found */
+  uint64_t entries, candidates; /* of the last batch started */
+  bool busy;                    /* its results have not been asked for yet */
 } batch_slot;
 
 struct adji_gpu_batches {
@@ -149,7 +150,7 @@ adj_status adji_gpu_batches_start(adji_gpu_batches *b, uint32_t stream, const ad
   return ADJ_OK;
 }
 
-/* A lane in four waits for the others. */
+/* One lane in four waits for the others. */
 adj_status adji_gpu_batches_found(adji_gpu_batches *b, uint32_t stream, adji_batch_found *out) {
   batch_slot *s = &b->slots[stream];
   adj_status status = adji_software_turn(b->gpu, "batches_found");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The software device itself: opening it, its memory, and what a GPU has streams and events for.
+ * The software device itself: opening it, its memory, and the calls that a GPU implements by streams and events.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ typedef struct software {
   adji_software_staging staging;
   uint64_t marks[ADJI_MARKS]; /* nanoseconds; 0: not set */
   uint64_t candidates;
-  _Atomic uint32_t busy; /* so many looks */
+  _Atomic uint32_t busy; /* how many more calls find the device busy */
 } software;
 
 static software *device_of(adji_gpu *gpu) {
@@ -62,7 +62,7 @@ adj_status adji_kind_describe(uint32_t i, adj_device *out) {
 
 /* ---- Opening ------------------------------------------------------------------------------------------ */
 
-/* The device that is current in this thread; negative: none, which no kernel forgives. */
+/* The device that is current in this thread. Negative: none, and then launches fail. */
 static _Thread_local int current = -1;
 
 int adji_kind_current(void) {
@@ -122,7 +122,7 @@ adj_status adji_software_launch(adji_gpu *gpu, const char *operation) {
 adj_status adji_software_get(adji_gpu *gpu, uint64_t bytes, const char *what, adji_software_block *out) {
   adji_gpu_base *base = &device_of(gpu)->base;
   *out = (adji_software_block){0};
-  if (!bytes) bytes = 16; /* so that an empty set has addresses too */
+  if (!bytes) bytes = 16; /* so that an empty set has an address too */
   adj_status status = check_current(gpu, what);
   if (status) return status;
   bool fails = adji_gpu_turn_fails(base, true), none = base->fault == ADJI_FAULT_MEMORY;
@@ -188,7 +188,7 @@ uint64_t adji_gpu_last_candidates(const adji_gpu *gpu) {
   return ((const software *)gpu)->candidates;
 }
 
-/* Streams are the caller's: what was asked of them is done. */
+/* The caller's streams have no pending work here. */
 adj_status adji_gpu_after(adji_gpu *gpu, void *stream) {
   (void)stream;
   return adji_software_turn(gpu, "after");

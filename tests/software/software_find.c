@@ -7,7 +7,7 @@
 
 #include "software/software.h"
 
-/* Rows of so many neighbours are kept in order while they are found. */
+/* Rows with up to this many neighbours are kept in order while they are found. */
 enum { MOST_INSERTED = 64 };
 
 /* ---- Sets --------------------------------------------------------------------------------------------- */
@@ -30,8 +30,8 @@ void adji_software_copy_rows(const adji_gpu_rows *from, void *to) {
       adji_software_put_value(from->type, to, i * from->dim + j, adji_software_value(from, i, j));
 }
 
-/* Copies from the host go through pinned buffers, as those to a GPU do. Points that are on the device are copied as
- * well, as a GPU's index does: their owner may free them. */
+/* Copies from the host go through pinned buffers, as for a GPU. Points that are on the device are copied too, as by the
+ * index of a GPU, because their owner may free them. */
 static adj_status fetch(adji_gpu *gpu, const adj_dataset *set, const adji_gpu_rows *given, adji_gpu_rows *rows,
                         adji_software_block *points, adji_device_stats *work) {
   uint64_t count = given ? given->count : set->count;
@@ -84,7 +84,7 @@ adj_status adji_software_check_left(const adji_software_sets *s) {
 
 /* ---- Rows --------------------------------------------------------------------------------------------- */
 
-/* On x86 a fused multiply-add is a call of fmaf() unless a function may use the instruction. */
+/* On x86 fmaf() is a function call unless the compiler may use the FMA instruction. */
 #if defined __x86_64__
 #define WITH_FMA __attribute__((target("fma")))
 #define HAS_FMA __builtin_cpu_supports("fma")
@@ -93,8 +93,8 @@ adj_status adji_software_check_left(const adji_software_sets *s) {
 #define HAS_FMA true
 #endif
 
-/* Most of what a software device does. The points themselves were read when they were checked, where sanitizers look.
- */
+/* These functions take most of the time of a software device, so sanitizers are off here. They saw the reads of the
+ * points when these were checked. */
 #define UNCHECKED __attribute__((no_sanitize("address", "undefined")))
 
 /* The sum of L2 in f32. */

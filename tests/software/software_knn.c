@@ -13,7 +13,7 @@ enum { LEAST_QUERIES = 16 };
 typedef struct list_slot {
   adji_software_block rows, ids, distances, missed;
   uint64_t count, missed_count;
-  uint64_t candidates; /* of all lists since they were begun, up to this one */
+  uint64_t candidates; /* of all lists up to this one */
 } list_slot;
 
 struct adji_gpu_knn {
@@ -21,20 +21,20 @@ struct adji_gpu_knn {
   adji_software_sets sets;
   uint64_t rows_at_once, chunk;
   bool checks_left, brute;
-  adji_knn_grid_options grid;         /* use: through a grid */
-  uint32_t epoch;                     /* how often its epsilon grew */
-  adji_software_block bounds, names;  /* of left rows; of right points */
-  const adji_gpu_pick *pick;          /* right points, of which rows are own ones in a self-join; NULL: none */
+  adji_knn_grid_options grid;         /* if `use` is set, the search goes through a grid */
+  uint32_t epoch;                     /* how often epsilon grew */
+  adji_software_block bounds, names;  /* bounds of left rows; names of right points */
+  const adji_gpu_pick *pick;          /* picked right points, some of which are the queries in a self-join; or NULL */
   adji_software_block ids, distances; /* rows first_row .. end_row - 1 */
   uint64_t first_row, end_row;
-  adji_software_block order; /* rows in the host's order, or nothing */
+  adji_software_block order; /* rows in the host's order, or empty */
   list_slot slots[ADJI_LISTS];
   uint64_t list_first, list_end, queries, candidates;
   adji_gpu_knn_effort effort;
   adji_device_stats work;
 };
 
-/* Copies an array of the host. */
+/* Copies an array of the host to the device. */
 static adj_status send_array(adji_gpu_knn *n, const void *from, uint64_t bytes, adji_software_block *to) {
   adji_software_free(n->gpu, to);
   if (!from || !bytes) return ADJ_OK;
@@ -101,7 +101,7 @@ void adji_gpu_knn_keep_table(adji_gpu_knn *knn) {
 
 adj_status adji_gpu_knn_ask(adji_gpu_knn *knn, const adj_dataset *left, const void *bounds) {
   free_table(knn);
-  adj_status status = adji_software_sets_ask(knn->gpu, left, &knn->sets, &knn->work); /* a pick has only names then */
+  adj_status status = adji_software_sets_ask(knn->gpu, left, &knn->sets, &knn->work); /* a pick gives only names then */
   knn->rows_at_once = left->count;
   return status ? status : send_array(knn, bounds, left->count * adji_type_size(left->type), &knn->bounds);
 }
@@ -123,7 +123,7 @@ static double bound_of(const adji_gpu_knn *n, uint64_t row) {
                                       : (double)((const float *)n->bounds.at)[row];
 }
 
-/* The neighbours of a row to row `to` of a table, which begins at 0. entries: room for a row. */
+/* Writes the neighbours of a row to row `to` of a table. entries: room for a row. */
 static void find_row(const adji_gpu_knn *n, uint64_t row, const adji_window *table, uint64_t to,
                      adji_software_entry *entries) {
   const adji_software_sets *sets = &n->sets;
@@ -157,7 +157,7 @@ static adj_status make_table(adji_gpu_knn *n, uint64_t first_row, uint64_t rows)
   return ADJ_OK;
 }
 
-/* Whether rows are those of picked points that are own ones. */
+/* Whether the queries are the pick's own points. */
 static bool is_picked(const adji_gpu_knn *n) {
   return n->pick && n->sets.join.self_join;
 }
@@ -299,7 +299,7 @@ void adji_gpu_knn_end_lists(adji_gpu_knn *knn) {
   }
 }
 
-/* One query of a list: its row, unless that is missed. A row that is missed holds nonsense. */
+/* Answers a query of a list, unless it is one to miss. A missed row has garbage. */
 static void find_query(adji_gpu_knn *n, uint32_t query, list_slot *slot, adji_software_entry *entries) {
   const uint32_t *order = n->order.at;
   uint32_t row = order ? order[query] : own_row(n, query);
@@ -336,7 +336,7 @@ static adj_status find_list(adji_gpu_knn *n, const adji_batch *ranges, uint64_t 
 
 adj_status adji_gpu_knn_list(adji_gpu_knn *knn, const adji_batch *ranges, uint64_t count, uint32_t slot,
                              uint32_t buffer, uint64_t *rows) {
-  (void)buffer; /* ranges are where the device can read them */
+  (void)buffer; /* the device can read the ranges where they are */
   list_slot *wanted = &knn->slots[slot];
   uint64_t begin = adji_now_ns();
   adj_status status = adji_software_launch(knn->gpu, "knn_list");

@@ -12,16 +12,16 @@ enum { LEAST_QUERIES = 16 };
 typedef struct list_slot {
   adji_software_block rows, counts, offsets, ids, sums;
   uint64_t count, pairs;
-  adji_tally found; /* by all lists of the pass, up to this one */
+  adji_tally found; /* by all lists of the pass up to this one */
 } list_slot;
 
 struct adji_gpu_lists {
   adji_gpu *gpu;
   adji_software_range *range;
-  adji_software_block order; /* rows in the host's order, or nothing */
+  adji_software_block order; /* rows in the host's order, or empty */
   bool fills, single;
   uint64_t first_row, end_row;
-  uint64_t queries, pairs; /* that a slot has room for */
+  uint64_t queries, pairs; /* room of a slot */
   adji_tally found;
   uint64_t broken;
   list_slot slots[ADJI_LISTS];
@@ -86,7 +86,7 @@ static uint64_t half_of(uint64_t what, uint64_t least) {
   return what / 2 > least ? what / 2 : least < what ? least : what;
 }
 
-/* As much as there is memory for, and no fewer pairs than the longest row has. */
+/* Makes slots as large as memory allows, with room for at least the pairs of the longest row. */
 static adj_status find_room(adji_gpu_lists *l, uint64_t longest) {
   adj_status status = make_slots(l);
   while (status == ADJ_E_DEVICE_MEMORY && (l->queries > LEAST_QUERIES || l->pairs > longest)) {
@@ -112,7 +112,7 @@ adj_status adji_gpu_lists_begin(adji_gpu_lists *lists, adji_lists_request *reque
   adj_status status = find_room(lists, request->longest);
   request->queries = lists->queries;
   request->pairs = lists->pairs;
-  if (!status && window) { /* rows are as long as the host says, which has counted some of them itself */
+  if (!status && window) { /* the host gives the lengths, as it has counted some rows itself */
     uint64_t bytes = (window->end_row - window->first_row + 1) * sizeof *window->offsets;
     uint64_t *to = (uint64_t *)r->offsets.at + window->first_row;
     status = adji_upload_bytes(lists->gpu, window->offsets + window->first_row, bytes, to, &r->work);
@@ -135,7 +135,8 @@ void adji_gpu_lists_end(adji_gpu_lists *lists) {
 
 /* ---- A list ------------------------------------------------------------------------------------------- */
 
-/* Positions of the queries whose rows are wanted, by their rows: in the device's order, which is none of the host's. */
+/* Lists the rows of the wanted queries. Ranges are positions in the host's order if there is one, otherwise in the
+ * device's own order. */
 static adj_status take_queries(const adji_gpu_lists *l, const adji_list_ranges *list, list_slot *slot) {
   const uint32_t *order = l->order.at ? l->order.at : l->range->order.at;
   uint32_t *rows = slot->rows.at;
@@ -190,7 +191,7 @@ static adj_status fill_list(adji_gpu_lists *l, const list_slot *slot, adji_softw
   return status;
 }
 
-/* What comes behind a query in the order, for both points of a pair. */
+/* Finds the neighbours after a query in the order, for both points of each pair. */
 static void pair_query(adji_gpu_lists *l, uint32_t position) {
   adji_software_range *r = l->range;
   const uint32_t *order = r->order.at;
@@ -231,7 +232,7 @@ static adj_status do_list(adji_gpu_lists *l, const adji_list_ranges *list, list_
 
 adj_status adji_gpu_lists_list(adji_gpu_lists *lists, const adji_list_ranges *list, uint32_t slot, uint32_t buffer,
                                uint64_t *rows) {
-  (void)buffer; /* ranges are where the device can read them */
+  (void)buffer; /* the device can read the ranges where they are */
   list_slot *wanted = &lists->slots[slot];
   uint64_t begin = adji_now_ns();
   adj_status status = adji_software_launch(lists->gpu, "lists_list");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Points and matrices on the software device, which a caller has there: surveys, derived sets, and selection.
+ * Points and matrices that a caller has on the software device: surveys, derived sets, and selection.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -112,7 +112,7 @@ typedef struct candidate {
   uint32_t column;
 } candidate;
 
-/* A NaN comes behind every number; ties by the lower column. */
+/* NaNs come after all numbers. Ties go to the lower column. */
 static int in_order(const candidate *x, const candidate *y) {
   int order = (isnan(x->value) > isnan(y->value)) - (isnan(x->value) < isnan(y->value));
   if (!order) order = (x->value > y->value) - (x->value < y->value);

@@ -7,7 +7,7 @@
 
 #include "software/software.h"
 
-/* Entries a row that a count makes room for, where nobody says how many; and rows that a sample looks at. */
+/* Entries per row that a count has room for by default; and the number of rows in a sample. */
 enum { ENTRIES_A_ROW = 64, MOST_SAMPLED = 64 };
 
 static adji_software_range *range_of(adji_gpu_range *range) {
@@ -99,7 +99,7 @@ void adji_gpu_range_close(adji_gpu_range *range) {
   adji_software_range *r = range_of(range);
   if (!r) return;
   adji_gpu *gpu = r->gpu;
-  adji_software_copy_all(gpu); /* a run that failed may have left copies under way */
+  adji_software_copy_all(gpu); /* a failed run may have left pending copies */
   free_slots(r);
   free_kept(r);
   adji_software_free(gpu, &r->order);
@@ -111,7 +111,7 @@ void adji_gpu_range_close(adji_gpu_range *range) {
 }
 
 uint64_t adji_gpu_range_cells(const adji_gpu_range *range) {
-  return look_at(range)->sets.right.count > 0; /* all points are in one */
+  return look_at(range)->sets.right.count > 0; /* one cell has all points */
 }
 adji_device_stats adji_gpu_range_work(adji_gpu_range *range) {
   return look_at(range)->work;
@@ -130,7 +130,7 @@ static double sum_at(const adji_software_kept *kept, adj_type type, uint64_t i) 
   return type == ADJ_F64 ? ((const double *)kept->sums.at)[i] : (double)((const float *)kept->sums.at)[i];
 }
 
-/* Where there is no room for them, pairs are evaluated again. */
+/* If there is no room to keep pairs, they are evaluated again. */
 static adj_status make_kept(adji_software_range *r, bool both) {
   adji_gpu *gpu = r->gpu;
   uint64_t size = wants_sums(r) ? adji_type_size(r->sets.left.type) : 0;
@@ -182,7 +182,7 @@ void adji_gpu_range_end_fills(adji_gpu_range *range) {
 
 /* ---- Counting ----------------------------------------------------------------------------------------- */
 
-/* Once all rows have their counts. */
+/* Adds up the counts once all rows have theirs. */
 static adj_status add_up(adji_software_range *r) {
   const uint32_t *degrees = r->degrees.at;
   uint64_t *offsets = r->offsets.at;
@@ -319,7 +319,7 @@ adj_status adji_gpu_range_sample(adji_gpu_range *range, uint64_t sample, double 
   return ADJ_OK;
 }
 
-/* All queries have as many candidates, so any order is one by candidates. */
+/* All queries have the same number of candidates, so any order is sorted by candidates. */
 static adj_status make_queue(adji_software_range *r, uint64_t step, uint64_t samples) {
   adj_status status = adji_software_get(r->gpu, r->rows * 4, "queue", &r->queue_rows);
   if (!status) status = adji_software_get(r->gpu, samples * 4, "queue", &r->queue_counts);
@@ -381,14 +381,14 @@ adj_status adji_gpu_range_slots(adji_gpu_range *range, uint32_t count, uint64_t 
   return status;
 }
 
-/* Rows of a window on their way to a slot. */
+/* The rows of a window that go to a slot. */
 typedef struct filling {
   adji_software_range *range;
   const adji_gpu_window *window;
   uint32_t slot;
 } filling;
 
-/* A row that is not as long as it was counted is left out, and told by the check. */
+/* Leaves out a row whose length is not the counted one. The check reports it. */
 static void put_row(const filling *f, uint64_t i, adji_software_entry *row, uint64_t count) {
   adji_software_range *r = f->range;
   const uint64_t *offsets = r->offsets.at;
@@ -409,7 +409,7 @@ static adj_status evaluate_again(const filling *f) {
   return ADJ_OK;
 }
 
-/* Adds an entry to its row, if that is one of the window's and has room; counts: what the rows have. */
+/* Adds an entry to its row if the row is in the window and has room. counts: entries that each row has so far. */
 static void deal(const filling *f, uint32_t row, adji_software_entry entry, adji_software_entry *to, uint64_t *counts) {
   const adji_gpu_window *w = f->window;
   const uint64_t *offsets = f->range->offsets.at;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Right sets that outlive a join on the software device: in every form, their points.
+ * Right sets that outlive a join on the software device. In every form they are just their points.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@ struct adji_gpu_right {
   adji_device_stats work; /* of making it: the first join reports it */
 };
 
-/* A tree or a grid has points of its own; the form POINTS uses those on the device in place. */
+/* A tree or a grid copies the points. The form POINTS uses points on the device in place. */
 static adj_status make_points(adji_gpu_right *r, const adji_gpu_right_options *o) {
   const adj_dataset *set = o->set;
   bool in_place = o->rows && o->form == ADJI_RIGHT_POINTS;

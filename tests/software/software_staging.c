@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Pinned buffers of the software device. A copy is noted when it is asked for, and made when it is waited for.
+ * Pinned buffers of the software device. A copy is recorded when it is asked for, and made when the host waits for it.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Tensor cores of the software device: a model of them, which tests can make worse.
+ * Tensor cores of the software device: a model, which tests can make worse.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 adji_software_tensor adji_software_tensor_now = {16, 25, true, false, 0x7fffffff};
 
-/* A subnormal half, as units see it that have none. */
+/* The value of a half, as a unit sees it that may flush subnormal halves to 0. */
 static double seen(uint16_t bits) {
   return adji_software_tensor_now.flushes && !(bits & 0x7c00) ? 0 : adji_half_value(bits);
 }
@@ -33,7 +33,7 @@ static void run_case(const adji_tensor_case *t, adji_tensor_answer *to) {
     }
 }
 
-/* The last cases and their answers. Every device that is opened asks the same ones, and a model is slow. */
+/* Caches the last cases and their answers: every device asks the same ones when it is opened, and the model is slow. */
 static struct {
   pthread_mutex_t lock;
   adji_software_tensor unit;
