@@ -282,6 +282,31 @@ static void what_is_wrong_is_named(void **state) {
   adj_dataset_destroy(other);
 }
 
+/* Cuts of unit vectors do not fit the points themselves, nor do cuts of one type fit points of the other. */
+static void cuts_of_other_points_are_refused(void **state) {
+  (void)state;
+  static const float points[] = {1, 0, 0, 1, 0.5F, 0.5F, 1, 1};
+  char buffer[4096];
+  uint64_t bytes = 0;
+  adj_join_spec spec;
+  adj_join_spec_init(&spec, sizeof spec);
+  spec.metric = ADJ_COSINE;
+  spec.radius = 0.1;
+  adj_dataset *set = make_set(ADJ_F32, 2, 4, points);
+  adj_split *split = NULL, *loaded = NULL;
+  assert_int_equal(adj_split_create(ctx, &spec, set, NULL, 2, &split), ADJ_OK);
+  assert_int_equal(adj_split_save(split, buffer, sizeof buffer, &bytes), ADJ_OK);
+  assert_true(bytes <= sizeof buffer);
+  assert_int_equal(adj_split_load(ctx, &spec, ADJ_F64, 2, buffer, bytes, &loaded), ADJ_E_FORMAT);
+  spec.metric = ADJ_L2;
+  assert_int_equal(adj_split_load(ctx, &spec, ADJ_F32, 2, buffer, bytes, &loaded), ADJ_E_FORMAT);
+  spec.metric = ADJ_COSINE;
+  assert_int_equal(adj_split_load(ctx, &spec, ADJ_F32, 2, buffer, bytes, &loaded), ADJ_OK);
+  adj_split_destroy(loaded);
+  adj_split_destroy(split);
+  adj_dataset_destroy(set);
+}
+
 /* With one byte changed, bytes are a split or refused. Nothing is read out of bounds (see the address sanitizer). */
 static void changed_bytes_do_no_harm(void **state) {
   (void)state;
