@@ -230,8 +230,9 @@ typedef struct adj_mpi_sink {
 ADJ_API void adj_mpi_sink_init(adj_mpi_sink *sink, size_t struct_size);
 
 /* Rows through a buffer of limited size, for results larger than memory: a pass that counts (not for kNN), then rounds
- * of window_bytes a rank. Collective. Time: the count, and the join once more; ring and replicated: points move once a
- * round. Memory: as adj_mpi_collect with a result of window_bytes; 8 bytes a row for the counts. */
+ * of at most window_bytes a rank; a row that is longer is a round of its own. Collective. Time: the count, and the join
+ * once more; ring and replicated: points move once a round. Memory: as adj_mpi_collect with a result of window_bytes; 8
+ * bytes a row for the counts. */
 ADJ_API adj_status adj_mpi_stream(adj_mpi_plan *plan, const adj_mpi_sink *sink, const adj_run_control *control,
                                   adj_mpi_stats *stats);
 

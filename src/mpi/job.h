@@ -66,6 +66,7 @@ struct adj_mpi_plan {
   uint32_t *border;    /* queries that may have neighbours among the others; NULL: all may */
   uint64_t border_count;
   adj_index *index; /* of the right points here, if they are searched several times; or NULL */
+  uint64_t *rounds; /* adj_mpi_stream in several rounds: of each rank the first row of each round, and the end of all */
   adj_mpi_stats stats;
 };
 

@@ -10,7 +10,14 @@
 #include "mpi/owners_private.h"
 
 void adji_round_rows(const adj_mpi_plan *plan, int rank, adji_round round, uint64_t *begin, uint64_t *end) {
-  adji_slice(plan->left_starts[rank + 1] - plan->left_starts[rank], round.of, round.number, begin, end);
+  if (round.of == 1) {
+    *begin = 0;
+    *end = plan->left_starts[rank + 1] - plan->left_starts[rank];
+    return;
+  }
+  const uint64_t *starts = plan->rounds + (uint64_t)rank * (round.of + 1);
+  *begin = starts[round.number];
+  *end = starts[round.number + 1];
 }
 
 static uint64_t number_bytes(uint64_t x) {

@@ -7,7 +7,8 @@
 
 #include "mpi/rows.h"
 
-/* A round: each rank's left points are cut into `of` equal stretches; the round has stretch `number` of every rank. */
+/* A round: each rank's left points are cut into `of` stretches, by adj_mpi_plan.rounds; the round has stretch `number`
+ * of every rank. */
 typedef struct adji_round {
   uint64_t number, of;
 } adji_round;

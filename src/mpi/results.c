@@ -230,14 +230,6 @@ static uint64_t window_of(const adj_mpi_plan *plan) {
   return share < most ? share + 1 : most;
 }
 
-/* Enough rounds that an average round of every rank fits a window. */
-static adj_status count_rounds(adj_mpi_plan *plan, uint64_t entries, uint64_t *rounds) {
-  uint64_t size = plan->spec.flags & ADJ_WITH_DISTANCE ? adji_type_size(plan->type) : 0;
-  uint64_t bytes = adji_mul(entries, 8 + size), window = window_of(plan);
-  *rounds = bytes / window + 1;
-  return adji_all_reduce(&plan->group, rounds, 1, MPI_UINT64_T, MPI_MAX);
-}
-
 typedef struct streaming {
   adj_mpi_plan *plan;
   adj_mpi_sink sink;
@@ -287,10 +279,51 @@ static adj_status write_round(streaming *t, const adji_rows *rows) {
   return status;
 }
 
+/* The first row of each of this rank's rounds, and the number of these. A round fits a window, unless it is one long
+ * row. starts NULL: they are only counted. */
+static uint64_t find_rounds(const streaming *t, uint64_t *starts) {
+  const adj_mpi_plan *plan = t->plan;
+  const uint64_t *offsets = plan->spec.kind == ADJ_RANGE ? t->lengths.offsets : NULL;
+  uint64_t most = window_of(plan) / (8 + adji_reported_size(plan)), rounds = 1, first = 0;
+  if (starts) starts[0] = 0;
+  for (uint64_t row = 0; row < plan->left->count; row++) {
+    uint64_t entries = offsets ? offsets[row + 1] - offsets[first] : adji_mul(row + 1 - first, plan->spec.k);
+    if (entries <= most || row == first) continue;
+    if (starts) starts[rounds] = row;
+    rounds++;
+    first = row;
+  }
+  return rounds;
+}
+
+/* All ranks have the same number of rounds, and know each other's rows. The last rounds of a rank may be empty. */
+static adj_status share_rounds(const streaming *t, uint64_t *rounds) {
+  adj_mpi_plan *plan = t->plan;
+  adji_memory *memory = &plan->ctx->memory;
+  uint64_t own = find_rounds(t, NULL);
+  *rounds = own;
+  adj_status status = adji_all_reduce(&plan->group, rounds, 1, MPI_UINT64_T, MPI_MAX);
+  if (status || *rounds == 1) return status;
+  uint64_t bytes = adji_mul(*rounds + 1, sizeof(uint64_t));
+  if (bytes > INT32_MAX)
+    return adji_fail(ADJ_E_LIMIT, "window_bytes: %llu rounds are too many", (unsigned long long)*rounds);
+  uint64_t *starts = adji_alloc(memory, bytes, 1, "rounds");
+  plan->rounds = starts ? adji_alloc(memory, (uint64_t)plan->group.ranks, bytes, "rounds") : NULL;
+  status = adji_agree(&plan->group, plan->rounds ? ADJ_OK : ADJ_E_MEMORY);
+  if (!status) {
+    find_rounds(t, starts);
+    for (uint64_t i = own; i <= *rounds; i++)
+      starts[i] = plan->left->count;
+    status = adji_all_gather(&plan->group, starts, (int)bytes, plan->rounds);
+  }
+  adji_group_free(&plan->group, starts);
+  return status;
+}
+
 static adj_status run_rounds(streaming *t, const span *s) {
   adj_mpi_plan *plan = t->plan;
   uint64_t rounds = 1;
-  adj_status status = count_rounds(plan, t->layout.entries, &rounds);
+  adj_status status = share_rounds(t, &rounds);
   plan->stats.rounds = (uint32_t)rounds;
   for (uint64_t i = 0; i < rounds && !status; i++) {
     adji_rows rows = {0};
@@ -318,6 +351,8 @@ adj_status adj_mpi_stream(adj_mpi_plan *plan, const adj_mpi_sink *sink, const ad
   if (!status) status = adji_run_place(plan);
   if (!status) status = begin_stream(&t, &s);
   if (!status) status = run_rounds(&t, &s);
+  adji_group_free(&plan->group, plan->rounds);
+  plan->rounds = NULL;
   status = end_run(plan, status, &s, stats);
   if (t.began && t.sink.end) ADJI_RUN_CALLBACK(t.sink.end(t.sink.user, status));
   adji_free(&plan->ctx->memory, t.degrees);

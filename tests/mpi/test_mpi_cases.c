@@ -155,7 +155,7 @@ static void compare_result(const scene *s, adj_mpi_plan *plan) {
 
 typedef struct listener {
   const scene *s;
-  uint64_t rows, entries;
+  uint64_t rows, entries, window; /* window: bytes of a block at most; 0: not checked */
   bool began, ended;
 } listener;
 
@@ -175,6 +175,9 @@ static adj_status record_begin(void *user, const adj_mpi_layout *layout, const u
 static adj_status record_rows(void *user, const adj_mpi_rows *rows) {
   listener *l = user;
   if (rows->first_row != l->rows || rows->first_entry != l->entries) report_failure(l->s, "a block is out of order");
+  uint64_t value = l->s->c->left.type == ADJ_F64 ? 8 : 4, entry = 8 + (l->s->distances ? value : 0);
+  uint64_t bytes = rows->offsets[rows->row_count] * entry;
+  if (l->window && bytes > l->window && rows->row_count > 1) report_failure(l->s, "a block is longer than its window");
   l->rows += rows->row_count;
   l->entries += rows->offsets[rows->row_count];
   compare_rows(l->s, rows);
@@ -186,8 +189,8 @@ static void record_end(void *user, adj_status outcome) {
   l->ended = outcome == ADJ_OK;
 }
 
-static void compare_stream(const scene *s, adj_mpi_plan *plan) {
-  listener l = {.s = s};
+static void compare_stream(const scene *s, adj_mpi_plan *plan, uint64_t window) {
+  listener l = {.s = s, .window = window};
   adj_mpi_sink sink;
   adj_mpi_sink_init(&sink, sizeof sink);
   sink.user = &l;
@@ -223,7 +226,7 @@ static void run_scene(scene *s, uint32_t turn) {
   } else {
     if (turn % 3 == 0) compare_counts(s, plan);
     if (turn % 3 != 1) compare_result(s, plan);
-    if (turn % 3 != 2) compare_stream(s, plan);
+    if (turn % 3 != 2) compare_stream(s, plan, options.window_bytes);
     runs++;
   }
   adj_mpi_plan_destroy(plan);
