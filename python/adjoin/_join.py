@@ -47,6 +47,8 @@ def dataset(context: Context, points: Array, handles: Handles, stop: Stop, name:
 
 def radius_of(radius: Any, rows: int) -> tuple[float, Array | None]:
     """One radius for all rows and None, or an array with one radius for each row."""
+    if type(radius) is float:  # the usual case, without a detour through NumPy
+        return radius, None
     if radius is None:
         raise ArgumentError("radius is not given")
     if hasattr(radius, "get") and hasattr(radius, "__cuda_array_interface__"):
