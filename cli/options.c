@@ -68,15 +68,15 @@ static bool parse_real(const char *text, double *value) {
   return true;
 }
 
-/* A number, possibly with a fraction, and an optional suffix k, M, G or T, each of them `thousand` (1000 or 1024) times
- * the previous one. The result must be whole and below 2^63. */
+/* A number, possibly with a fraction, and an optional suffix k, M, G or T in either case, each of them `thousand` (1000
+ * or 1024) times the previous one. The result must be whole and below 2^63. */
 static bool parse_scaled(const char *text, double thousand, uint64_t *value) {
   if (!isdigit((unsigned char)*text)) return false;
   char *end;
   double x = strtod(text, &end);
   if (*end) {
-    static const char suffixes[] = "kMGT";
-    const char *suffix = strchr(suffixes, *end == 'K' ? 'k' : *end);
+    static const char suffixes[] = "kmgt";
+    const char *suffix = strchr(suffixes, tolower((unsigned char)*end));
     if (!suffix) return false;
     for (const char *s = suffixes; s <= suffix; s++)
       x *= thousand;

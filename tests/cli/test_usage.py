@@ -135,6 +135,8 @@ class Usage(ProgramTest):
         self.assertEqual(len(answers), 1)
         self.generate("unif", "0.1k", 2, "q.npy")
         self.assertEqual(read_bytes("p.npy"), read_bytes("q.npy"))
+        self.generate("unif", "0.0001m", 2, "m.npy", "--memory", "1g")
+        self.assertEqual(read_bytes("p.npy"), read_bytes("m.npy"))
         os.rename("q.npy", "-q.npy")
         self.assertEqual({self.adjoin("range", "-r.25", "--", "-q.npy").stdout}, answers)
 
