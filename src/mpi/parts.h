@@ -34,7 +34,7 @@ typedef struct adji_part_request {
   adji_mpi_part *out;
 } adji_part_request;
 /* Makes the join. Not agreed on. */
-adj_status adji_mpi_part_join(adji_part_request *ask);
+adj_status adji_mpi_part_join(adji_part_request *request);
 void adji_mpi_part_clear(adj_mpi_plan *plan, adji_mpi_part *part);
 /* Whether rows need sums to be put together. */
 bool adji_needs_sums(const adj_mpi_plan *plan);
