@@ -9,10 +9,12 @@ Short joins, and joins called from other threads, run in the calling thread.
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 import threading
 import warnings
 from collections.abc import Callable
+from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from . import _declarations as d
@@ -35,12 +37,28 @@ class Stop(list[bool]):
     """A flag that asks a call to end: an empty list, which is false, until something is appended."""
 
 
+# The queues of threads that wait for calls. Threads are kept, as starting one takes 50 microseconds. There is more than
+# one only if a signal handler starts a join while another runs.
+_idle: list[SimpleQueue[Callable[[], None]]] = []
+os.register_at_fork(after_in_child=_idle.clear)
+
+
+def _serve(calls: SimpleQueue[Callable[[], None]]) -> None:
+    while True:
+        calls.get()()
+
+
 def interruptible(context: Context, work: Callable[[Stop], T]) -> T:
     """Runs work(stop) in another thread. An exception from a signal handler, such as KeyboardInterrupt, ends it."""
     stop = Stop()
     outcome: list[Any] = []
     done = threading.Lock()
     done.acquire()
+    try:
+        calls = _idle.pop()
+    except IndexError:
+        calls = SimpleQueue()
+        threading.Thread(target=_serve, args=(calls,), name="adjoin", daemon=True).start()
 
     def run() -> None:
         try:
@@ -48,16 +66,17 @@ def interruptible(context: Context, work: Callable[[Stop], T]) -> T:
         except BaseException as reason:  # noqa: BLE001 - raised again by the waiting thread
             outcome.extend((None, reason))
         finally:
+            _idle.append(calls)
             done.release()
 
-    threading.Thread(target=run, name="adjoin", daemon=True).start()
+    calls.put(run)
     try:
         done.acquire()
     except BaseException:
         stop.append(True)
         # Repeated, because a cancel between two calls of the library has no effect.
         lib.adj_cancel(context.handle)
-        while not done.acquire(timeout=0.02):
+        while not outcome and not done.acquire(timeout=0.02):
             lib.adj_cancel(context.handle)
         raise
     if len(outcome) == 2:

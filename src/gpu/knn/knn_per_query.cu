@@ -53,6 +53,7 @@ struct per_query_shared {
 /* A query and its search: the same in all lanes, except for the list. */
 template <class W, int E>
 struct query_search {
+  static constexpr bool ORDERS_TIES = true;
   typename W::T x[W::ROOM];
   uint32_t row, last_id; /* last_id: up to which id candidates at the bound may enter the list */
   typename W::T bound;
@@ -178,9 +179,8 @@ __device__ __forceinline__ void compare_leaves(const knn_job<T> &job, per_query_
 #pragma unroll
   for (uint32_t i = 0; i < LEAVES_AT_ONCE; i++) { /* the nearest first: their bound excludes others */
     if (!group->mask) break;
-    uint32_t next = lane_of_least(group->mask, group->s, lane);
+    uint32_t next = take_next(job, *q, group, lane);
     if (lane / ADJI_TREE_LEAF == i) leaf = group->base + next;
-    group->mask &= ~(1u << next);
   }
   uint64_t position = static_cast<uint64_t>(leaf) * ADJI_TREE_LEAF + lane % ADJI_TREE_LEAF;
   bool near = leaf != UINT32_MAX && position < job.right_count;

@@ -155,14 +155,14 @@ __device__ __forceinline__ T far_sum(const knn_job<T> &job, const box<W> &b, con
   return s;
 }
 
-/* The lane with the smallest sum among those whose bit is set in mask. Sums are not negative. */
-__device__ __forceinline__ uint32_t lane_of_least(uint32_t mask, float s, uint32_t lane) {
+/* The lanes with the smallest sum among those whose bit is set in mask. Sums are not negative. */
+__device__ __forceinline__ uint32_t lanes_of_least(uint32_t mask, float s, uint32_t lane) {
   uint32_t own_bits = mask >> lane & 1 ? __float_as_uint(s) : UINT32_MAX;
   uint32_t least = __reduce_min_sync(KNN_LANES, own_bits);
-  return __ffs(__ballot_sync(KNN_LANES, (mask >> lane & 1) && own_bits == least)) - 1;
+  return __ballot_sync(KNN_LANES, (mask >> lane & 1) && own_bits == least);
 }
-__device__ __forceinline__ uint32_t lane_of_least(uint32_t mask, double s, uint32_t lane) {
-  return lane_of_least(mask, __double2float_rd(s), lane); /* rounded, which only affects the order of visits */
+__device__ __forceinline__ uint32_t lanes_of_least(uint32_t mask, double s, uint32_t lane) {
+  return lanes_of_least(mask, __double2float_rd(s), lane); /* rounded, which only affects the order of visits */
 }
 
 __device__ __forceinline__ float warp_max(float x) { /* for values that are not negative, or -1 */
@@ -193,7 +193,7 @@ __device__ __forceinline__ uint32_t find_group(const knn_job<T> &job, const T (&
     uint32_t i = base + lane;
     bool there = i < job.levels[level].count;
     T s = there ? near_sum<W>(job, load_box<W>(job, job.levels[level], i), x, x) : T(0);
-    base = (base + lane_of_least(__ballot_sync(KNN_LANES, there), s, lane)) * ADJI_GPU_FAN;
+    base = (base + __ffs(lanes_of_least(__ballot_sync(KNN_LANES, there), s, lane)) - 1) * ADJI_GPU_FAN;
   }
   return base;
 }
@@ -230,6 +230,23 @@ __device__ __forceinline__ void narrow_path(const knn_job<T> &job, const Q &quer
   p->mask = __ballot_sync(KNN_LANES, near);
 }
 
+/* Takes the nearest box of a path. If Q has ORDERS_TIES, of boxes at the same sum the one with the least id: for a query
+ * whose sums to all points are equal, such as one so far away that they overflow, the first boxes then have its whole
+ * row. */
+template <class T, class Q>
+__device__ __forceinline__ uint32_t take_next(const knn_job<T> &job, const Q &, path<T> *p, uint32_t lane) {
+  uint32_t nearest = lanes_of_least(p->mask, p->s, lane);
+  if (Q::ORDERS_TIES && nearest & (nearest - 1)) {
+    bool mine = nearest >> lane & 1;
+    uint32_t id = mine ? __ldg(job.levels[p->level].least + p->base + lane) : UINT32_MAX;
+    uint32_t least = __reduce_min_sync(KNN_LANES, id);
+    nearest = __ballot_sync(KNN_LANES, mine && id == least);
+  }
+  uint32_t next = __ffs(nearest) - 1;
+  p->mask &= ~(1u << next);
+  return next;
+}
+
 /* Goes up to the next level where boxes remain, and takes the nearest of these; UINT32_MAX: none remains. at: the
  * warp's shared memory, where go_down() stores the remaining boxes of each level. */
 template <class T, class S, class Q>
@@ -243,9 +260,7 @@ __device__ __forceinline__ uint32_t next_of_path(const knn_job<T> &job, const S 
     p->mask &= remaining;
     __syncwarp();
   }
-  uint32_t next = lane_of_least(p->mask, p->s, lane);
-  p->mask &= ~(1u << next);
-  return p->base + next;
+  return p->base + take_next(job, query, p, lane);
 }
 
 /* Goes down to the boxes inside box `box`. */
