@@ -102,6 +102,7 @@ static void join_together(adj_ctx *ctx, const adj_join_spec *spec, const adj_dat
   adj_mpi_options options;
   adj_mpi_options_init(&options, sizeof options);
   options.distribution = distribution;
+  options.id_bytes = 4; /* as in one process */
   adj_mpi_plan *plan = NULL;
   adj_mpi_result *result = NULL;
   MPI_Barrier(MPI_COMM_WORLD);
@@ -116,7 +117,7 @@ static void join_together(adj_ctx *ctx, const adj_join_spec *spec, const adj_dat
   out->pairs = adj_mpi_result_pairs(result);
   for (uint64_t i = 0; i < layout.rows; i++)
     for (uint64_t e = adj_mpi_result_offsets(result)[i]; e < adj_mpi_result_offsets(result)[i + 1]; e++)
-      out->checksum += hash_entry(layout.first_row + i, (uint64_t)adj_mpi_result_ids(result)[e]);
+      out->checksum += hash_entry(layout.first_row + i, adj_mpi_result_ids_32(result)[e]);
   adj_mpi_result_destroy(result);
   adj_mpi_plan_destroy(plan);
 }

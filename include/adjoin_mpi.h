@@ -20,7 +20,8 @@
  *
  * Ids. The points of all ranks are one set: those of rank 0 first, then those of rank 1, and so on. The global id of a
  * point is its place in that set, 0-based, 64 bits. There may be more than 2^32 points in all; a rank has at most
- * ADJ_MAX_COUNT of them, and works on at most so many at a time.
+ * ADJ_MAX_COUNT of them, and works on at most so many at a time. With adj_mpi_options.id_bytes = 4 results have ids of
+ * 32 bits where these suffice. That takes half the memory, and less time.
  *
  * Exactness. Every row has the same bits as in a join of the whole set by one process (adjoin.h), for any number of
  * ranks, any split of the points and each distribution. docs/cluster.md has the argument.
@@ -96,6 +97,8 @@ typedef struct adj_mpi_options {
   uint64_t sample;       /* halo: sample points of all ranks together, from which cuts are made; 0: as needed */
   uint64_t window_bytes; /* adj_mpi_stream: bytes of rows in a block; 0: 64 MiB, or less if memory_limit is low */
   uint64_t chunk_bytes;  /* longest message; 0: 1 GiB. Longer ones are sent in chunks                          */
+  uint32_t id_bytes;     /* of ids in results and blocks: 8 (or 0); 4: 32 bits, with up to ADJ_MAX_COUNT right points */
+  uint32_t reserved;
 } adj_mpi_options;
 
 ADJ_API void adj_mpi_options_init(adj_mpi_options *options, size_t struct_size);
@@ -184,8 +187,9 @@ typedef struct adj_mpi_result adj_mpi_result;
 /* The rows of this rank's left points, in memory. A result that does not fit the memory limit of a rank is
  * ADJ_E_MEMORY on every rank. Collective.
  * Time: that of adj_collect for the points of this rank, and the exchange.
- * Memory: the result: 8 bytes a row, and 8 bytes an entry plus those of its distance. While it is made: the points of
- * this rank's region and its halo (ring: three blocks; replicated: all), their index, and 4 to 6 bytes an entry. */
+ * Memory: the result: 8 bytes a row, and for each entry 8 bytes (or id_bytes) plus those of its distance. While it is
+ * made: the points of this rank's region and its halo (ring: three blocks; replicated: all), their index, and 4 to 6
+ * bytes an entry. */
 ADJ_API adj_status adj_mpi_collect(adj_mpi_plan *plan, adj_mpi_result **out, const adj_run_control *control,
                                    adj_mpi_stats *stats);
 
@@ -195,7 +199,10 @@ ADJ_API uint64_t adj_mpi_result_pairs(const adj_mpi_result *result); /* of this 
 /* rows + 1 offsets; kNN: i * k. Entries: global ids, -1 as the padding of kNN. Distances: of adj_mpi_result_type, or
  * NULL if they were not asked for. The arrays live as long as the result. */
 ADJ_API const uint64_t *adj_mpi_result_offsets(const adj_mpi_result *result);
+/* Ids of 64 bits, or NULL if the result has ids of 32 bits. */
 ADJ_API const int64_t *adj_mpi_result_ids(const adj_mpi_result *result);
+/* Ids of 32 bits, padded with ADJ_NO_ID, or NULL if the result has ids of 64 bits: see adj_mpi_options.id_bytes. */
+ADJ_API const uint32_t *adj_mpi_result_ids_32(const adj_mpi_result *result);
 ADJ_API const void *adj_mpi_result_distances(const adj_mpi_result *result);
 ADJ_API adj_type adj_mpi_result_type(const adj_mpi_result *result);
 /* Not collective. Destroy results before their context. */
@@ -206,8 +213,9 @@ typedef struct adj_mpi_rows {
   uint64_t first_row, row_count; /* of this rank's rows; globally from layout.first_row + first_row on      */
   uint64_t first_entry;          /* of this rank's entries; globally from layout.first_entry + first_entry on */
   const uint64_t *offsets;       /* row_count + 1 entries; row first_row + i: offsets[i] .. offsets[i + 1] - 1 */
-  const int64_t *ids;
-  const void *distances; /* NULL without ADJ_WITH_DISTANCE */
+  const int64_t *ids;            /* NULL if the ids have 32 bits                                              */
+  const void *distances;         /* NULL without ADJ_WITH_DISTANCE                                            */
+  const uint32_t *ids_32;        /* these, padded with ADJ_NO_ID; otherwise NULL                              */
 } adj_mpi_rows;
 
 /* Where rows go. Callbacks run in the calling thread, one at a time. This rank's rows come in ascending order, each

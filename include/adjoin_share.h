@@ -63,6 +63,7 @@ typedef struct adj_share_rows {
   const int64_t *ids;            /* -1: padding of kNN                                                   */
   const void *distances;         /* NULL without ADJ_WITH_DISTANCE                                       */
   const uint64_t *counts;        /* adj_write_options.counts: one a row, instead of the three above      */
+  const uint32_t *ids_32;        /* instead of ids; ADJ_NO_ID: padding of kNN                            */
 } adj_share_rows;
 
 /* The sizes of a share, or sums of them. */

@@ -229,7 +229,7 @@ static adj_status solve(const problem *p, adji_engine *engine, const adj_run_con
   a.distances = a.size ? malloc((a.pairs + 1) * a.size) : NULL;
   for (uint64_t first = 0; first < a.rows && !status; first += each) {
     uint64_t end = a.rows - first < each ? a.rows : first + each;
-    adji_window window = {first, end, a.offsets, a.ids + a.offsets[first], NULL, 0};
+    adji_window window = {.first_row = first, .end_row = end, .offsets = a.offsets, .ids = a.ids + a.offsets[first]};
     if (a.size) window.distances = a.distances + a.offsets[first] * a.size;
     status = adji_engine_fill(engine, &run, &window);
   }

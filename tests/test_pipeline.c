@@ -170,7 +170,11 @@ static adj_status run_pipe(simulated *s, adj_ctx *ctx, const rows *r, const sett
                            float *distances) {
   adji_measure measure = {.step = ADJI_STEP_L1, .report = ADJI_REPORT_SUM};
   adji_row_style style = {.type = ADJ_F32, .measure = &measure, .distances = as->distances};
-  adji_window to = {as->first_row, as->end_row, r->offsets, ids, as->distances ? distances : NULL, 0};
+  adji_window to = {.first_row = as->first_row,
+                    .end_row = as->end_row,
+                    .offsets = r->offsets,
+                    .ids = ids,
+                    .distances = as->distances ? distances : NULL};
   adji_pipe_job job = {
       (adji_gpu *)(void *)s, (adji_gpu_range *)(void *)s, &style, &to, as->slots, as->slot_pairs, as->buffer_bytes, 0};
   adji_run run;

@@ -518,7 +518,8 @@ static void small_pools(void **state) {
       adji_run run;
       must(adji_run_init(&run, ctx, NULL));
       uint64_t end = rows - first < each ? rows : first + each;
-      adji_window window = {first, end, NULL, ids + first * q.k, distances + first * q.k, q.k};
+      adji_window window = {
+          .first_row = first, .end_row = end, .ids = ids + first * q.k, .distances = distances + first * q.k, .k = q.k};
       must(adji_engine_fill(&plan->engine, &run, &window));
       assert_int_equal(run.tally.pairs, (end - first) * q.k);
       adji_run_clear(&run);

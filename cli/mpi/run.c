@@ -41,6 +41,7 @@ static adj_status create_plan(cluster_job *job) {
   double began = seconds_now();
   adj_mpi_options_init(&options, sizeof options);
   if (request->distribution) options.distribution = (adj_mpi_distribution)(request->distribution - 1);
+  options.id_bytes = 4;
   if (!status)
     status = adj_mpi_plan_create(job->comm, job->ctx, &spec, job->left.set, job->right.set, &options, &job->plan);
   trace_phase(job->trace, "plan", began);
@@ -75,6 +76,7 @@ static adj_status rows_in_memory(cluster_job *job, const cluster_source *source,
                          .row_count = adj_mpi_result_rows(result),
                          .offsets = adj_mpi_result_offsets(result),
                          .ids = adj_mpi_result_ids(result),
+                         .ids_32 = adj_mpi_result_ids_32(result),
                          .distances = adj_mpi_result_distances(result)};
   uint64_t entries = rows.offsets[rows.row_count] - rows.offsets[0];
   adj_status status = sink->begin ? sink->begin(sink->user, entries) : ADJ_OK;
@@ -98,6 +100,7 @@ static adj_status stream_rows(void *user, const adj_mpi_rows *rows) {
                           .row_count = rows->row_count,
                           .offsets = rows->offsets,
                           .ids = rows->ids,
+                          .ids_32 = rows->ids_32,
                           .distances = rows->distances};
   return s->sink->rows(s->sink->user, &block);
 }

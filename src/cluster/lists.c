@@ -86,17 +86,23 @@ adj_status adj_sums_report(const adj_join_spec *spec, adj_type type, uint64_t co
   return status;
 }
 
-/* A radius r with limit(r) >= s. The distance d of s has a relative error of at most 2^-24 in f32 and 2^-44 in f64
- * (powers have the largest error), and the limit of a radius has p times that error. Both are far below the slack. The
- * limit is computed in f64 and rounded to T last. s is a T and rounding is monotone, so it is enough that the limit is
- * at least s before it is rounded. Sums below the normal numbers are raised to the least normal number, because the
- * relative errors of their roots are not bounded. */
-static double radius_of(const adji_measure *measure, adj_type type, double s) {
+/* Radii r with limit(r) >= s for up to RADII sums s. The distance d of s has a relative error of at most 2^-24 in f32
+ * and 2^-44 in f64 (powers have the largest error), and the limit of a radius has p times that error. Both are far
+ * below the slack. The limit is computed in f64 and rounded to T last. s is a T and rounding is monotone, so it is
+ * enough that the limit is at least s before it is rounded. Sums below the normal numbers are raised to the least
+ * normal number, because the relative errors of their roots are not bounded. */
+enum { RADII = 256 };
+
+static void radii_of(const adji_measure *measure, adj_type type, uint64_t count, const void *from, double *radii) {
   double least = type == ADJ_F32 ? 0x1p-126 : 0x1p-1022, slack = type == ADJ_F32 ? 0x1p-18 : 0x1p-30;
-  if (isinf(s) || measure->step == ADJI_STEP_DOT) return INFINITY;
-  double distance = s > least ? s : least;
-  adji_report_distances(measure, ADJ_F64, &distance, 1, &distance);
-  return distance * (1 + slack);
+  double sums[RADII], distances[RADII];
+  for (uint64_t i = 0; i < count; i++) {
+    double s = type == ADJ_F64 ? ((const double *)from)[i] : (double)((const float *)from)[i];
+    sums[i] = s > least ? s : least;
+  }
+  adji_report_distances(measure, ADJ_F64, sums, count, distances);
+  for (uint64_t i = 0; i < count; i++)
+    radii[i] = isinf(sums[i]) || measure->step == ADJI_STEP_DOT ? INFINITY : distances[i] * (1 + slack);
 }
 
 adj_status adj_sums_radii(const adj_join_spec *spec, adj_type type, uint64_t count, const void *sums, double *radii) {
@@ -105,9 +111,10 @@ adj_status adj_sums_radii(const adj_join_spec *spec, adj_type type, uint64_t cou
   adji_call outer = adji_call_current();
   adji_float_state_reset();
   adj_status status = measure_of(spec, type, &measure);
-  for (uint64_t i = 0; i < count && !status; i++)
-    radii[i] =
-        radius_of(&measure, type, type == ADJ_F64 ? ((const double *)sums)[i] : (double)((const float *)sums)[i]);
+  for (uint64_t i = 0; i < count && !status; i += RADII) {
+    uint64_t many = count - i < RADII ? count - i : RADII;
+    radii_of(&measure, type, many, (const char *)sums + i * adji_type_size(type), radii + i);
+  }
   adji_call_set(outer);
   return status;
 }

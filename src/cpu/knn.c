@@ -148,6 +148,14 @@ static adj_status fill_queue(void *state, bool shared, adji_queue *queue) {
 
 /* ---- A pass ----------------------------------------------------------------------------------------- */
 
+/* Replaces the ids of a row by labels. Rows of neighbouring queries have much the same ids, so labels are in the cache.
+ */
+static void label_row(const adji_window *window, uint64_t row) {
+  uint32_t *ids = window->ids + adji_window_at(window, row);
+  for (uint32_t e = 0; e < window->k && ids[e] != ADJ_NO_ID; e++)
+    ids[e] = window->labels[ids[e]];
+}
+
 /* Fills the row of the i-th query, searched alone. window NULL: the neighbours are discarded. */
 static adj_status fill_point(const knn_cores *c, adji_knn_group *g, uint64_t i, const adji_window *window,
                              adji_tally *tally) {
@@ -158,6 +166,7 @@ static adj_status fill_point(const knn_cores *c, adji_knn_group *g, uint64_t i, 
   uint32_t found = window && g->guess.enabled ? adji_knn_group_next(g, &c->order, i, tally)
                                               : adji_knn_group_find(g, row, adji_point_chunk(&c->order, i), tally);
   if (window) adji_row_place_padded(window, &c->join.style, row, g->ids, g->sums, found);
+  if (window && window->labels) label_row(window, row);
   tally->pairs += found;
   return ADJ_OK;
 }
@@ -207,8 +216,11 @@ static void fill_leaf(const knn_cores *c, knn_lane *lane, uint64_t leaf, const a
     wanted |= UINT64_C(1) << i;
     if (window) fetch_row(c, window, rows[i]);
   }
-  if (wanted && c->narrow.enabled) wanted = adji_narrow_group_fill(&lane->narrow, leaf, wanted, window, tally);
-  if (wanted) adji_knn_group_fill(&lane->group, leaf, wanted, window, tally);
+  uint64_t others = wanted;
+  if (others && c->narrow.enabled) others = adji_narrow_group_fill(&lane->narrow, leaf, wanted, window, tally);
+  if (others) adji_knn_group_fill(&lane->group, leaf, others, window, tally);
+  for (; window && window->labels && wanted; wanted &= wanted - 1)
+    label_row(window, rows[__builtin_ctzll(wanted)]);
 }
 
 static adj_status fill_batch(void *user, const adji_batch *batch, uint32_t lane, adji_tally *tally) {

@@ -53,7 +53,8 @@ static adj_status fetch_rows(const single *s, adji_run *run, const adji_worker *
   to->ids = adji_alloc(memory, pairs, sizeof *to->ids, whole ? "result" : "pairs");
   if (sums) to->sums = adji_alloc(memory, pairs, adji_type_size(s->join->style.type), whole ? "result" : "pairs");
   if (!to->ids || (sums && !to->sums)) return ADJ_E_MEMORY;
-  return from->rows(from->state, run, &(adji_window){0, s->rows, to->offsets, to->ids, to->sums, 0});
+  return from->rows(from->state, run,
+                    &(adji_window){.end_row = s->rows, .offsets = to->offsets, .ids = to->ids, .distances = to->sums});
 }
 
 /* whole: the result, if the part is all of it; NULL: the part is one of several. */

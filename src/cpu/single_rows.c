@@ -176,7 +176,10 @@ static adj_status order_row(single *s, adji_row_room *room, uint32_t row) {
   memcpy(room->ids[0], result->ids + at, count * sizeof *result->ids);
   if (s->sums) memcpy(room->sums[0], (uint32_t *)result->distances + at * s->sum_words, count * s->sum_words * 4);
   adji_row_order(&style, room, 0, row, (uint32_t)count);
-  adji_window window = {0, result->rows, result->offsets, result->ids, style.distances ? result->distances : NULL, 0};
+  adji_window window = {.end_row = result->rows,
+                        .offsets = result->offsets,
+                        .ids = result->ids,
+                        .distances = style.distances ? result->distances : NULL};
   return adji_row_place(&style, room, 0, row, (uint32_t)count, &window);
 }
 

@@ -117,6 +117,10 @@ void adj_share_destroy(adj_share *share) {
 
 /* ---- Rows ------------------------------------------------------------------------------------------- */
 
+static adji_rows block_of(const adj_share_rows *rows) {
+  return (adji_rows){rows->first_row, rows->row_count, rows->offsets, rows->ids_32, rows->ids, rows->distances};
+}
+
 static adj_status write_rows(const adj_share *share, adji_pair_writer *writer, const adj_share_rows *rows) {
   if (share->counts) {
     if (!rows->counts) return adji_fail(ADJ_E_ARGUMENT, "rows: counts is NULL");
@@ -124,9 +128,9 @@ static adj_status write_rows(const adj_share *share, adji_pair_writer *writer, c
         .writer = writer, .first_row = rows->first_row, .many = rows->row_count, .wide = rows->counts};
     return adji_counts_rows(&counts);
   }
-  if (!rows->offsets || (rows->offsets[rows->row_count] > rows->offsets[0] && !rows->ids))
+  if (!rows->offsets || (rows->offsets[rows->row_count] > rows->offsets[0] && !rows->ids && !rows->ids_32))
     return adji_fail(ADJ_E_ARGUMENT, "rows: offsets and ids: neither may be NULL");
-  adji_rows block = {rows->first_row, rows->row_count, rows->offsets, .wide = rows->ids, .distances = rows->distances};
+  adji_rows block = block_of(rows);
   return writer->format->rows(writer, &block);
 }
 
@@ -150,8 +154,9 @@ static adj_status begin_measuring(adj_share *share, int i) {
 
 static uint64_t count_entries(const adj_share_rows *rows) {
   uint64_t count = 0;
+  adji_rows block = block_of(rows);
   for (uint64_t i = rows->offsets[0]; i < rows->offsets[rows->row_count]; i++)
-    count += rows->ids[i] >= 0;
+    count += adji_id_at(&block, i) >= 0;
   return count;
 }
 

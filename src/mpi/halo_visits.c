@@ -38,6 +38,7 @@ static adj_status answer(adj_mpi_plan *plan, visits *v) {
   const adji_points *right = plan->self_join ? &plan->queries : &plan->region;
   adji_part_request request = {.plan = plan, .mode = ADJI_ROWS, .left = &v->guests, .right = right, .k = plan->spec.k};
   request.index = plan->index;
+  request.labels = true;
   request.out = &part;
   request.share = 0.2;
   adj_status status = adji_mpi_part_join(&request);
@@ -55,7 +56,7 @@ static adj_status answer(adj_mpi_plan *plan, visits *v) {
 
 /* A message has the ids of all its lists, then their sums. Ids have 32 bits if those of all right points fit. */
 static uint64_t id_size(const adj_mpi_plan *plan) {
-  return plan->right_starts[plan->group.ranks] < UINT32_MAX ? 4 : 8;
+  return plan->fits_32 ? 4 : 8;
 }
 
 static void write_lists(const adj_mpi_plan *plan, const adji_rows *lists, uint64_t first, uint64_t many, char *to) {

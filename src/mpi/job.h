@@ -48,6 +48,8 @@ struct adj_mpi_plan {
   char *algorithm, *tuning, *system;
   const adj_dataset *left, *right; /* the caller's */
   bool self_join;
+  bool fits_32; /* the ids of all right points fit 32 bits; messages then have such ids */
+  bool narrow;  /* so has the result */
   uint32_t dim;
   adj_type type;
   uint64_t *left_starts, *right_starts; /* first global id of each rank, and the end: ranks + 1 values */

@@ -125,20 +125,6 @@ static adj_status send_lengths(const adji_returning *r, adj_status status) {
   return status;
 }
 
-/* kNN lists may have ids of 64 bits. Narrows these to 32 bits in place if they fit. */
-static void narrow_ids(const adj_mpi_plan *plan, adji_rows *rows) {
-  if (rows->narrow || !rows->ids || plan->right_starts[plan->group.ranks] >= UINT32_MAX) return;
-  uint64_t entries = rows->offsets[rows->count];
-  char *bytes = (char *)rows->ids;
-  for (uint64_t i = 0; i < entries; i++) { /* entry i is written at or before the place it is read from */
-    uint32_t id = (uint32_t)rows->ids[i];
-    memcpy(bytes + 4 * i, &id, 4);
-  }
-  adji_release(&plan->ctx->memory, bytes, 4 * entries, 8 * entries);
-  rows->narrow = (uint32_t *)(void *)bytes;
-  rows->ids = NULL;
-}
-
 adj_status adji_owners_send(adj_mpi_plan *plan, adj_status status, adji_mode mode, const adji_points *queries,
                             adji_rows *in, adji_rows *extra, adji_round round, adji_rows *out) {
   adji_group *group = &plan->group;
@@ -148,7 +134,7 @@ adj_status adji_owners_send(adj_mpi_plan *plan, adj_status status, adji_mode mod
   *out = (adji_rows){.count = end - begin};
   if (plan->spec.kind == ADJ_KNN && mode == ADJI_ROWS) r.each = plan->spec.k;
   if (!status) status = sort_rows(&r, begin);
-  if (!status) narrow_ids(plan, in);
+  if (!status && plan->fits_32) adji_rows_narrow(plan, in);
   status = send_lengths(&r, status);
   if (!status && mode == ADJI_ROWS) status = adji_owners_send_entries(&r);
   status = adji_agree(group, status);

@@ -200,6 +200,20 @@ static uint64_t put_row(const windows *v, uint64_t row, uint64_t *extra, const a
   return many + more;
 }
 
+/* Copies the rows that go to one owner, with long stretches of rows at a time: few rows have more entries in `extra`.
+ */
+static void pack_stretch(const windows *v, const stretch *s, const adji_rows *to) {
+  const adji_returning *r = v->r;
+  uint64_t row = s->row, extra = s->extra, at = 0;
+  while (extra < s->extra_end) {
+    uint64_t next = r->extra->places[extra];
+    at += put_part(v, r->in, row, next, to, at);
+    at += put_row(v, next, &extra, to, at);
+    row = next + 1;
+  }
+  put_part(v, r->in, row, s->end, to, at);
+}
+
 /* Copies the rows of this region that this rank owns into the result. */
 static void keep_rows(windows *v) {
   const adji_returning *r = v->r;
@@ -226,10 +240,7 @@ static adj_status pack_rows(void *user, uint64_t step, uint32_t lane) {
   }
   const stretch *s = &v->to[(group->rank + (int)step) % group->ranks];
   adji_rows message = open_message(v, t->slot->sent + s->at, stretch_entries(v, s));
-  uint64_t extra = s->extra, at = 0;
-  if (!v->r->extra) put_part(v, v->r->in, s->row, s->end, &message, 0);
-  for (uint64_t row = s->row; row < s->end && v->r->extra; row++)
-    at += put_row(v, row, &extra, &message, at);
+  pack_stretch(v, s, &message);
   return ADJ_OK;
 }
 
@@ -266,7 +277,8 @@ static adj_status claim_result(windows *v, uint64_t window) {
   adji_rows *out = v->r->out;
   adji_memory *memory = &v->r->plan->ctx->memory;
   uint64_t begin, entries = out->offsets[window_end(v, v->r->plan->group.rank, window, &begin)] + 1;
-  if (v->ids_ahead && !adji_claim(memory, out->ids, entries * sizeof *out->ids, "ids of the result"))
+  void *ids = out->narrow ? (void *)out->narrow : (void *)out->ids;
+  if (v->ids_ahead && !adji_claim(memory, ids, entries * (out->narrow ? 4 : 8), "ids of the result"))
     return ADJ_E_MEMORY;
   if (v->values_ahead && !adji_claim(memory, out->values, entries * v->value_size, "distances of the result"))
     return ADJ_E_MEMORY;
@@ -335,9 +347,14 @@ static adj_status get_memory(windows *v) {
     most[1] = received > most[1] ? received : most[1];
   }
   adj_status status = open_slots(v, most);
-  if (!status) out->ids = get_block(v, sizeof *out->ids, &v->ids_ahead, "ids of the result");
+  bool narrow = v->r->plan->narrow;
+  void *ids = status ? NULL : get_block(v, narrow ? 4 : 8, &v->ids_ahead, "ids of the result");
+  if (narrow)
+    out->narrow = ids;
+  else
+    out->ids = ids;
   if (!status && v->value_size) out->values = get_block(v, v->value_size, &v->values_ahead, "distances of the result");
-  return status ? status : out->ids && (!v->value_size || out->values) ? ADJ_OK : ADJ_E_MEMORY;
+  return status ? status : ids && (!v->value_size || out->values) ? ADJ_OK : ADJ_E_MEMORY;
 }
 
 /* ---- Messages ---------------------------------------------------------------------------------------------------- */
@@ -428,7 +445,7 @@ adj_status adji_owners_send_entries(adji_returning *r) {
   adji_group *group = &plan->group;
   adji_memory *memory = &plan->ctx->memory;
   uint64_t ranks = (uint64_t)group->ranks;
-  windows v = {.r = r, .narrow = plan->right_starts[ranks] < UINT32_MAX};
+  windows v = {.r = r, .narrow = plan->fits_32};
   v.id_size = v.narrow ? 4 : 8;
   v.value_size = plan->spec.kind == ADJ_KNN ? adji_reported_size(plan) : adji_value_size(plan);
   v.own = r->starts[group->rank];

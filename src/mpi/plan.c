@@ -197,6 +197,8 @@ static adj_status compare_ranks(adj_mpi_plan *plan) {
     if (!plan->radii) status = ADJ_E_MEMORY;
     plan->spec.radii = plan->radii;
   }
+  plan->fits_32 = plan->right_starts && plan->right_starts[ranks] < ADJ_NO_ID;
+  plan->narrow = plan->fits_32 && plan->options.id_bytes == 4;
   adji_group_free(group, all);
   return adji_agree(group, status);
 }
@@ -212,6 +214,9 @@ static adj_status take_request(adj_mpi_plan *plan, const adj_join_spec *spec, co
     plan->group.chunk = plan->options.chunk_bytes;
   if (!status && !adj_mpi_distribution_name(plan->options.distribution))
     status = adji_fail(ADJ_E_ARGUMENT, "distribution: %d is none", (int)plan->options.distribution);
+  uint32_t bytes = plan->options.id_bytes;
+  if (!status && bytes && bytes != 4 && bytes != 8)
+    status = adji_fail(ADJ_E_ARGUMENT, "id_bytes: %u is neither 4 nor 8, nor 0 for 8", bytes);
   if (!status && (plan->left->dim != plan->right->dim || plan->left->type != plan->right->type))
     status = adji_fail(ADJ_E_ARGUMENT, "left and right: their types or dimensions differ");
   if (!status) status = take_spec(plan, spec);

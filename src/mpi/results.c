@@ -155,7 +155,7 @@ static uint64_t count_pairs(const adj_mpi_plan *plan, const adji_rows *rows) {
   if (plan->spec.kind == ADJ_RANGE) return entries;
   if (isinf(plan->spec.radius) && !plan->radii) return rows->count * adji_list_length(plan);
   for (uint64_t i = 0; i < entries; i++)
-    pairs += rows->ids[i] >= 0;
+    pairs += !adji_rows_is_padding(rows, i);
   return pairs;
 }
 
@@ -188,6 +188,7 @@ void adj_mpi_result_destroy(adj_mpi_result *result) {
   if (!result) return;
   adji_free(&result->ctx->memory, result->rows.offsets);
   adji_free(&result->ctx->memory, result->rows.ids);
+  adji_free(&result->ctx->memory, result->rows.narrow);
   adji_free(&result->ctx->memory, result->rows.values);
   free(result);
 }
@@ -211,6 +212,10 @@ const uint64_t *adj_mpi_result_offsets(const adj_mpi_result *result) {
 
 const int64_t *adj_mpi_result_ids(const adj_mpi_result *result) {
   return result->rows.ids;
+}
+
+const uint32_t *adj_mpi_result_ids_32(const adj_mpi_result *result) {
+  return result->rows.narrow;
 }
 
 const void *adj_mpi_result_distances(const adj_mpi_result *result) {
@@ -270,6 +275,7 @@ static adj_status write_round(streaming *t, const adji_rows *rows) {
   adj_mpi_rows block = {.first_row = t->row, .row_count = rows->count, .first_entry = t->entry};
   block.offsets = rows->offsets;
   block.ids = rows->ids;
+  block.ids_32 = rows->narrow;
   block.distances = rows->values;
   t->row += rows->count;
   t->entry += rows->offsets[rows->count];
@@ -284,7 +290,7 @@ static adj_status write_round(streaming *t, const adji_rows *rows) {
 static uint64_t find_rounds(const streaming *t, uint64_t *starts) {
   const adj_mpi_plan *plan = t->plan;
   const uint64_t *offsets = plan->spec.kind == ADJ_RANGE ? t->lengths.offsets : NULL;
-  uint64_t most = window_of(plan) / (8 + adji_reported_size(plan)), rounds = 1, first = 0;
+  uint64_t most = window_of(plan) / ((plan->narrow ? 4 : 8) + adji_reported_size(plan)), rounds = 1, first = 0;
   if (starts) starts[0] = 0;
   for (uint64_t row = 0; row < plan->left->count; row++) {
     uint64_t entries = offsets ? offsets[row + 1] - offsets[first] : adji_mul(row + 1 - first, plan->spec.k);

@@ -41,7 +41,9 @@ static bool is_left_out(const adj_mpi_plan *plan, int64_t query, int64_t id) {
   return id == query && !(plan->spec.flags & ADJ_WITH_SELF);
 }
 
+/* The global id for an entry of a part's result. */
 static int64_t id_of(const adji_mpi_part *part, uint32_t local) {
+  if (part->result->labelled) return local;
   return part->right ? adji_point_id(part->right, local) : part->first + local;
 }
 
@@ -201,7 +203,7 @@ static adj_status fill_slice(void *user, uint64_t slice, uint32_t lane) {
 }
 
 bool adji_rows_adopt(const adj_mpi_plan *plan, adji_mpi_part *part, adji_rows *out) {
-  if (!part->result || !part->whole || plan->right_starts[plan->group.ranks] >= UINT32_MAX) return false;
+  if (!part->result || !part->whole || !plan->fits_32) return false;
   *out = (adji_rows){.count = adj_result_rows(part->result), .from = part->result, .filled = true};
   out->offsets = (uint64_t *)adj_result_offsets(part->result);
   out->narrow = (uint32_t *)adj_result_ids(part->result);
@@ -212,7 +214,21 @@ bool adji_rows_adopt(const adj_mpi_plan *plan, adji_mpi_part *part, adji_rows *o
   return true;
 }
 
+void adji_rows_narrow(adj_mpi_plan *plan, adji_rows *rows) {
+  if (!rows->ids) return;
+  uint64_t entries = rows->offsets[rows->count];
+  char *bytes = (char *)rows->ids;
+  for (uint64_t i = 0; i < entries; i++) { /* entry i is written at or before the place it is read from */
+    uint32_t id = (uint32_t)rows->ids[i];
+    memcpy(bytes + 4 * i, &id, 4);
+  }
+  adji_release(&plan->ctx->memory, bytes, 4 * entries, 8 * entries);
+  rows->narrow = (uint32_t *)(void *)bytes;
+  rows->ids = NULL;
+}
+
 void adji_rows_globalise(adji_rows *rows) {
+  if (!rows->right) return;
   uint64_t entries = rows->offsets[rows->count];
   for (uint64_t i = 0; i < entries; i++)
     if (rows->narrow[i] != ADJ_NO_ID) rows->narrow[i] = (uint32_t)adji_point_id(rows->right, rows->narrow[i]);
@@ -230,7 +246,7 @@ adj_status adji_rows_join(adj_mpi_plan *plan, const adji_points *queries, adji_m
   for (uint64_t i = 0; i < rows && !status; i++)
     out->offsets[i + 1] += out->offsets[i];
   if (!status) {
-    bool narrow = plan->distribution == ADJ_MPI_HALO && plan->right_starts[plan->group.ranks] < UINT32_MAX;
+    bool narrow = plan->narrow || (plan->fits_32 && plan->distribution == ADJ_MPI_HALO);
     void *ids = adji_alloc(memory, out->offsets[rows] + 1, narrow ? 4 : 8, "ids of the result");
     if (narrow)
       out->narrow = ids;
@@ -360,7 +376,7 @@ adj_status adji_rows_reach(const adj_mpi_plan *plan, const adji_points *queries,
 static void pad_values(const adj_mpi_plan *plan, adji_rows *rows) {
   float far = plan->spec.metric == ADJ_DOT ? -INFINITY : INFINITY;
   for (uint64_t i = 0; i < rows->offsets[rows->count]; i++)
-    if (rows->narrow ? rows->narrow[i] == ADJ_NO_ID : rows->ids[i] < 0) {
+    if (adji_rows_is_padding(rows, i)) {
       if (plan->type == ADJ_F64)
         ((double *)(void *)rows->values)[i] = (double)far;
       else

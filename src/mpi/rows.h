@@ -12,7 +12,7 @@ typedef struct adji_rows {
   uint64_t count;
   uint64_t *offsets;        /* count + 1 */
   int64_t *ids;             /* or NULL, if narrow is set */
-  uint32_t *narrow;         /* ids of 32 bits: in rows that go to their owners, if the ids of all right points fit */
+  uint32_t *narrow;         /* ids of 32 bits, if plan->fits_32: in rows that go to their owners, or plan->narrow */
   char *values;             /* sums or distances, or NULL */
   adj_result *from;         /* the result of libadjoin that owns these arrays, or NULL */
   const adji_points *right; /* narrow has local ids of these points; NULL: global ids */
@@ -20,6 +20,11 @@ typedef struct adji_rows {
   bool filled;              /* kNN: the lists are written, as entries or padding; before that they are garbage */
 } adji_rows;
 void adji_rows_clear(adj_mpi_plan *plan, adji_rows *rows);
+
+/* Whether an entry of rows with global ids is padding. */
+static inline bool adji_rows_is_padding(const adji_rows *rows, uint64_t entry) {
+  return rows->narrow ? rows->narrow[entry] == ADJ_NO_ID : rows->ids[entry] < 0;
+}
 
 /* Puts the rows of all queries of a range join together from its parts, and clears the parts. */
 adj_status adji_rows_join(adj_mpi_plan *plan, const adji_points *queries, adji_mpi_part *parts, uint32_t count,
@@ -29,7 +34,9 @@ adj_status adji_rows_open_lists(adj_mpi_plan *plan, uint64_t count, adji_rows *o
 /* Takes over the result of a part, with local ids. Returns false and changes nothing if the part has no result or is
  * not whole, or if ids need more than 32 bits. */
 bool adji_rows_adopt(const adj_mpi_plan *plan, adji_mpi_part *part, adji_rows *out);
-/* Replaces local ids by global ones, in place. */
+/* Makes ids of 64 bits, which must fit, ids of 32 bits, in place. */
+void adji_rows_narrow(adj_mpi_plan *plan, adji_rows *rows);
+/* Replaces local ids by global ones, in place, unless the join did so. */
 void adji_rows_globalise(adji_rows *rows);
 /* Merges two ascending runs of a row, first .. middle - 1 and middle .. end - 1, in place. */
 void adji_rows_merge_runs(const adj_mpi_plan *plan, const adji_rows *rows, uint64_t first, uint64_t middle,

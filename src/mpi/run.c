@@ -67,7 +67,7 @@ adj_status adji_run_part(adji_parts *p, const adji_points *left, const adji_poin
   request.k = plan->spec.k;
   request.out = part;
   request.radii = p->radii;
-  request.labels = p->adopts;
+  request.labels = p->adopts || plan->spec.kind == ADJ_KNN;
   bool window = plan->self_join && left != right && right == &plan->queries;
   bool with_self = plan->spec.flags & ADJ_WITH_SELF;
   if (window && plan->spec.kind == ADJ_KNN && !with_self && !part->whole) request.k++; /* may find the query itself */
@@ -255,7 +255,7 @@ static adj_status send_parts(adj_mpi_plan *plan, adji_rows *out) {
 /* Whether parts can be sent as they are: no pair is left out, and all ids fit 32 bits. */
 static bool sends_parts(const adj_mpi_plan *plan, adji_round round) {
   return plan->distribution == ADJ_MPI_HALO && plan->spec.kind == ADJ_RANGE && round.of == 1 &&
-         !(plan->spec.flags & ADJ_ONE_WAY) && plan->right_starts[plan->group.ranks] < UINT32_MAX;
+         !(plan->spec.flags & ADJ_ONE_WAY) && plan->fits_32;
 }
 
 adj_status adji_run_rows(adj_mpi_plan *plan, adji_round round, adji_rows *out) {
@@ -275,6 +275,7 @@ adj_status adji_run_rows(adj_mpi_plan *plan, adji_round round, adji_rows *out) {
       if (round.of == 1) drop_index(plan); /* room for the result */
       status = adji_owners_send(plan, status, ADJI_ROWS, queries, &found, NULL, round, out);
     } else if (!status) {
+      if (plan->narrow) adji_rows_narrow(plan, &found);
       *out = found;
       found = (adji_rows){0};
     }
@@ -329,7 +330,7 @@ static adj_status measure_rows(adj_mpi_plan *plan, adji_rows *out) {
   if (!status) status = new_lengths(plan, rows.count, out);
   for (uint64_t i = 0; i < rows.count && !status; i++)
     for (uint64_t e = rows.offsets[i]; e < rows.offsets[i + 1]; e++)
-      out->offsets[i + 1] += rows.ids[e] >= 0;
+      out->offsets[i + 1] += !adji_rows_is_padding(&rows, e);
   if (!status) add_up(out);
   adji_rows_clear(plan, &rows);
   return adji_agree(&plan->group, status);

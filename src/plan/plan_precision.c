@@ -168,6 +168,20 @@ static double distance_of(const adj_plan *plan, uint64_t i, uint64_t j) {
   return sqrt(sum);
 }
 
+/* The right point with this id, or with this label. */
+static uint32_t point_of(const adj_plan *plan, const adji_window *window, uint32_t id) {
+  if (!window->labels) return id;
+  uint32_t low = 0, high = (uint32_t)plan->right->count - 1;
+  while (low < high) {
+    uint32_t middle = low + (high - low) / 2;
+    if (window->labels[middle] < id)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
 void adji_near_rows(adj_plan *plan, const adji_window *window) {
   if (!plan->ctx->log || !is_measured(plan)) return;
   if (!window->first_row) plan->near = (adji_near){.whole = true};
@@ -176,10 +190,11 @@ void adji_near_rows(adj_plan *plan, const adji_window *window) {
     const uint32_t *ids = window->ids + (i - window->first_row) * window->k;
     uint32_t length = adji_padded_row_length(ids, window->k);
     if (!length) continue;
-    double distance = distance_of(plan, i, ids[length - 1]);
+    uint32_t last = point_of(plan, window, ids[length - 1]);
+    double distance = distance_of(plan, i, last);
     /* Equal points are equal whatever the type. */
     if (distance > 0 && bits_of(plan->right) < bits_of(plan->left))
-      add_row(plan, plan->right, ids[length - 1], distance);
+      add_row(plan, plan->right, last, distance);
     else if (distance > 0)
       add_row(plan, plan->left, i, distance);
   }

@@ -374,8 +374,16 @@ static adj_status make_rows(adj_plan *plan, uint64_t pairs, adj_result *result) 
 static adj_status fill_result(adj_plan *plan, adji_run *run, const adji_layout *layout, adj_result *result) {
   adj_status status = take_prefaulted(plan, run, layout->entries) ? ADJ_OK : make_rows(plan, layout->entries, result);
   if (status || !plan->left->count) return status;
-  adji_window window = {0, plan->left->count, layout->offsets, result->ids, result->distances, layout->k};
+  adji_window window = {.end_row = plan->left->count,
+                        .offsets = layout->offsets,
+                        .ids = result->ids,
+                        .distances = result->distances,
+                        .k = layout->k};
+  const adji_choice *choice = &plan->choice;
+  if (layout->k && choice->backend == ADJ_BACKEND_CPU && choice->algorithm == ADJI_ALGORITHM_KDTREE)
+    window.labels = result->labels;
   status = adji_fill_rows(plan, run, &window);
+  result->labelled = !status && window.labels;
   if (!status && layout->k) adji_near_rows(plan, &window);
   return status;
 }

@@ -133,7 +133,12 @@ static adj_status deliver(stream *s, const adji_window *window) {
 /* As many rows as fit the buffer, from `first` on. */
 static adji_window window_from(const stream *s, uint64_t first) {
   uint64_t low = first, high = s->plan->left->count; /* rows up to low fit */
-  adji_window w = {first, first, s->layout.offsets, s->ids, s->distances, s->layout.k};
+  adji_window w = {.first_row = first,
+                   .end_row = first,
+                   .offsets = s->layout.offsets,
+                   .ids = s->ids,
+                   .distances = s->distances,
+                   .k = s->layout.k};
   while (low < high) {
     w.end_row = low + (high - low + 1) / 2;
     if (adji_window_entries(&w) <= s->room)
@@ -214,7 +219,7 @@ static adj_status deliver_collected(stream *s, const adj_result *result) {
   adj_plan *plan = s->plan;
   uint64_t count = plan->left->count;
   adj_status status = begin_sink(s);
-  adji_window all = {0, count, result->offsets, result->ids, result->distances, 0};
+  adji_window all = {.end_row = count, .offsets = result->offsets, .ids = result->ids, .distances = result->distances};
   if (!status && count) status = deliver(s, &all);
   if (!status) status = adji_check_cancel(plan->ctx);
   end_sink(s, status);

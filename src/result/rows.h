@@ -33,8 +33,9 @@ typedef struct adji_window {
   uint64_t first_row, end_row;
   const uint64_t *offsets; /* of all rows; the window's first entry is offsets[first_row]. NULL: kNN */
   uint32_t *ids;
-  void *distances; /* NULL when not wanted */
-  uint32_t k;      /* kNN */
+  void *distances;        /* NULL when not wanted */
+  uint32_t k;             /* kNN */
+  const uint32_t *labels; /* kNN through trees on cores: they replace ids, and ascend as these do. NULL: ids */
 } adji_window;
 
 /* The place of a row's first entry in the window's arrays. */

@@ -126,7 +126,7 @@ class SameBytes(MpiTest):
         self.assertEqual(self.read("one.npz"), self.read("two.npz"))
         self.generate("unif", 10000, 3, "b.npy")
         self.adjoin("range", "-r", 0.2, "b.npy", "-o", "one.csv")
-        done = self.mpi(2, "range", "-r", 0.2, "b.npy", "-o", "two.csv", "--memory", "14M")
+        done = self.mpi(2, "range", "-r", 0.2, "b.npy", "-o", "two.csv", "--memory", "10M")
         self.assertIn("rows are written as they are found", done.stderr)
         self.assertEqual(self.read("one.csv"), self.read("two.csv"))
 

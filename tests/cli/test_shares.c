@@ -230,7 +230,7 @@ static void neighbours(void **state) {
 /* With more points than 32 bits can count, ids are int64 and counts uint64. */
 static void wide_ids(void **state) {
   (void)state;
-  const int64_t ids[] = {5000000000, 7}, *none = NULL;
+  const int64_t ids[] = {5000000000, 7};
   const uint64_t offsets[] = {0, 2}, counts[] = {5000000001};
   adj_ctx *ctx = context_of(1, NULL);
   adj_share_options options;
@@ -245,7 +245,7 @@ static void wide_ids(void **state) {
   must(adj_share_create(ctx, "wide.npz", &write, &options, &share));
   must(adj_share_place(share, 0, 1, &nothing, &size, &size));
   must(adj_share_begin(share));
-  adj_share_rows rows = {0, 1, offsets, ids, NULL, NULL};
+  adj_share_rows rows = {.row_count = 1, .offsets = offsets, .ids = ids};
   must(adj_share_write(share, &rows));
   must(adj_share_finish(share, &sums));
   must(adj_share_complete(share, &sums));
@@ -259,7 +259,7 @@ static void wide_ids(void **state) {
   must(adj_share_create(ctx, "wide.npy", &write, &options, &share));
   must(adj_share_place(share, 0, 1, &nothing, &size, &size));
   must(adj_share_begin(share));
-  rows = (adj_share_rows){0, 1, NULL, none, NULL, counts};
+  rows = (adj_share_rows){.row_count = 1, .counts = counts};
   must(adj_share_write(share, &rows));
   must(adj_share_finish(share, &sums));
   must(adj_share_complete(share, &sums));

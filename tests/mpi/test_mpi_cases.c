@@ -35,7 +35,7 @@ typedef struct scene {
   const reference_rows *expected;
   adj_mpi_distribution distribution;
   int split;
-  bool distances;
+  bool distances, narrow; /* narrow: results have ids of 32 bits */
   adj_order order;
   uint64_t left_first, left_count, right_first, right_count; /* this rank's */
 } scene;
@@ -84,27 +84,29 @@ static adj_dataset *dataset_of(const scene *s, const point_set *set, uint64_t fi
 
 /* ---- Comparing -------------------------------------------------------------------------------------------------- */
 
-static bool same_row(const scene *s, uint64_t row, uint64_t many, const int64_t *ids, const char *distances) {
+static bool same_row(const scene *s, const adj_mpi_rows *rows, uint64_t i) {
   const reference_rows *e = s->expected;
+  uint64_t row = rows->first_row + i, first = rows->offsets[i], many = rows->offsets[i + 1] - first;
   uint64_t at = e->offsets[s->left_first + row], size = type_size(s->c->left.type);
+  const char *distances = s->distances ? (const char *)rows->distances + first * size : NULL;
   if (e->offsets[s->left_first + row + 1] - at != many) return false;
-  for (uint64_t i = 0; i < many; i++) {
-    int64_t id = e->ids[at + i] == ADJ_NO_ID ? -1 : (int64_t)e->ids[at + i];
-    if (ids[i] != id) return false;
+  for (uint64_t k = 0; k < many && !s->narrow; k++) {
+    int64_t id = e->ids[at + k] == ADJ_NO_ID ? -1 : (int64_t)e->ids[at + k];
+    if (rows->ids[first + k] != id) return false;
   }
+  if (s->narrow && many && memcmp(rows->ids_32 + first, e->ids + at, many * sizeof *e->ids) != 0) return false;
   return !s->distances || !many || !memcmp(distances, (const char *)e->distances + at * size, many * size);
 }
 
 static void compare_rows(const scene *s, const adj_mpi_rows *rows) {
-  uint64_t size = type_size(s->c->left.type);
   if (s->distances != (rows->distances != NULL)) report_failure(s, "distances that were not asked for, or none");
+  if (s->narrow != (rows->ids_32 != NULL) || s->narrow == (rows->ids != NULL))
+    report_failure(s, "ids of 32 bits that were not asked for, or none");
   for (uint64_t i = 0; i < rows->row_count; i++) {
-    uint64_t at = rows->offsets[i];
-    const char *distances = s->distances ? (const char *)rows->distances + at * size : NULL;
-    if (same_row(s, rows->first_row + i, rows->offsets[i + 1] - at, rows->ids + at, distances)) continue;
+    if (same_row(s, rows, i)) continue;
     char text[120];
     snprintf(text, sizeof text, "row %llu differs: %llu entries", (unsigned long long)(rows->first_row + i),
-             (unsigned long long)(rows->offsets[i + 1] - at));
+             (unsigned long long)(rows->offsets[i + 1] - rows->offsets[i]));
     report_failure(s, text);
     return;
   }
@@ -139,6 +141,7 @@ static void compare_result(const scene *s, adj_mpi_plan *plan) {
   }
   adj_mpi_rows rows = {.row_count = adj_mpi_result_rows(result), .offsets = adj_mpi_result_offsets(result)};
   rows.ids = adj_mpi_result_ids(result);
+  rows.ids_32 = adj_mpi_result_ids_32(result);
   rows.distances = adj_mpi_result_distances(result);
   adj_mpi_layout layout;
   adj_mpi_layout_init(&layout, sizeof layout);
@@ -175,7 +178,8 @@ static adj_status record_begin(void *user, const adj_mpi_layout *layout, const u
 static adj_status record_rows(void *user, const adj_mpi_rows *rows) {
   listener *l = user;
   if (rows->first_row != l->rows || rows->first_entry != l->entries) report_failure(l->s, "a block is out of order");
-  uint64_t value = l->s->c->left.type == ADJ_F64 ? 8 : 4, entry = 8 + (l->s->distances ? value : 0);
+  uint64_t value = l->s->c->left.type == ADJ_F64 ? 8 : 4,
+           entry = (l->s->narrow ? 4 : 8) + (l->s->distances ? value : 0);
   uint64_t bytes = rows->offsets[rows->row_count] * entry;
   if (l->window && bytes > l->window && rows->row_count > 1) report_failure(l->s, "a block is longer than its window");
   l->rows += rows->row_count;
@@ -216,6 +220,8 @@ static void run_scene(scene *s, uint32_t turn) {
   uint64_t bytes = 8 * s->expected->offsets[s->expected->rows];
   options.window_bytes = turn % 2 ? bytes / 10 + 1 : 0; /* a few rounds */
   options.chunk_bytes = turn % 3 ? 0 : 1000;
+  s->narrow = turn / 3 % 2;
+  options.id_bytes = s->narrow ? 4 : 0;
   spec.flags |= s->distances ? ADJ_WITH_DISTANCE : 0u;
   spec.order = s->order;
   spec.radii = c->radii && s->left_count ? c->radii + s->left_first : NULL;

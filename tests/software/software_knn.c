@@ -172,7 +172,7 @@ static adj_status find_table(adji_gpu_knn *n, uint64_t row) {
   }
   adji_software_entry *entries = status ? NULL : adji_software_make_row(&n->sets);
   if (!status && !entries) status = ADJ_E_MEMORY;
-  adji_window table = {0, rows, NULL, n->ids.at, n->distances.at, n->sets.join.k};
+  adji_window table = {.end_row = rows, .ids = n->ids.at, .distances = n->distances.at, .k = n->sets.join.k};
   for (uint64_t i = 0; i < rows && !status && !is_picked(n); i++)
     find_row(n, row + i, &table, i, entries);
   for (uint64_t i = 0; i < n->sets.left.count && !status && is_picked(n); i++) {
@@ -304,7 +304,8 @@ static void find_query(adji_gpu_knn *n, uint32_t query, list_slot *slot, adji_so
   const uint32_t *order = n->order.at;
   uint32_t row = order ? order[query] : own_row(n, query);
   if (row < n->list_first || row >= n->list_end) return;
-  adji_window table = {0, n->queries, NULL, slot->ids.at, slot->distances.at, n->sets.join.k};
+  adji_window table = {
+      .end_row = n->queries, .ids = slot->ids.at, .distances = slot->distances.at, .k = n->sets.join.k};
   ((uint32_t *)slot->rows.at)[slot->count] = row;
   n->work.grid.queries += n->grid.use;
   if (n->grid.use && order && row % ADJI_SOFTWARE_MISSED == 0 && row / ADJI_SOFTWARE_MISSED % 4 >= n->epoch) {

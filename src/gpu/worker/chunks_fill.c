@@ -165,7 +165,8 @@ static adj_status fill_pair(filling *f, adji_chunk_pair *pair) {
     if (last == first)
       return adji_fail(ADJ_E_INTERNAL, "row %llu has more neighbours than were counted",
                        (unsigned long long)(base + first));
-    adji_window window = {first, last, f->offsets, f->ids, f->values, 0};
+    adji_window window = {
+        .first_row = first, .end_row = last, .offsets = f->offsets, .ids = f->ids, .distances = f->values};
     delivery d = {f, pair, {base + first, base + last}, tasks};
     adji_inner_run_next(&f->run, (double)f->placed, (double)pairs, f->placed);
     if (pairs) status = adji_engine_fill(&pair->engine, &f->run.run, &window);

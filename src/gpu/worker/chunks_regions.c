@@ -499,7 +499,8 @@ static adj_status fill_rows(filling *f, uint64_t first, uint64_t end) {
     while (last < end && f->offsets[last + 1] - f->offsets[first] <= f->room)
       last++;
     uint64_t pairs = f->offsets[last] - f->offsets[first];
-    adji_window window = {first, last, f->offsets, f->ids, f->distances, 0};
+    adji_window window = {
+        .first_row = first, .end_row = last, .offsets = f->offsets, .ids = f->ids, .distances = f->distances};
     delivery d = {f, first, last, 8 * (uint64_t)ctx->threads};
     adji_inner_run_next(&j->run, (double)f->placed, (double)pairs, f->placed);
     if (pairs) status = adji_engine_fill(&j->engine, &j->run.run, &window);
