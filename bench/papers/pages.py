@@ -39,7 +39,8 @@ def machine_text(store):
     commits = ("commit " if len(names) == 1 else "commits ") + ", ".join(names)
     device = f", {machine['device']}" if machine.get("device") else ", no GPU"
     before, after = machine.get("load_before"), machine.get("load_after")
-    load = f"; load {before} before and {after} after" if before is not None else ""
+    load = f"; load {before} before" if before is not None else ""
+    load += f" and {after} after" if after is not None else ""
     return (f"**{machine['machine']}**: {machine.get('cpu', '?')}, {machine.get('cores')} threads, "
             f"{machine.get('memory_gb')} GB{device}{load}; {commits}, size `{machine.get('size')}`")
 
