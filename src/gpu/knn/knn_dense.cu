@@ -78,7 +78,7 @@ struct dense_shared {
  * may enter a list; the size of the pool; and the work done, as leaves and groups tested and candidates compared. */
 template <class W>
 struct warp_state {
-  static constexpr bool ORDERS_TIES = false; /* its sums are often equal: 0, for boxes that meet the box of the queries */
+  static constexpr bool ORDERS_TIES = false; /* boxes often have equal sums: 0, if they meet the box of the queries */
   typename W::T low[W::ROOM], high[W::ROOM], bound;
   uint32_t last_id, pooled, tests, compared;
 };

@@ -230,9 +230,9 @@ __device__ __forceinline__ void narrow_path(const knn_job<T> &job, const Q &quer
   p->mask = __ballot_sync(KNN_LANES, near);
 }
 
-/* Takes the nearest box of a path. If Q has ORDERS_TIES, of boxes at the same sum the one with the least id: for a query
- * whose sums to all points are equal, such as one so far away that they overflow, the first boxes then have its whole
- * row. */
+/* Takes the nearest box of a path. If Q has ORDERS_TIES, of boxes at the same sum the one with the least id: for a
+ * query whose sums to all points are equal, such as one so far away that they overflow, the first boxes then have its
+ * whole row. */
 template <class T, class Q>
 __device__ __forceinline__ uint32_t take_next(const knn_job<T> &job, const Q &, path<T> *p, uint32_t lane) {
   uint32_t nearest = lanes_of_least(p->mask, p->s, lane);
