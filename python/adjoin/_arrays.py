@@ -156,18 +156,21 @@ def describe(x: Array) -> d.adj_points:
 
 
 class Held:
-    """A result of the library. It is freed with the last array over its memory."""
+    """A result of the library, once a call has stored it in `handle`. It is freed with the last array over its memory.
+
+    It exists before the call, so that no exception in between can lose the result.
+    """
 
     __slots__ = ("__array_interface__", "__weakref__", "context", "generation", "handle")
     __array_interface__: dict[str, Any]
 
-    def __init__(self, handle: int, context: Context) -> None:
-        self.handle = handle
+    def __init__(self, context: Context) -> None:
+        self.handle = ctypes.c_void_p()
         self.context = context
         self.generation = generation.number
 
     def __del__(self, destroy=lib.adj_result_destroy, now=generation) -> None:  # type: ignore[no-untyped-def]
-        if self.generation == now.number:
+        if getattr(self, "generation", -1) == now.number:
             destroy(self.handle)
 
 

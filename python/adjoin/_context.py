@@ -61,13 +61,13 @@ class Context:
             options.devices = (ctypes.c_int32 * max(1, len(devices)))(*devices)
             options.device_count = len(devices)
         handle = ctypes.c_void_p()
-        self.generation = -1
         check(lib.adj_ctx_create(ctypes.byref(options), ctypes.byref(handle)))
         self.handle = handle.value
         self.generation = generation.number
 
     def __del__(self, destroy=lib.adj_ctx_destroy, now=generation) -> None:  # type: ignore[no-untyped-def]
-        if self.generation == now.number:
+        # Nothing is set if creating it failed, or if the handler of a signal ended __init__ at once.
+        if getattr(self, "generation", -1) == now.number:
             destroy(self.handle)
 
 

@@ -14,7 +14,7 @@ from ._errors import ArgumentError, ArrayTypeError
 from ._join import Handles, PairJob, dataset
 from ._library import fresh, lib
 from ._options import JoinOptions, Settings, _whole, documented, settings
-from ._run import Stop
+from ._run import Call
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -42,8 +42,8 @@ class _Job(PairJob):
 
     __slots__ = ()
 
-    def open(self, handles: Handles, stop: Stop) -> ctypes.c_void_p:
-        return dataset(self.context, self.left, handles, stop, "a")
+    def open(self, handles: Handles, call: Call) -> ctypes.c_void_p:
+        return dataset(self.context, self.left, handles, call, "a")
 
     def clusters(self, min_points: int, weights: Array | None) -> Clusters:
         count = len(self.left)
@@ -54,7 +54,7 @@ class _Job(PairJob):
         if weights is not None:
             wanted.weights, wanted.weight_count = weights.ctypes.data, len(weights)
         context, spec, job = self.context.handle, ctypes.byref(self.spec), ctypes.byref(wanted)
-        self.run(lambda points, stop: self.controlled(stop, lib.adj_dbscan, context, spec, points, job))
+        self.run(lambda points, call: self.controlled(call, lib.adj_dbscan, context, spec, points, job))
         return Clusters(labels, core)
 
 

@@ -18,9 +18,9 @@ from ._context import Context, context, generation
 from ._dlpack import DeviceArray, allocate, imported, synchronize
 from ._errors import ArgumentError, ArrayTypeError
 from ._join import radius_of
-from ._library import check, check_call, fresh, lib
+from ._library import check, fresh, lib
 from ._result import Result
-from ._run import Stop, interruptible, is_long
+from ._run import Call, check_call, interruptible, is_long
 
 if TYPE_CHECKING:
     from ._options import Settings
@@ -174,18 +174,18 @@ def _converted(x: Any, name: str, kind: str, dtype: np.dtype[Any] | None) -> Any
 
 
 class DeviceHeld:
-    """A result on a device. It is freed with the last array over its memory."""
+    """A result on a device, once a call has stored it in `handle`. It is freed with the last array over its memory."""
 
     __slots__ = ("__weakref__", "context", "generation", "handle", "stream")
 
-    def __init__(self, handle: int, context: Context, stream: int | None) -> None:
-        self.handle = handle
+    def __init__(self, context: Context, stream: int | None) -> None:
+        self.handle = c_void_p()
         self.context = context
         self.stream = stream
         self.generation = generation.number
 
     def __del__(self, destroy=lib.adj_cuda_result_destroy, now=generation) -> None:  # type: ignore[no-untyped-def]
-        if self.generation == now.number:
+        if getattr(self, "generation", -1) == now.number:
             destroy(self.handle, self.stream)
 
 
@@ -206,20 +206,20 @@ class _DeviceJoin:
             self.spec.radii = self.radii.ctypes.data
             self.spec.radius_count = len(self.radii)
 
-    def call(self, name: str, *outputs: Any) -> None:
+    def ask(self, call: Call, name: str, *outputs: Any) -> None:
         """Calls a function of the library on these points."""
         raise NotImplementedError
 
     def _run(self, name: str, *outputs: Any) -> None:
         if is_long(self.left.shape[0], self.candidates, self.left.shape[1]):
-            interruptible(self.context, lambda stop: self.call(name, stop, *outputs))
+            interruptible(self.context, lambda call: self.ask(call, name, *outputs))
         else:
-            self.call(name, Stop(), *outputs)
+            self.ask(Call(), name, *outputs)
 
     def _held(self, name: str) -> DeviceHeld:
-        out = c_void_p()
-        self._run(name, byref(out))
-        return DeviceHeld(out.value or 0, self.context, self.place.stream)
+        found = DeviceHeld(self.context, self.place.stream)
+        self._run(name, byref(found.handle))
+        return found
 
     def rows(self) -> Result:
         """The result of a range join."""
@@ -290,12 +290,11 @@ class DeviceJob(_DeviceJoin):
         self.spec.kind = kind
         settings.fill(self.spec)
 
-    def call(self, name: str, *outputs: Any) -> None:
-        stop, *rest = outputs
+    def ask(self, call: Call, name: str, *outputs: Any) -> None:
         right = None if self.right is None else byref(self.right.struct)
         left = byref(self.left.struct)
         handle, stream = self.context.handle, self.place.stream
-        check_call(stop, _JOINS[name], handle, byref(self.spec), left, right, stream, *rest)
+        check_call(call, _JOINS[name], handle, byref(self.spec), left, right, stream, *outputs)
 
 
 _QUESTIONS = {"range": lib.adj_cuda_index_range, "knn": lib.adj_cuda_index_knn, "count": lib.adj_cuda_index_count}
@@ -314,17 +313,18 @@ class _DeviceQuestion(_DeviceJoin):
         self.spec = fresh(d.adj_question)
         self.spec.kind = kind
 
-    def call(self, name: str, *outputs: Any) -> None:
-        stop, *rest = outputs
+    def ask(self, call: Call, name: str, *outputs: Any) -> None:
         queries = None if self.queries is None else byref(self.queries.struct)
-        check_call(stop, _QUESTIONS[name], self.index.handle, byref(self.spec), queries, self.place.stream, *rest)
+        handle, stream = self.index.handle, self.place.stream
+        check_call(call, _QUESTIONS[name], handle, byref(self.spec), queries, stream, *outputs)
 
 
 class DeviceIndex:
     """An index that stays on a device."""
 
     def __init__(self, points: Any, copy: bool, settings: Settings) -> None:
-        self.generation = -1
+        self.handle = c_void_p()
+        self.generation = generation.number
         place = Place(points)
         self.context = _device_context(settings, place)
         if copy:
@@ -333,14 +333,11 @@ class DeviceIndex:
         self.points = self.held.array
         options = fresh(d.adj_index_options)
         settings.fill_index(options)
-        out = c_void_p()
-        where = byref(self.held.struct)
-        check(lib.adj_cuda_index_create(self.context.handle, byref(options), where, place.stream, byref(out)))
-        self.handle = out.value
-        self.generation = generation.number
+        where, create = byref(self.held.struct), lib.adj_cuda_index_create
+        check_call(Call(), create, self.context.handle, byref(options), where, place.stream, byref(self.handle))
 
     def __del__(self, destroy=lib.adj_index_destroy, now=generation) -> None:  # type: ignore[no-untyped-def]
-        if self.generation == now.number:
+        if getattr(self, "generation", -1) == now.number:
             destroy(self.handle)
 
     def question(self, queries: Any, kind: int, settings: Settings) -> _DeviceQuestion:

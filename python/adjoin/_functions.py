@@ -16,10 +16,11 @@ from ._arrays import F32, F64, Array, is_on_device
 from ._context import context as context_of
 from ._errors import ArgumentError, ArrayTypeError, OutOfMemoryError
 from ._join import PairJob
-from ._library import check, fresh, lib
+from ._library import fresh, lib
 from ._options import JoinOptions, Settings, _string, documented, k_of, order_of, settings
 from ._plan import Plan, explained
 from ._result import Result
+from ._run import Call, check_call
 from ._stream import blocks_of
 
 if TYPE_CHECKING:
@@ -472,7 +473,8 @@ def _select(matrix: Array, k: int, largest: bool, ordered: bool, context: Any) -
     best = np.empty((matrix.shape[0], k), matrix.dtype)
     columns = np.empty(best.shape, np.uint32)
     order = d.ADJ_ORDER_ID if ordered else d.ADJ_ORDER_ANY
-    check(lib.adj_select_k(context, ctypes.byref(question), k, order, columns.ctypes.data, best.ctypes.data))
+    addresses = columns.ctypes.data, best.ctypes.data
+    check_call(Call(), lib.adj_select_k, context, ctypes.byref(question), k, order, *addresses)
     if largest:
         np.negative(best, best)
     return best, columns.view(np.int32)

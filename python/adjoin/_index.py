@@ -13,10 +13,10 @@ from . import _declarations as d
 from ._arrays import Array, as_points, is_on_device
 from ._context import Context, generation
 from ._errors import ArgumentError, ArrayTypeError, DataError, with_names
-from ._join import Handles, Job, dataset
-from ._library import check, check_call, fresh, lib
+from ._join import Handles, Job, dataset, new_handle
+from ._library import check, fresh, lib
 from ._options import JoinOptions, Settings, documented, k_of, order_of, settings
-from ._run import LONG, Stop, interruptible, is_long
+from ._run import LONG, Call, check_call, interruptible, is_long
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -35,28 +35,26 @@ class Kept:
     __slots__ = ("__weakref__", "context", "generation", "handle", "handles", "points")
 
     def __init__(self, points: Array, chosen: Settings) -> None:
-        self.generation = -1
+        self.handles: Handles = []
+        self.generation = generation.number
         self.points = points
         self.context: Context = chosen.get_context()
-        self.handles: Handles = []
 
-        def work(stop: Stop) -> int:
+        def work(call: Call) -> int:
             options = fresh(d.adj_index_options)
             chosen.fill_index(options)
-            data = dataset(self.context, points, self.handles, stop, "points")
-            out = c_void_p()
-            check_call(stop, lib.adj_index_create, self.context.handle, byref(options), data, byref(out))
-            self.handles.append((lib.adj_index_destroy, out))
+            data = dataset(self.context, points, self.handles, call, "points")
+            out = new_handle(self.handles, lib.adj_index_destroy)
+            check_call(call, lib.adj_index_create, self.context.handle, byref(options), data, byref(out))
             return out.value or 0
 
-        self.generation = generation.number
         long = is_long(len(points), LONG // 100_000, points.shape[1])
-        self.handle = interruptible(self.context, work) if long else work(Stop())
+        self.handle = interruptible(self.context, work) if long else work(Call())
 
     def __del__(self, now=generation) -> None:  # type: ignore[no-untyped-def]
-        if self.generation == now.number:
-            for destroy, handle in reversed(self.handles):
-                destroy(handle)
+        if getattr(self, "generation", -1) == now.number:
+            for destroy in self.handles:
+                destroy()
 
 
 class _Question(Job):
@@ -76,14 +74,13 @@ class _Question(Job):
         self.spec.kind = self.kind = kind
         self.radii = None
 
-    def open(self, handles: Handles, stop: Stop) -> ctypes.c_void_p:
-        queries = None if self.queries is None else dataset(self.context, self.queries, handles, stop, "queries")
-        plan = c_void_p()
+    def open(self, handles: Handles, call: Call) -> ctypes.c_void_p:
+        queries = None if self.queries is None else dataset(self.context, self.queries, handles, call, "queries")
+        plan = new_handle(handles, lib.adj_plan_destroy)
         try:
-            check_call(stop, lib.adj_index_plan, self.kept.handle, byref(self.spec), queries, byref(plan))
+            check_call(call, lib.adj_index_plan, self.kept.handle, byref(self.spec), queries, byref(plan))
         except DataError as reason:
             raise with_names(reason, left="queries") from None
-        handles.append((lib.adj_plan_destroy, plan))
         return plan
 
 

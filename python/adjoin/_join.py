@@ -8,6 +8,8 @@ theirs from an index.
 from __future__ import annotations
 
 import ctypes
+import functools
+import operator
 import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,30 +20,37 @@ from . import _declarations as d
 from ._arrays import F64, INT32, INT64, REAL, Array, Held, as_points, describe, held, ids_from, same_type
 from ._context import Context
 from ._errors import ArgumentError, ArrayTypeError, DataError, with_names
-from ._library import check, check_call, fresh, lib
+from ._library import check, fresh, lib
 from ._result import Result
-from ._run import Stop, control_of, interruptible, is_long
+from ._run import Call, check_call, control_of, interruptible, is_long
 
 if TYPE_CHECKING:
     from ._options import Settings
 
-__all__ = ["Job", "PairJob"]
+__all__ = ["Handles", "Job", "PairJob", "dataset", "new_handle"]
 
 T = TypeVar("T")
-# The handles below a plan, each with its destroy function. They are destroyed in reverse order.
-Handles = list[tuple[Callable[[Any], None], ctypes.c_void_p]]
+# Calls that destroy a plan and the handles below it, the newest first.
+Handles = list["functools.partial[None]"]
+_call = operator.methodcaller("__call__")
 byref, c_void_p = ctypes.byref, ctypes.c_void_p
 _VALUES = d.ADJ_WITH_DISTANCE | d.ADJ_WITH_SUM
 
 
-def dataset(context: Context, points: Array, handles: Handles, stop: Stop, name: str) -> ctypes.c_void_p:
+def new_handle(handles: Handles, destroy: Callable[[Any], None]) -> ctypes.c_void_p:
+    """A handle that is still NULL. Its end is noted before a call sets it, so that no exception can lose it."""
+    handle = c_void_p()
+    handles.insert(0, functools.partial(destroy, handle))
+    return handle
+
+
+def dataset(context: Context, points: Array, handles: Handles, call: Call, name: str) -> ctypes.c_void_p:
     """A dataset over an array. Messages about its values begin with the argument's name."""
-    out = c_void_p()
+    out = new_handle(handles, lib.adj_dataset_destroy)
     try:
-        check_call(stop, lib.adj_dataset_create, context.handle, byref(describe(points)), byref(out))
+        check_call(call, lib.adj_dataset_create, context.handle, byref(describe(points)), byref(out))
     except DataError as reason:
         raise DataError(f"{name}: {reason}") from None
-    handles.append((lib.adj_dataset_destroy, out))
     return out
 
 
@@ -82,7 +91,7 @@ class Job:
     radii: Array | None
     _long: bool
 
-    def open(self, handles: Handles, stop: Stop) -> ctypes.c_void_p:
+    def open(self, handles: Handles, call: Call) -> ctypes.c_void_p:
         """Opens a plan, and adds it and the handles below it to `handles`."""
         raise NotImplementedError
 
@@ -96,31 +105,31 @@ class Job:
             self.spec.radii = self.radii.ctypes.data
             self.spec.radius_count = len(self.radii)
 
-    def run(self, work: Callable[[ctypes.c_void_p, Stop], T], here: Stop | None = None) -> T:
-        """Calls work(plan, stop). Ctrl-C ends a long call; with `here` it runs in this thread until `here` is set."""
+    def run(self, work: Callable[[ctypes.c_void_p, Call], T], call: Call | None = None) -> T:
+        """Calls work(plan, call). Without a `call` of the caller, Ctrl-C ends it if it is long or has callbacks."""
 
-        def whole(stop: Stop) -> T:
+        def whole(call: Call) -> T:
             handles: Handles = []
+            ended: list[None] = []
+            ends = map(_call, handles)
             try:
-                return work(self.open(handles, stop), stop)
+                return work(self.open(handles, call), call)
             finally:
-                for destroy, handle in reversed(handles):
-                    destroy(handle)
+                ended.extend(ends)  # one call of C, so the handler of a signal cannot end it early
 
-        if self._long and here is None:
+        if call is None and (self._long or self.settings.progress):
             return interruptible(self.context, whole)
-        return whole(Stop() if here is None else here)
+        return whole(call or Call())
 
-    def controlled(self, stop: Stop, function: Any, *arguments: Any) -> None:
+    def controlled(self, call: Call, function: Any, *arguments: Any) -> None:
         """Calls function(*arguments, control, NULL), where control has the progress callback and the limits."""
-        control = control_of(self.settings.progress, self.settings.max_pairs)
+        control = control_of(call, self.settings.progress, self.settings.max_pairs)
         if control is None:
-            check_call(stop, function, *arguments, None, None)
+            check_call(call, function, *arguments, None, None)
             return
-        control.stop = stop
         complete = False
         try:
-            check_call(stop, function, *arguments, control.reference, None)
+            check_call(call, function, *arguments, control.reference, None)
             complete = True
         finally:
             control.finish(complete)
@@ -128,10 +137,10 @@ class Job:
     def collect(self) -> Held:
         """The whole result, in the library's memory."""
 
-        def work(plan: ctypes.c_void_p, stop: Stop) -> Held:
-            out = c_void_p()
-            self.controlled(stop, lib.adj_collect, plan, byref(out))
-            return Held(out.value or 0, self.context)
+        def work(plan: ctypes.c_void_p, call: Call) -> Held:
+            found = Held(self.context)
+            self.controlled(call, lib.adj_collect, plan, byref(found.handle))
+            return found
 
         return self.run(work)
 
@@ -151,19 +160,19 @@ class Job:
     def counts(self) -> Array:
         """The number of neighbours of each row."""
         degrees = np.empty(self.left.shape[0], np.uint32)
-        self.run(lambda plan, stop: self.controlled(stop, lib.adj_count, plan, degrees.ctypes.data_as(c_void_p), None))
+        self.run(lambda plan, call: self.controlled(call, lib.adj_count, plan, degrees.ctypes.data_as(c_void_p), None))
         return degrees.view(np.int32) if self.candidates < 1 << 31 else degrees.astype(np.int64)
 
     def total(self) -> int:
         """The total number of neighbours."""
         out = ctypes.c_uint64()
-        self.run(lambda plan, stop: self.controlled(stop, lib.adj_count, plan, None, byref(out)))
+        self.run(lambda plan, call: self.controlled(call, lib.adj_count, plan, None, byref(out)))
         return out.value
 
     def write(self, path: str | os.PathLike[str], options: d.adj_write_options) -> None:
         """Writes the result to a file."""
         name = os.fsencode(path)
-        self.run(lambda plan, stop: self.controlled(stop, lib.adj_write, plan, name, byref(options)))
+        self.run(lambda plan, call: self.controlled(call, lib.adj_write, plan, name, byref(options)))
 
 
 def rows_of(owner: Held, count: int, candidates: int, dtype: np.dtype[Any], with_distances: bool) -> Result:
@@ -204,29 +213,34 @@ class PairJob(Job):
         self.radii = None
 
     def collect(self) -> Held:
-        """The whole result. A short join without progress or limits is a single call."""
-        if self._long or self.settings.progress or self.settings.max_pairs:
+        """The whole result. A join without progress or limits is a single call."""
+        if self.settings.progress or self.settings.max_pairs:
             return super().collect()
-        out = c_void_p()
+        found, left = Held(self.context), byref(describe(self.left))
         right = None if self.right is None else byref(describe(self.right))
-        status = lib.adj_join(self.context.handle, byref(self.spec), byref(describe(self.left)), right, byref(out))
+
+        def join(call: Call | None) -> int:
+            del call
+            status: int = lib.adj_join(self.context.handle, byref(self.spec), left, right, byref(found.handle))
+            return status
+
+        status = interruptible(self.context, join) if self._long else join(None)
         if status:
             # Run again if another thread cancelled it, and for a message that names the argument.
             if status in (d.ADJ_CANCELLED, d.ADJ_E_DATA):
                 return super().collect()
             check(status)
-        return Held(out.value or 0, self.context)
+        return found
 
-    def open(self, handles: Handles, stop: Stop) -> ctypes.c_void_p:
+    def open(self, handles: Handles, call: Call) -> ctypes.c_void_p:
         names = self.names
-        left = dataset(self.context, self.left, handles, stop, names[0])
-        right = None if self.right is None else dataset(self.context, self.right, handles, stop, names[1])
-        plan = c_void_p()
+        left = dataset(self.context, self.left, handles, call, names[0])
+        right = None if self.right is None else dataset(self.context, self.right, handles, call, names[1])
+        plan = new_handle(handles, lib.adj_plan_destroy)
         try:
-            check_call(stop, lib.adj_plan_create, self.context.handle, byref(self.spec), left, right, byref(plan))
+            check_call(call, lib.adj_plan_create, self.context.handle, byref(self.spec), left, right, byref(plan))
         except DataError as reason:
             raise with_names(reason, left=names[0], right=names[1]) from None
-        handles.append((lib.adj_plan_destroy, plan))
         return plan
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from . import _declarations as d
-from ._errors import CANCELLED, error
+from ._errors import error
 
 __all__ = ["check", "fresh", "lib", "path"]
 
@@ -62,13 +62,3 @@ def check(status: int) -> None:
     """Raises an exception if a status is not success. To be called in the thread that made the call."""
     if status:
         raise error(status, lib.adj_last_error().decode(errors="replace"))
-
-
-def check_call(stopped: Any, function: Any, *arguments: Any) -> None:
-    """Makes a call, and repeats it if a cancel of another thread ended it: adj_cancel ends all calls of a context."""
-    while True:
-        status = function(*arguments)
-        if status == CANCELLED and not stopped:
-            continue
-        check(status)
-        return

@@ -13,7 +13,7 @@ from ._library import check, fresh, lib
 
 if TYPE_CHECKING:
     from ._join import Job
-    from ._run import Stop
+    from ._run import Call
 
 __all__ = ["Plan", "explained"]
 
@@ -72,9 +72,9 @@ class Plan:
 def explained(job: Job, analyze: bool) -> Plan:
     """The plan of a job. With `analyze`, the job is run first, counting only."""
 
-    def work(plan: ctypes.c_void_p, stop: Stop) -> Plan:
+    def work(plan: ctypes.c_void_p, call: Call) -> Plan:
         if analyze:
-            job.controlled(stop, lib.adj_count, plan, None, None)
+            job.controlled(call, lib.adj_count, plan, None, None)
         estimate = fresh(d.adj_estimate)
         check(lib.adj_plan_estimate(plan, ctypes.byref(estimate)))
         return Plan(explanation(plan), estimate)

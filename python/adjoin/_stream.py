@@ -19,7 +19,7 @@ from . import _declarations as d
 from ._arrays import INT32, INT64, REAL, from_memory, ids_from
 from ._library import check, fresh, lib
 from ._result import Result
-from ._run import Stop, control_of
+from ._run import Call, control_of
 
 if TYPE_CHECKING:
     from ._join import Job
@@ -33,21 +33,21 @@ class _Stream:
     def __init__(self, job: Job) -> None:
         self.job = job
         self.active = _active  # the global may be gone when the interpreter exits
-        self.stop = Stop()
+        self.call = Call()
         self.blocks: queue.Queue[Any] = queue.Queue(1)
         self.error: BaseException | None = None
         self.thread = threading.Thread(target=self._run, name="adjoin stream", daemon=True)
 
     def close(self) -> None:
         """Cancels the run and waits for it to end."""
-        self.stop.append(True)
+        self.call.stopped = True
         while self.thread.is_alive() and not sys.is_finalizing():
             lib.adj_cancel(self.job.context.handle)
             self.thread.join(0.02)
         self.active.discard(self)
 
     def _put(self, item: Any) -> None:
-        while not self.stop:
+        while not self.call.stopped:
             try:
                 self.blocks.put(item, timeout=0.1)
                 return
@@ -67,30 +67,29 @@ class _Stream:
             self._put(Result(indptr, ids, distances, (rows.row_count, self.job.candidates), rows.first_row))
         except BaseException as reason:  # noqa: BLE001 - raised again by the caller's thread
             self.error = reason
-        return d.ADJ_E_SINK if self.stop or self.error else d.ADJ_OK
+        return d.ADJ_E_SINK if self.call.stopped or self.error else d.ADJ_OK
 
     def _run(self) -> None:
         try:
             sink = fresh(d.adj_sink)
             callback = d.WRITE(self._write)
             sink.write = callback
-            self.job.run(lambda plan, stop: self._stream(plan, sink), self.stop)
+            self.job.run(lambda plan, call: self._stream(plan, sink), self.call)
         except BaseException as reason:  # noqa: BLE001 - raised again by the caller's thread
             self.error = self.error or reason
         self._put(None)
 
     def _stream(self, plan: ctypes.c_void_p, sink: d.adj_sink) -> None:
         settings = self.job.settings
-        control = control_of(settings.progress, settings.max_pairs)
+        call = Call()
+        control = control_of(call, settings.progress, settings.max_pairs)
         if control is None:
             check(lib.adj_stream(plan, ctypes.byref(sink), None, None))
             return
-        status = -1
-        try:
-            status = lib.adj_stream(plan, ctypes.byref(sink), control.reference, None)
-            check(status)
-        finally:
-            control.finish(status == 0)
+        status = lib.adj_stream(plan, ctypes.byref(sink), control.reference, None)
+        control.finish(status == 0)
+        call.raise_error()
+        check(status)
 
 
 # Streams that are still running. They are closed before the interpreter exits.
