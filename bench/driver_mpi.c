@@ -2,18 +2,22 @@
  *
  * What distribution costs: a join by several ranks, compared with the same join by one process.
  *
- *   mpirun -n RANKS bench/driver_mpi unif|expo|clusters COUNT DIM K|RADIUS auto|replicated|ring|halo|alone [scattered]
+ *   mpirun -n RANKS bench/driver_mpi SET COUNT DIM K|RADIUS auto|replicated|ring|halo|alone [scattered|grouped=N]
  *
- * K: a whole number; RADIUS: a number with a decimal point. alone: by libadjoin, on one rank. Rank i has the rows from
- * COUNT * i / RANKS on; with "scattered" it has every RANKS-th row, from row i on. Both are spread over all of space.
+ * SET: unif, expo or clusters. K: a whole number; RADIUS: a number with a decimal point. alone: by libadjoin, on one
+ * rank. Rank i has the rows from COUNT * i / RANKS on; with "scattered" it has every RANKS-th row, from row i on. Both
+ * are spread over all of space. With "grouped=N" the rows are first sorted by N regions of equally many points, so that
+ * with N ranks each has a domain of its own, as in a simulation.
+ *
  * There is one thread per rank. Prints one line of JSON: CPU seconds of all ranks (user and system, of the plan and the
  * run; how many of these in the kernel, and how many while waiting for messages, when MPI copies them), bytes sent,
- * imbalance, peak memory, and a checksum of ids. The checksum is the same for every distribution and number of ranks if
- * points are not scattered.
+ * imbalance, peak memory, and a checksum of ids. The checksum is the same for every distribution and number of ranks,
+ * but depends on "scattered" and "grouped".
  */
 #include <inttypes.h>
 #include <math.h>
 #include <mpi.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,19 +40,42 @@ static double cpu(void) {
   return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-static adj_dataset *my_points(adj_ctx *ctx, const char *name, uint64_t count, uint32_t dim, int scattered) {
+/* The rows of a set by region: order[i] is the row that comes i-th. */
+static uint64_t *group_rows(adj_ctx *ctx, const adj_join_spec *spec, const adj_dataset *all, uint64_t count,
+                            uint32_t regions) {
+  adj_split *split = NULL;
+  uint32_t *home = malloc((count + 1) * sizeof *home);
+  uint64_t *order = malloc((count + 1) * sizeof *order), at = 0;
+  must(adj_split_create(ctx, spec, all, NULL, regions, &split));
+  must(home && order ? adj_split_home(split, all, home) : ADJ_E_MEMORY);
+  for (uint32_t region = 0; region < regions; region++)
+    for (uint64_t i = 0; i < count; i++)
+      if (home[i] == region) order[at++] = i;
+  free(home);
+  adj_split_destroy(split);
+  return order;
+}
+
+static adj_dataset *my_points(adj_ctx *ctx, const adj_join_spec *spec, char **argv, uint64_t count, uint32_t dim) {
   adj_generate_options options;
   adj_generate_options_init(&options, sizeof options);
-  options.name = name;
+  options.name = argv[1];
   options.count = count;
   options.dim = dim;
   adj_dataset *all = NULL, *mine = NULL;
   must(adj_dataset_generate(ctx, &options, &all));
+  bool scattered = argv[6] && !strcmp(argv[6], "scattered");
+  uint64_t *order = NULL;
+  if (argv[6] && !strncmp(argv[6], "grouped=", 8))
+    order = group_rows(ctx, spec, all, count, (uint32_t)strtoul(argv[6] + 8, NULL, 10));
   uint64_t first = count * (uint64_t)rank / (uint64_t)ranks, end = count * ((uint64_t)rank + 1) / (uint64_t)ranks;
   uint64_t many = scattered ? (count + (uint64_t)(ranks - rank) - 1) / (uint64_t)ranks : end - first;
   float *rows = malloc((many + 1) * dim * sizeof *rows);
-  for (uint64_t i = 0; rows && i < many; i++)
-    must(adj_dataset_row(all, scattered ? (uint64_t)rank + i * (uint64_t)ranks : first + i, rows + i * dim));
+  for (uint64_t i = 0; rows && i < many; i++) {
+    uint64_t row = scattered ? (uint64_t)rank + i * (uint64_t)ranks : order ? order[first + i] : first + i;
+    must(adj_dataset_row(all, row, rows + i * dim));
+  }
+  free(order);
   adj_dataset_destroy(all);
   adj_points points;
   adj_points_init(&points, sizeof points);
@@ -128,7 +155,7 @@ int main(int argc, char **argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   if (argc < 6) {
-    fprintf(stderr, "usage: driver_mpi SET COUNT DIM K|RADIUS DISTRIBUTION [scattered]\n");
+    fprintf(stderr, "usage: driver_mpi SET COUNT DIM K|RADIUS DISTRIBUTION [scattered|grouped=N]\n");
     MPI_Abort(MPI_COMM_WORLD, 2);
   }
   adj_ctx_options options;
@@ -138,7 +165,6 @@ int main(int argc, char **argv) {
   must(adj_mpi_ctx_create(MPI_COMM_WORLD, &options, &ctx));
   uint32_t dim = (uint32_t)strtoul(argv[3], NULL, 10);
   uint64_t count = strtoull(argv[2], NULL, 10);
-  adj_dataset *set = my_points(ctx, argv[1], count, dim, argc > 6);
   adj_join_spec spec;
   adj_join_spec_init(&spec, sizeof spec);
   spec.backend = ADJ_BACKEND_CPU;
@@ -148,6 +174,7 @@ int main(int argc, char **argv) {
     spec.kind = ADJ_KNN;
     spec.k = (uint32_t)strtoul(argv[4], NULL, 10);
   }
+  adj_dataset *set = my_points(ctx, &spec, argv, count, dim);
   adj_mpi_distribution distribution = ADJ_MPI_AUTO;
   while (adj_mpi_distribution_name(distribution) && strcmp(adj_mpi_distribution_name(distribution), argv[5]) != 0)
     distribution++;

@@ -58,9 +58,15 @@ void adji_split_cells(const adj_split *split, double *low, double *high);
  * where the last one ends. *rows: the lists; free them with adji_free. */
 ADJI_SHARED adj_status adji_split_halo_lists(const adj_split *split, const adj_dataset *points, const uint32_t *home,
                                              const double *radii, uint64_t *starts, uint32_t **rows);
-/* Finds the points that may reach another region, in ascending order. All points are at home in `region`. rows has room
- * for all of them. The test is conservative: some of the points found may reach no other region. */
+/* The last sums of kNN lists: that of list i is `stride` bytes after that of list i - 1. */
+typedef struct adji_last_sums {
+  const char *first;
+  uint64_t stride;
+} adji_last_sums;
+/* Finds the points that may reach another region, in ascending order: within the radius of the spec, or within the sum
+ * of their list if there are lists. All points are at home in `region`. rows has room for one more than all of them.
+ * The test is conservative: some of the points found may reach no other region. */
 ADJI_SHARED adj_status adji_split_border(const adj_split *split, const adj_dataset *points, uint32_t region,
-                                         uint32_t *rows, uint64_t *count);
+                                         const adji_last_sums *sums, uint32_t *rows, uint64_t *count);
 
 #endif

@@ -110,6 +110,7 @@ typedef struct haloing {
   const double *radii;
   double *widths;       /* by dimension, of the spec's radius */
   double *cells;        /* of the regions: low, then high values */
+  void *inner;          /* of the regions, in the type of the points: see is_inner() */
   uint64_t *counts;     /* by slice and region: members, then where they go */
   uint32_t *rows;       /* NULL: count */
   unsigned char *marks; /* by point: it may reach another region. Made while counting; NULL: not asked for */
@@ -124,16 +125,15 @@ typedef struct visiting {
   uint32_t *rows;
 } visiting;
 
-static void width_of(const adj_split *split, double radius, double *widths) {
+static double width_in(const adj_split *split, double radius, uint32_t j) {
   double limit = adji_limit(&split->measure, split->type, radius);
-  for (uint32_t j = 0; j < split->cuts.dim; j++) { /* without a box: the same in every dimension */
-    if (j && !split->box) {
-      widths[j] = widths[0];
-      continue;
-    }
-    double length = adji_box_length(&split->measure, split->type, j);
-    widths[j] = adji_grid_width(split->type, &split->measure, limit, j) + SPLIT_SLACK * length;
-  }
+  double length = adji_box_length(&split->measure, split->type, j);
+  return adji_grid_width(split->type, &split->measure, limit, j) + SPLIT_SLACK * length;
+}
+
+static void width_of(const adj_split *split, double radius, double *widths) {
+  for (uint32_t j = 0; j < split->cuts.dim; j++) /* without a box: the same in every dimension */
+    widths[j] = j && !split->box ? widths[0] : width_in(split, radius, j);
 }
 
 static bool is_beyond(const visiting *v, uint64_t node) {
@@ -173,6 +173,38 @@ static bool stays_home(const haloing *h, uint64_t i, uint32_t home, const double
     in = in & (x - low[j] > widths[j]) & (high[j] - x > widths[j]);
   }
   return in;
+}
+
+/* The same for the spec's radius: whether a point lies strictly between two values of T in each dimension. These are
+ * low + width, rounded up, and high - width, rounded down, so x > low + width holds in exact arithmetic. */
+#define INNER(T, NEXT)                                                                   \
+  static void set_inner_##T(const haloing *h, uint64_t cells) {                          \
+    T *inner = h->inner;                                                                 \
+    for (uint64_t i = 0; i < cells; i++) {                                               \
+      double width = h->widths[i % h->p.split->cuts.dim];                                \
+      double low = nextafter(h->cells[i] + width, INFINITY);                             \
+      double high = nextafter(h->cells[cells + i] - width, -INFINITY);                   \
+      inner[2 * i] = (double)(T)low < low ? NEXT((T)low, (T)INFINITY) : (T)low;          \
+      inner[2 * i + 1] = (double)(T)high > high ? NEXT((T)high, -(T)INFINITY) : (T)high; \
+    }                                                                                    \
+  }                                                                                      \
+  static bool is_inner_##T(const haloing *h, uint64_t i, uint32_t home) {                \
+    const adj_dataset *set = h->p.points;                                                \
+    const char *row = set->data + i * set->row_stride;                                   \
+    uint32_t dim = h->p.split->cuts.dim;                                                 \
+    const T *inner = (const T *)h->inner + (uint64_t)2 * home * dim;                     \
+    bool in = true;                                                                      \
+    for (uint32_t j = 0; j < dim; j++) {                                                 \
+      T x = *(const T *)(const void *)(row + j * set->column_stride);                    \
+      in = in & (x > inner[2 * j]) & (x < inner[2 * j + 1]);                             \
+    }                                                                                    \
+    return in;                                                                           \
+  }
+INNER(float, nextafterf)
+INNER(double, nextafter)
+
+static bool is_inner(const haloing *h, uint64_t i, uint32_t home) {
+  return h->p.points->type == ADJ_F64 ? is_inner_double(h, i, home) : is_inner_float(h, i, home);
 }
 
 /* Widths of rounded radii, of a slice: few differ. */
@@ -223,12 +255,14 @@ static void visit_regions(const haloing *h, uint64_t slice, uint64_t i, const do
 static void halo_point(const haloing *h, uint64_t slice, uint64_t i, slice_room *room) {
   const double *widths = h->widths;
   if (h->rows && h->marks && !h->marks[i]) return;
-  bool stays = h->home && h->radii && surely_stays(h, i, &room->table, room->widths);
-  if (h->radii && !stays) {
+  bool stays = false;
+  if (!h->radii) {
+    stays = h->home && widths && is_inner(h, i, h->home[i]);
+  } else if (!(stays = h->home && surely_stays(h, i, &room->table, room->widths))) {
     widths = isinf(h->radii[i]) ? NULL : room->widths;
     if (widths) width_of(h->p.split, h->radii[i], room->widths);
+    stays = h->home && widths && stays_home(h, i, h->home[i], widths);
   }
-  stays = stays || (h->home && widths && stays_home(h, i, h->home[i], widths));
   if (h->marks && !h->rows) h->marks[i] = !stays;
   if (!stays) visit_regions(h, slice, i, widths, room->x);
 }
@@ -279,6 +313,13 @@ static adj_status open_halo(haloing *h, const adj_dataset *points) {
   h->cells = adji_alloc(memory, 2 * cells, sizeof *h->cells, "regions");
   if (!h->cells) return ADJ_E_MEMORY;
   adji_split_cells(split, h->cells, h->cells + cells);
+  if (!h->widths || h->radii) return ADJ_OK;
+  h->inner = adji_alloc(memory, 2 * cells, adji_type_size(h->p.points->type), "regions");
+  if (!h->inner) return ADJ_E_MEMORY;
+  if (h->p.points->type == ADJ_F64)
+    set_inner_double(h, cells);
+  else
+    set_inner_float(h, cells);
   return ADJ_OK;
 }
 
@@ -286,6 +327,7 @@ static void close_halo(haloing *h) {
   adji_memory *memory = &h->p.split->ctx->memory;
   adji_free(memory, h->widths);
   adji_free(memory, h->cells);
+  adji_free(memory, h->inner);
   adji_free(memory, h->counts);
   adji_free(memory, h->marks);
   adj_dataset_destroy(h->p.derived);
@@ -347,14 +389,76 @@ adj_status adji_split_halo_lists(const adj_split *split, const adj_dataset *poin
   return status;
 }
 
-adj_status adji_split_border(const adj_split *split, const adj_dataset *points, uint32_t region, uint32_t *rows,
-                             uint64_t *count) {
+/* ---- Borders ------------------------------------------------------------------------------------------------- */
+
+/* The width of the largest sum of each bucket of sums, whose bits begin alike. NAN: not yet known. Infinite and
+ * negative sums, and NaN, have buckets without a largest sum. */
+enum { BUCKETS = 1 << 12 };
+
+static double width_of_bucket(const adj_split *split, uint32_t bucket) {
+  uint64_t wide = (uint64_t)(bucket + 1) << 52;
+  uint32_t narrow = (bucket + 1) << 20;
+  double largest, radius = INFINITY;
+  float single;
+  memcpy(&largest, &wide, sizeof largest);
+  memcpy(&single, &narrow, sizeof single);
+  const void *sum = split->type == ADJ_F64 ? (const void *)&largest : (const void *)&single;
+  if (bucket >= BUCKETS / 2 - 1 || !isfinite(split->type == ADJ_F64 ? largest : (double)single)) return INFINITY;
+  if (adj_sums_radii(&split->spec, split->type, 1, sum, &radius) || isinf(radius)) return INFINITY;
+  return width_in(split, radius, 0);
+}
+
+static uint32_t bucket_of(adj_type type, const char *sum) {
+  uint64_t wide;
+  uint32_t narrow;
+  if (type == ADJ_F64) {
+    memcpy(&wide, sum, sizeof wide);
+    return (uint32_t)(wide >> 52);
+  }
+  memcpy(&narrow, sum, sizeof narrow);
+  return narrow >> 20;
+}
+
+/* Whether a point stays at home within its last sum. In a box widths differ by dimension, so there all may leave. */
+static bool stays_within(const haloing *h, const adji_last_sums *sums, uint64_t i, uint32_t region, double *table) {
+  const adj_split *split = h->p.split;
+  uint64_t dim = split->cuts.dim, cells = dim * split->cuts.count;
+  uint32_t bucket = bucket_of(split->type, sums->first + i * sums->stride);
+  if (split->box) return false;
+  if (isnan(table[bucket])) table[bucket] = width_of_bucket(split, bucket);
+  const double *low = h->cells + region * dim, *high = low + cells;
+  double width = table[bucket];
+  bool in = true;
+  for (uint32_t j = 0; j < dim; j++) {
+    double x = adji_dataset_at(h->p.points, i, j);
+    in = in & (x - low[j] > width) & (high[j] - x > width);
+  }
+  return in;
+}
+
+static void list_border(const haloing *h, const adji_last_sums *sums, uint32_t region, double *table, uint32_t *rows,
+                        uint64_t *count) {
+  uint64_t found = 0;
+  for (uint64_t i = 0; i < h->p.points->count; i++) {
+    rows[found] = (uint32_t)i;
+    found += sums ? !stays_within(h, sums, i, region, table) : !h->inner || !is_inner(h, i, region);
+  }
+  *count = found;
+}
+
+adj_status adji_split_border(const adj_split *split, const adj_dataset *points, uint32_t region,
+                             const adji_last_sums *sums, uint32_t *rows, uint64_t *count) {
   haloing h = {.p.split = split};
+  adji_memory *memory = &split->ctx->memory;
   adji_call outer = adji_call_begin(&split->ctx->cancels);
   adj_status status = open_halo(&h, points);
+  double *table = sums && !status ? adji_alloc(memory, BUCKETS, sizeof *table, "regions") : NULL;
+  if (!status && sums && !table) status = ADJ_E_MEMORY;
+  for (uint32_t i = 0; table && i < BUCKETS; i++)
+    table[i] = NAN;
   *count = 0;
-  for (uint64_t i = 0; i < points->count && !status; i++)
-    if (!h.widths || !stays_home(&h, i, region, h.widths)) rows[(*count)++] = (uint32_t)i;
+  if (!status) list_border(&h, sums, region, table, rows, count);
+  adji_free(memory, table);
   close_halo(&h);
   adji_call_set(outer);
   return status;

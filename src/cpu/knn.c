@@ -32,6 +32,7 @@ typedef struct knn_cores {
   adji_narrow narrow;     /* copies of the trees in f32, if this f64 join uses them */
   /* The current pass. */
   const adji_window *window;
+  adji_tree labelled; /* the right tree with labels in place of ids, if the window has labels; `right` is this tree */
   knn_lane *lanes;
 } knn_cores;
 
@@ -148,12 +149,58 @@ static adj_status fill_queue(void *state, bool shared, adji_queue *queue) {
 
 /* ---- A pass ----------------------------------------------------------------------------------------- */
 
-/* Replaces the ids of a row by labels. Rows of neighbouring queries have much the same ids, so labels are in the cache.
- */
-static void label_row(const adji_window *window, uint64_t row) {
-  uint32_t *ids = window->ids + adji_window_at(window, row);
-  for (uint32_t e = 0; e < window->k && ids[e] != ADJ_NO_ID; e++)
-    ids[e] = window->labels[ids[e]];
+static void label_ids(void *user, uint64_t begin, uint64_t end) {
+  const knn_cores *c = user;
+  const uint32_t *ids = c->right->ids, *labels = c->window->labels;
+  for (uint64_t i = begin; i < end; i++)
+    c->labelled.ids[i] = labels[ids[i]];
+}
+
+static void label_least_ids(void *user, uint64_t begin, uint64_t end) {
+  const knn_cores *c = user;
+  for (uint32_t l = 0; l < c->right->levels; l++) {
+    const adji_tree_level *from = &c->right->level[l];
+    uint64_t last = end < from->count ? end : from->count;
+    for (uint64_t i = begin; i < last; i++)
+      c->labelled.level[l].least_ids[i] = c->window->labels[from->least_ids[i]];
+  }
+}
+
+static void drop_labels(knn_cores *c) {
+  adji_memory *memory = &c->join.ctx->memory;
+  for (uint32_t l = 0; l < c->labelled.levels; l++)
+    adji_free(memory, c->labelled.level[l].least_ids);
+  adji_free(memory, c->labelled.ids);
+  c->labelled = (adji_tree){0};
+  c->right = c->narrow.wide_right = c->lent.what;
+}
+
+/* Makes the search find labels instead of ids, through a tree that shares all but the ids. Labels ascend as ids do, so
+ * ties go to the same points. */
+static adj_status set_labels(knn_cores *c) {
+  enum { SLICE = 1 << 14 };
+  adji_memory *memory = &c->join.ctx->memory;
+  const adji_tree *tree = c->right;
+  if (!c->window->labels || !tree->count) return ADJ_OK;
+  uint64_t leaves = tree->level[0].count;
+  c->labelled = *tree;
+  c->labelled.ids = adji_alloc(memory, leaves * tree->leaf, sizeof *tree->ids, "labels of points");
+  bool made = c->labelled.ids;
+  for (uint32_t l = 0; l < tree->levels; l++) {
+    uint64_t room = (tree->level[l].count + ADJI_FAN - 1) / ADJI_FAN * ADJI_FAN;
+    uint32_t *least = adji_alloc(memory, room, sizeof *least, "labels of points");
+    for (uint64_t i = tree->level[l].count; least && i < room; i++)
+      least[i] = ADJ_NO_ID;
+    c->labelled.level[l].least_ids = least;
+    made = made && least;
+  }
+  if (!made) return ADJ_E_MEMORY;
+  for (uint64_t i = tree->count; i < leaves * tree->leaf; i++)
+    c->labelled.ids[i] = ADJ_NO_ID;
+  adj_status status = adji_loop_slices(c->join.ctx, tree->count, tree->count / SLICE + 1, label_ids, c);
+  if (!status) status = adji_loop_slices(c->join.ctx, leaves, leaves / SLICE + 1, label_least_ids, c);
+  if (!status) c->right = c->narrow.wide_right = &c->labelled;
+  return status;
 }
 
 /* Fills the row of the i-th query, searched alone. window NULL: the neighbours are discarded. */
@@ -166,7 +213,6 @@ static adj_status fill_point(const knn_cores *c, adji_knn_group *g, uint64_t i, 
   uint32_t found = window && g->guess.enabled ? adji_knn_group_next(g, &c->order, i, tally)
                                               : adji_knn_group_find(g, row, adji_point_chunk(&c->order, i), tally);
   if (window) adji_row_place_padded(window, &c->join.style, row, g->ids, g->sums, found);
-  if (window && window->labels) label_row(window, row);
   tally->pairs += found;
   return ADJ_OK;
 }
@@ -216,11 +262,8 @@ static void fill_leaf(const knn_cores *c, knn_lane *lane, uint64_t leaf, const a
     wanted |= UINT64_C(1) << i;
     if (window) fetch_row(c, window, rows[i]);
   }
-  uint64_t others = wanted;
-  if (others && c->narrow.enabled) others = adji_narrow_group_fill(&lane->narrow, leaf, wanted, window, tally);
-  if (others) adji_knn_group_fill(&lane->group, leaf, others, window, tally);
-  for (; window && window->labels && wanted; wanted &= wanted - 1)
-    label_row(window, rows[__builtin_ctzll(wanted)]);
+  if (wanted && c->narrow.enabled) wanted = adji_narrow_group_fill(&lane->narrow, leaf, wanted, window, tally);
+  if (wanted) adji_knn_group_fill(&lane->group, leaf, wanted, window, tally);
 }
 
 static adj_status fill_batch(void *user, const adji_batch *batch, uint32_t lane, adji_tally *tally) {
@@ -254,6 +297,7 @@ static void end(void *state, adji_run *run) {
     clear_lane(&c->lanes[lane]);
   adji_free(&ctx->memory, c->lanes);
   c->lanes = NULL;
+  drop_labels(c);
 }
 
 static adj_status begin(void *state, adji_run *run, const adji_pass *pass) {
@@ -261,10 +305,10 @@ static adj_status begin(void *state, adji_run *run, const adji_pass *pass) {
   adj_ctx *ctx = c->join.ctx;
   c->window = pass->window;
   c->lanes = adji_alloc_zero(&ctx->memory, c->options.lanes, sizeof *c->lanes, "workers");
-  if (!c->lanes) return ADJ_E_MEMORY;
-  adj_status status = ADJ_OK;
+  adj_status status = c->lanes ? set_labels(c) : ADJ_E_MEMORY;
   for (uint32_t lane = 0; lane < c->options.lanes && !status; lane++) {
     status = init_lane(c, &c->lanes[lane]);
+    c->lanes[lane].group.labels = c->window->labels;
     if (!status && adji_point_order_is_dense(&c->order, c->right))
       status = adji_knn_group_enable_guesses(&c->lanes[lane].group);
   }

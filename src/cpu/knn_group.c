@@ -67,12 +67,22 @@ static void load_queries(adji_knn_group *g, uint64_t leaf) {
     copy_float(g, leaf);
 }
 
-/* Selects point i of a leaf as a query. */
-static void add_query(adji_knn_group *g, uint32_t i, uint32_t row) {
+/* Whether both trees have the same points in the same leaves. */
+static bool is_same_tree(const adji_knn_group *g) {
+  return g->left && g->left->coords == g->right->coords;
+}
+
+/* The id of a right row. */
+static uint32_t id_of(const adji_knn_group *g, uint32_t row) {
+  return g->labels ? g->labels[row] : row;
+}
+
+/* Selects point i of a leaf as a query. own: its id among the right points. */
+static void add_query(adji_knn_group *g, uint32_t i, uint32_t row, uint32_t own) {
   uint32_t q = g->query_count++;
   g->places[q] = i;
   g->rows[q] = row;
-  g->own[q] = g->join->style.drop_self ? row : ADJ_NO_ID;
+  g->own[q] = g->join->style.drop_self ? own : ADJ_NO_ID;
 }
 
 /* ---- Reach: how far neighbours can be -------------------------------------------------------- */
@@ -300,7 +310,9 @@ static void place_row(adji_knn_group *g, uint32_t q, uint32_t slot, const adji_w
 
 /* Whether f32 values go to rows unchanged, except for roots of sums. */
 static bool places_directly(const adji_knn_group *g, const adji_window *window) {
-  return window && window->k == g->k && g->right->type == ADJ_F32 && g->join->style.measure->report == ADJI_REPORT_ROOT;
+  adji_report report = g->join->style.measure->report;
+  return window && window->k == g->k && g->right->type == ADJ_F32 &&
+         (report == ADJI_REPORT_ROOT || report == ADJI_REPORT_SUM);
 }
 
 /* Places the row of query q from its pool, without a copy if no value has to be changed. False: the limit was wrong. */
@@ -310,7 +322,7 @@ static bool place_from_pool(adji_knn_group *g, uint32_t q, const adji_window *wi
   bool directly = places_directly(g, window);
   if (directly) {
     uint64_t at = adji_window_at(window, g->rows[q]);
-    to = (adji_picked){.ids = window->ids + at, .roots = true};
+    to = (adji_picked){.ids = window->ids + at, .roots = g->join->style.measure->report == ADJI_REPORT_ROOT};
     if (window->distances) to.sums = (float *)window->distances + at;
   }
   if (!adji_pool_pick(g, q, &to)) {
@@ -327,7 +339,7 @@ static bool place_from_pool(adji_knn_group *g, uint32_t q, const adji_window *wi
 
 /* The right leaf that the search for the queries of a left leaf begins with. */
 static uint64_t near_leaf(const adji_knn_group *g, uint64_t leaf) {
-  if (g->left == g->right) return leaf;
+  if (is_same_tree(g)) return leaf;
   return adji_near_leaf(&g->search, g->coords, adji_near_chunk(&g->search, g->coords));
 }
 
@@ -425,10 +437,11 @@ void adji_knn_group_fill(adji_knn_group *g, uint64_t leaf, uint64_t wanted, cons
     return;
   }
   const uint32_t *rows = g->left->ids + leaf * g->left->leaf;
+  const uint32_t *own = is_same_tree(g) ? g->right->ids + leaf * g->right->leaf : NULL;
   while (wanted) {
     for (g->query_count = 0; wanted && g->query_count < g->max_queries; wanted &= wanted - 1) {
       uint32_t i = (uint32_t)__builtin_ctzll(wanted);
-      add_query(g, i, rows[i]);
+      add_query(g, i, rows[i], own ? own[i] : id_of(g, rows[i]));
     }
     find_by_pools(g, leaf, window, tally);
     if (!g->query_count) continue;
@@ -488,7 +501,7 @@ adj_status adji_knn_group_enable_guesses(adji_knn_group *g) {
 /* near: nodes that hold all points within the guess, if there is a guess; NULL: search from the root. */
 static uint32_t find_one(adji_knn_group *g, uint32_t row, uint64_t chunk, const adji_leaves *near, adji_tally *tally) {
   g->query_count = 0;
-  add_query(g, 0, row);
+  add_query(g, 0, row, id_of(g, row));
   if (chunk == ADJI_NO_CHUNK) chunk = adji_near_chunk(&g->search, g->coords);
   if (adji_searches_tree_at_once(g->join)) {
     adji_knn_task task = adji_knn_group_task(g);

@@ -42,6 +42,7 @@ typedef struct adji_knn_pools {
 typedef struct adji_knn_group {
   _Alignas(64) const adji_join *join;
   const adji_tree *left, *right; /* left NULL: queries are searched one by one */
+  const uint32_t *labels;        /* the ids in `right` are labels, one for each right row; NULL: row numbers */
   adji_tree_search search;       /* searches `right` */
   uint32_t k;                    /* the most neighbours a query can have */
   uint32_t max_queries;          /* queries searched together, at most */

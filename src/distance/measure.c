@@ -56,6 +56,10 @@ static double distance_of(const adji_measure *measure, double s) {
         to[i] = ROOT(sums[i]);                                                                \
       return;                                                                                 \
     }                                                                                         \
+    if (measure->report == ADJI_REPORT_SUM) { /* `to` may be the same array */                \
+      memmove(to, sums, count * sizeof *to);                                                  \
+      return;                                                                                 \
+    }                                                                                         \
     for (uint64_t i = 0; i < count; i++)                                                      \
       to[i] = (T)distance_of(measure, (double)sums[i]);                                       \
   }

@@ -252,8 +252,8 @@ static adj_status find_border(adj_mpi_plan *plan) {
   plan->border = adji_alloc(memory, count + 1, sizeof *plan->border, "border of the region");
   if (!plan->border) return ADJ_E_MEMORY;
   if (!count) return ADJ_OK;
-  adj_status status =
-      adji_split_border(plan->split, plan->queries.set, (uint32_t)plan->group.rank, plan->border, &plan->border_count);
+  adj_status status = adji_split_border(plan->split, plan->queries.set, (uint32_t)plan->group.rank, NULL, plan->border,
+                                        &plan->border_count);
   uint32_t *trimmed =
       status ? NULL : adji_alloc(memory, plan->border_count + 1, sizeof *trimmed, "border of the region");
   if (!trimmed) return status ? status : ADJ_E_MEMORY;

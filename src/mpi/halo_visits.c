@@ -5,21 +5,39 @@
  */
 #include <string.h>
 
+#include "cluster/split.h"
 #include "mpi/halo_private.h"
 #include "mpi/points.h"
 
 typedef struct visits {
-  double *radii;               /* how far each query must look */
-  uint32_t *home;              /* region of each query: this rank's */
-  uint64_t *starts, *received; /* queries to each rank; guests from each rank */
-  uint32_t *rows;              /* the queries that go to each rank */
-  adji_points guests;          /* queries of other ranks */
+  uint32_t *leaving;           /* the queries that may have neighbours in other regions */
+  adji_points visitors;        /* these queries */
+  double *radii;               /* how far each of them must look */
+  uint32_t *home;              /* region of each: this rank's */
+  uint64_t *starts, *received; /* visitors to each rank; guests from each rank */
+  uint32_t *rows;              /* the visitors that go to each rank */
+  adji_points guests;          /* visitors of other ranks */
   adji_rows answers;           /* their lists */
 } visits;
 
+/* Most queries are far from the border of the region. Their radii are not needed. */
+static adj_status find_visitors(adj_mpi_plan *plan, const adji_points *queries, const adji_rows *lists, visits *v) {
+  uint64_t size = adji_type_size(plan->type), k = plan->spec.k, count = 0;
+  v->leaving = adji_alloc(&plan->ctx->memory, queries->set->count + 1, sizeof *v->leaving, "queries near a border");
+  if (!v->leaving) return ADJ_E_MEMORY;
+  adji_last_sums sums = {lists->values + (k - 1) * size, k * size};
+  adj_status status = ADJ_OK;
+  if (queries->set->count)
+    status = adji_split_border(plan->split, queries->set, (uint32_t)plan->group.rank, &sums, v->leaving, &count);
+  return status ? status : adji_points_pick(plan, queries, v->leaving, 0, count, &v->visitors);
+}
+
 static adj_status list_visits(adj_mpi_plan *plan, const adji_points *queries, const adji_rows *lists, visits *v) {
   adji_memory *memory = &plan->ctx->memory;
-  uint64_t count = queries->set->count, ranks = (uint64_t)plan->group.ranks;
+  uint64_t ranks = (uint64_t)plan->group.ranks;
+  adj_status status = find_visitors(plan, queries, lists, v);
+  if (status) return status;
+  uint64_t count = v->visitors.set->count;
   v->radii = adji_alloc(memory, count + 1, sizeof *v->radii, "radii of queries");
   v->home = adji_alloc(memory, count + 1, sizeof *v->home, "regions of queries");
   v->starts = adji_alloc_zero(memory, ranks + 1, sizeof *v->starts, "regions");
@@ -27,8 +45,8 @@ static adj_status list_visits(adj_mpi_plan *plan, const adji_points *queries, co
   if (!v->radii || !v->home || !v->starts || !v->received) return ADJ_E_MEMORY;
   for (uint64_t i = 0; i < count; i++)
     v->home[i] = (uint32_t)plan->group.rank;
-  adj_status status = adji_rows_reach(plan, queries, lists, v->radii);
-  if (!status && count) status = adji_halo_lists(plan, queries->set, v->home, v->radii, v->starts, &v->rows);
+  status = adji_rows_reach(plan, queries, lists, v->leaving, count, v->radii);
+  if (!status && count) status = adji_halo_lists(plan, v->visitors.set, v->home, v->radii, v->starts, &v->rows);
   return status;
 }
 
@@ -136,7 +154,8 @@ static adj_status return_answers(adj_mpi_plan *plan, adj_status status, visits *
   for (int i = 0; i < group->ranks && !status; i++) {
     uint64_t first = v->starts[i], many = v->starts[i + 1] - first;
     for (uint64_t j = 0; j < many && !status; j++)
-      status = merge_answer(plan, &m, received.bytes + received.starts[i], many, j, v->rows[first + j], lists);
+      status =
+          merge_answer(plan, &m, received.bytes + received.starts[i], many, j, v->leaving[v->rows[first + j]], lists);
   }
   adji_mail_clear(group, &received);
   close_merging(plan, &m);
@@ -147,14 +166,15 @@ adj_status adji_halo_visit(adj_mpi_plan *plan, adj_status status, const adji_poi
   visits v = {0};
   if (!status) status = list_visits(plan, queries, lists, &v);
   adji_parcel parcel = {
-      .set = queries->set, .radii = v.radii, .starts = v.starts, .rows = v.rows, .received = v.received};
+      .set = v.visitors.set, .radii = v.radii, .starts = v.starts, .rows = v.rows, .received = v.received};
   status = adji_points_exchange(plan, status, &parcel, &v.guests);
   if (!status) status = adji_agree(&plan->group, answer(plan, &v));
   if (!status) status = return_answers(plan, status, &v, lists);
   adji_rows_clear(plan, &v.answers);
   adji_points_clear(plan, &v.guests);
-  void *blocks[] = {v.radii, v.home, v.starts, v.received, v.rows};
-  for (int i = 0; i < 5; i++)
+  adji_points_clear(plan, &v.visitors);
+  void *blocks[] = {v.leaving, v.radii, v.home, v.starts, v.received, v.rows};
+  for (int i = 0; i < 6; i++)
     adji_group_free(&plan->group, blocks[i]);
   return status;
 }

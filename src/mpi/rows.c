@@ -121,12 +121,30 @@ static bool is_before(const adj_mpi_plan *plan, const adji_rows *rows, uint64_t 
   return entry_id(rows, a) < entry_id(rows, b);
 }
 
+/* Merges ids from the back; the second run is copied first. */
+enum { SHORT_RUN = 256 };
+
+static void merge_ids(uint32_t *ids, uint64_t mine, uint64_t theirs) {
+  uint32_t other[SHORT_RUN];
+  memcpy(other, ids + mine, theirs * sizeof *ids);
+  while (theirs) {
+    bool last_is_mine = mine && ids[mine - 1] > other[theirs - 1];
+    ids[mine + theirs - 1] = last_is_mine ? ids[mine - 1] : other[theirs - 1];
+    mine -= last_is_mine;
+    theirs -= !last_is_mine;
+  }
+}
+
 /* An insertion sort: few rows have two runs, and mostly one of them is short. */
 void adji_rows_merge_runs(const adj_mpi_plan *plan, const adji_rows *rows, uint64_t first, uint64_t middle,
                           uint64_t end) {
   uint64_t size = adji_value_size(plan), width = rows->narrow ? 4 : 8;
   char *ids = rows->narrow ? (char *)rows->narrow : (char *)rows->ids;
   if (middle == first || middle == end || is_before(plan, rows, middle - 1, middle)) return;
+  if (rows->narrow && !size && end - middle <= SHORT_RUN) {
+    merge_ids(rows->narrow + first, middle - first, end - middle);
+    return;
+  }
   for (uint64_t i = middle; i < end; i++) {
     uint64_t low = first, high = i;
     while (low < high) {
@@ -358,15 +376,15 @@ adj_status adji_rows_merge(adj_mpi_plan *plan, const adji_points *queries, const
 }
 
 adj_status adji_rows_reach(const adj_mpi_plan *plan, const adji_points *queries, const adji_rows *lists,
-                           double *radii) {
-  uint64_t k = plan->spec.k, size = adji_type_size(plan->type), count = queries->set->count;
+                           const uint32_t *which, uint64_t count, double *radii) {
+  uint64_t k = plan->spec.k, size = adji_type_size(plan->type);
   char *sums = (char *)radii; /* converted in place: each sum is read before a radius is written over it */
   if (size == 4) sums += 4 * count;
   for (uint64_t i = 0; i < count; i++)
-    memcpy(sums + i * size, lists->values + (i * k + k - 1) * size, size);
+    memcpy(sums + i * size, lists->values + ((which ? which[i] : i) * k + k - 1) * size, size);
   adj_status status = adj_sums_radii(&plan->spec, plan->type, count, sums, radii);
   for (uint64_t i = 0; i < count && !status; i++) {
-    double most = queries->radii ? queries->radii[i] : plan->spec.radius;
+    double most = queries->radii ? queries->radii[which ? which[i] : i] : plan->spec.radius;
     if (radii[i] > most) radii[i] = most;
   }
   return status;

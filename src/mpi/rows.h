@@ -47,8 +47,10 @@ uint64_t adji_list_length(const adj_mpi_plan *plan);
 void adji_rows_pad(const adj_mpi_plan *plan, adji_rows *lists);
 /* Merges the lists of a part into those of the queries. */
 adj_status adji_rows_merge(adj_mpi_plan *plan, const adji_points *queries, const adji_mpi_part *part, adji_rows *to);
-/* How far each query must look: to its k-th neighbour so far, but no further than its radius. */
-adj_status adji_rows_reach(const adj_mpi_plan *plan, const adji_points *queries, const adji_rows *lists, double *radii);
+/* How far the listed queries must look: to their k-th neighbours so far, but no further than their radii. which NULL:
+ * the first `count` queries. */
+adj_status adji_rows_reach(const adj_mpi_plan *plan, const adji_points *queries, const adji_rows *lists,
+                           const uint32_t *which, uint64_t count, double *radii);
 /* Turns sums into what is reported, if sums were needed. */
 adj_status adji_rows_report(adj_mpi_plan *plan, adji_rows *rows);
 uint64_t adji_value_size(const adj_mpi_plan *plan);    /* bytes of a sum or distance while rows are made; 0: none */
