@@ -22,7 +22,7 @@ from . import _declarations as d
 from ._errors import ArgumentError, ArrayTypeError
 from ._library import check, fresh, lib
 
-__all__ = ["Context", "context", "default", "generation", "parse_memory", "whole"]
+__all__ = ["Context", "context", "default", "generation", "on_device", "parse_memory", "whole"]
 
 logger = logging.getLogger("adjoin")
 _KEPT = 8
@@ -124,7 +124,10 @@ def context(
     count = 0 if threads is None else whole("threads", threads)
     if threads is not None and not 0 < count < 1 << 16:
         raise ArgumentError(f"threads: {count} is not between 1 and 65535")
-    key = (count, parse_memory(memory), _parse_devices(device))
+    return _shared((count, parse_memory(memory), _parse_devices(device)))
+
+
+def _shared(key: Key) -> Context:
     with _lock:
         found = _contexts.get(key)
         if found is None:
@@ -142,6 +145,11 @@ _DEFAULT: Key = (0, 0, None)
 def default() -> Context:
     """The context of calls without options."""
     return _contexts.get(_DEFAULT) or context()
+
+
+def on_device(number: int) -> Context:
+    """The context of calls without options whose points are on this GPU."""
+    return _shared((0, 0, (number,)))
 
 
 def _forget() -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from . import _declarations as d
 from ._arrays import F32, F64, INT32, INT64
-from ._context import Context, context, generation
+from ._context import Context, context, generation, on_device
 from ._dlpack import DeviceArray, allocate, imported, synchronize
 from ._errors import ArgumentError, ArrayTypeError
 from ._join import radius_of
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["DeviceIndex", "DeviceJob", "row_numbers", "select_on_device", "stack"]
 
 byref, c_void_p = ctypes.byref, ctypes.c_void_p
+_NAMES = {np.dtype(name): name for name in ("float32", "float64", "int32", "int64")}  # the property takes microseconds
 
 
 def kind_of(x: Any) -> str:
@@ -39,19 +40,23 @@ def kind_of(x: Any) -> str:
 class Place:
     """A device, a stream on it, and the package whose arrays are used."""
 
-    __slots__ = ("device", "kind", "stream")
+    __slots__ = ("device", "kind", "package", "stream", "torch_device")
 
     def __init__(self, x: Any) -> None:
         self.kind = kind_of(x)
+        self.package: Any = None  # torch or CuPy
         self.stream: int | None = None
         if self.kind == "torch":
             import torch
 
-            self.device = x.device.index or 0
-            self.stream = torch.cuda.current_stream(x.device).cuda_stream
+            self.package = torch
+            self.torch_device = x.device
+            self.device = self.torch_device.index or 0
+            self.stream = torch.cuda.current_stream(self.torch_device).cuda_stream
         elif self.kind == "cupy":
             import cupy
 
+            self.package = cupy
             self.device = x.device.id
             self.stream = cupy.cuda.get_current_stream().ptr
         elif self.kind == "jax":
@@ -69,14 +74,10 @@ class Place:
             return self.empty(shape, typestr)
         view = DeviceArray(owner, address, shape, typestr, self.device, self.stream)
         if self.kind == "torch":
-            import torch
-
-            return torch.as_tensor(view, device=f"cuda:{self.device}")
+            return self.package.as_tensor(view, device=self.torch_device)
         if self.kind == "cupy":
-            import cupy
-
-            with cupy.cuda.Device(self.device):
-                return cupy.asarray(view)
+            with self.package.cuda.Device(self.device):
+                return self.package.asarray(view)
         return self._from_view(view)
 
     def _from_view(self, view: DeviceArray) -> Any:
@@ -90,14 +91,10 @@ class Place:
         """A new array to be filled. For JAX, whose arrays are not writable, and for other packages a DeviceArray."""
         dtype = np.dtype(typestr)
         if self.kind == "torch":
-            import torch
-
-            return torch.empty(shape, dtype=getattr(torch, dtype.name), device=f"cuda:{self.device}")
+            return self.package.empty(shape, dtype=getattr(self.package, _NAMES[dtype]), device=self.torch_device)
         if self.kind == "cupy":
-            import cupy
-
-            with cupy.cuda.Device(self.device):
-                return cupy.empty(shape, dtype)
+            with self.package.cuda.Device(self.device):
+                return self.package.empty(shape, dtype)
         if self.kind == "jax" and 0 in shape:
             import jax.numpy
 
@@ -110,8 +107,19 @@ class Place:
 
 
 def _address(x: Any) -> int:
-    address: int = x.__cuda_array_interface__["data"][0]
+    address: int = x.data_ptr() if hasattr(x, "data_ptr") else x.__cuda_array_interface__["data"][0]
     return address
+
+
+def _interface(x: Any, place: Place) -> tuple[dict[str, Any], Any]:
+    """A __cuda_array_interface__ of an array that _converted() has returned, and what keeps its memory alive."""
+    if place.kind == "torch":
+        dtype = F32 if x.dtype is place.package.float32 else F64
+        strides = None if x.is_contiguous() else tuple(dtype.itemsize * step for step in x.stride())
+        return {"shape": x.shape, "typestr": dtype.str, "data": (x.data_ptr(), False), "strides": strides}, None
+    if hasattr(x, "__cuda_array_interface__"):
+        return x.__cuda_array_interface__, None
+    return imported(x, place.stream)
 
 
 class Points:
@@ -120,13 +128,8 @@ class Points:
     __slots__ = ("array", "dtype", "keep", "shape", "struct")
 
     def __init__(self, x: Any, name: str, place: Place, dtype: np.dtype[Any] | None) -> None:
-        x = _converted(x, name, place.kind, dtype)
-        self.keep: Any = None
-        if hasattr(x, "__cuda_array_interface__"):
-            interface = x.__cuda_array_interface__
-        else:
-            interface, self.keep = imported(x, place.stream)
-        self.array = x
+        self.array = x = _converted(x, name, place, dtype)
+        interface, self.keep = _interface(x, place)
         self.shape = tuple(interface["shape"])
         self.dtype = np.dtype(interface["typestr"])
         if len(self.shape) != 2 or self.dtype not in (F32, F64):
@@ -142,8 +145,9 @@ class Points:
             self.struct.row_stride, self.struct.column_stride = strides
 
 
-def _converted(x: Any, name: str, kind: str, dtype: np.dtype[Any] | None) -> Any:
+def _converted(x: Any, name: str, place: Place, dtype: np.dtype[Any] | None) -> Any:
     """A matrix of f32 or f64 with positive strides, converted by the array's own package."""
+    kind = place.kind
     if kind == "other":
         return x
     if kind == "torch":
@@ -159,9 +163,8 @@ def _converted(x: Any, name: str, kind: str, dtype: np.dtype[Any] | None) -> Any
             raise ArrayTypeError(f"{name}: dtype {now} is not a type of real numbers")
         dtype = F32 if narrow else F64
     if kind == "torch":
-        import torch
-
-        x = x.to(getattr(torch, dtype.name))
+        wanted = getattr(place.package, _NAMES[dtype])
+        x = x if x.dtype is wanted else x.to(wanted)
         return x if min(x.stride()) > 0 else x.contiguous()
     x = x if x.dtype == dtype else x.astype(dtype)
     if x.dtype != dtype:
@@ -259,7 +262,7 @@ def _device_context(settings: Settings, place: Place) -> Context:
     if settings.backend not in (d.ADJ_BACKEND_AUTO, d.ADJ_BACKEND_GPU):
         raise ArgumentError('backend: points on a GPU are joined there, with backend "auto" or "gpu"')
     if settings.plain:
-        return context(device=place.device)
+        return on_device(place.device)
     return settings.on_device(place.device)
 
 
