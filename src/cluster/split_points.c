@@ -108,12 +108,11 @@ typedef struct haloing {
   part p;
   const uint32_t *home;
   const double *radii;
-  double *widths;       /* by dimension, of the spec's radius */
-  double *cells;        /* of the regions: low, then high values */
-  void *inner;          /* of the regions, in the type of the points: see is_inner() */
-  uint64_t *counts;     /* by slice and region: members, then where they go */
-  uint32_t *rows;       /* NULL: count */
-  unsigned char *marks; /* by point: it may reach another region. Made while counting; NULL: not asked for */
+  double *widths;   /* by dimension, of the spec's radius */
+  double *cells;    /* of the regions: low, then high values */
+  void *inner;      /* of the regions, in the type of the points: see INNER. NULL: not tested */
+  uint64_t *counts; /* by slice and region: members, then where they go */
+  uint32_t *rows;   /* NULL: count */
 } haloing;
 
 /* One point, and where its visits go. */
@@ -175,36 +174,48 @@ static bool stays_home(const haloing *h, uint64_t i, uint32_t home, const double
   return in;
 }
 
-/* The same for the spec's radius: whether a point lies strictly between two values of T in each dimension. These are
- * low + width, rounded up, and high - width, rounded down, so x > low + width holds in exact arithmetic. */
-#define INNER(T, NEXT)                                                                   \
-  static void set_inner_##T(const haloing *h, uint64_t cells) {                          \
-    T *inner = h->inner;                                                                 \
-    for (uint64_t i = 0; i < cells; i++) {                                               \
-      double width = h->widths[i % h->p.split->cuts.dim];                                \
-      double low = nextafter(h->cells[i] + width, INFINITY);                             \
-      double high = nextafter(h->cells[cells + i] - width, -INFINITY);                   \
-      inner[2 * i] = (double)(T)low < low ? NEXT((T)low, (T)INFINITY) : (T)low;          \
-      inner[2 * i + 1] = (double)(T)high > high ? NEXT((T)high, -(T)INFINITY) : (T)high; \
-    }                                                                                    \
-  }                                                                                      \
-  static bool is_inner_##T(const haloing *h, uint64_t i, uint32_t home) {                \
-    const adj_dataset *set = h->p.points;                                                \
-    const char *row = set->data + i * set->row_stride;                                   \
-    uint32_t dim = h->p.split->cuts.dim;                                                 \
-    const T *inner = (const T *)h->inner + (uint64_t)2 * home * dim;                     \
-    bool in = true;                                                                      \
-    for (uint32_t j = 0; j < dim; j++) {                                                 \
-      T x = *(const T *)(const void *)(row + j * set->column_stride);                    \
-      in = in & (x > inner[2 * j]) & (x < inner[2 * j + 1]);                             \
-    }                                                                                    \
-    return in;                                                                           \
+/* The same for the spec's radius: a point stays if it lies strictly between two values of T in each dimension. These
+ * are low + width, rounded up, and high - width, rounded down, so x > low + width holds in exact arithmetic. */
+#define INNER(T, NEXT)                                                                                 \
+  static void set_inner_##T(const haloing *h, uint64_t cells) {                                        \
+    T *inner = h->inner;                                                                               \
+    for (uint64_t i = 0; i < cells; i++) {                                                             \
+      double width = h->widths[i % h->p.split->cuts.dim];                                              \
+      double low = nextafter(h->cells[i] + width, INFINITY);                                           \
+      double high = nextafter(h->cells[cells + i] - width, -INFINITY);                                 \
+      inner[2 * i] = (double)(T)low < low ? NEXT((T)low, (T)INFINITY) : (T)low;                        \
+      inner[2 * i + 1] = (double)(T)high > high ? NEXT((T)high, -(T)INFINITY) : (T)high;               \
+    }                                                                                                  \
+  }                                                                                                    \
+  static uint64_t find_leavers_##T(const haloing *h, uint64_t first, uint64_t many, uint32_t region) { \
+    const adj_dataset *set = h->p.points;                                                              \
+    uint64_t row_stride = set->row_stride, column_stride = set->column_stride, leavers = 0;            \
+    uint32_t dim = h->p.split->cuts.dim;                                                               \
+    const T *boxes = h->inner;                                                                         \
+    for (uint64_t i = 0; i < many; i++) {                                                              \
+      const char *row = set->data + (first + i) * row_stride;                                          \
+      const T *inner = boxes + (uint64_t)2 * dim * (h->home ? h->home[first + i] : region);            \
+      bool in = true;                                                                                  \
+      for (uint32_t j = 0; j < dim; j++, inner += 2) {                                                 \
+        T x = *(const T *)(const void *)(row + j * column_stride);                                     \
+        in = in & (x > inner[0]) & (x < inner[1]);                                                     \
+      }                                                                                                \
+      leavers |= (uint64_t)!in << i;                                                                   \
+    }                                                                                                  \
+    return leavers;                                                                                    \
   }
 INNER(float, nextafterf)
 INNER(double, nextafter)
 
-static bool is_inner(const haloing *h, uint64_t i, uint32_t home) {
-  return h->p.points->type == ADJ_F64 ? is_inner_double(h, i, home) : is_inner_float(h, i, home);
+/* Which of up to 64 points may reach beyond the cell of their home, as bits: all, if no test tells. region: the home of
+ * all points, if h->home is NULL; NO_REGION: they have none. */
+enum { BLOCK = 64 };
+static const uint32_t NO_REGION = UINT32_MAX;
+
+static uint64_t find_leavers(const haloing *h, uint64_t first, uint64_t many, uint32_t region) {
+  if (!h->inner || (!h->home && region == NO_REGION)) return UINT64_MAX >> (BLOCK - many);
+  return h->p.points->type == ADJ_F64 ? find_leavers_double(h, first, many, region)
+                                      : find_leavers_float(h, first, many, region);
 }
 
 /* Widths of rounded radii, of a slice: few differ. */
@@ -254,17 +265,13 @@ static void visit_regions(const haloing *h, uint64_t slice, uint64_t i, const do
 
 static void halo_point(const haloing *h, uint64_t slice, uint64_t i, slice_room *room) {
   const double *widths = h->widths;
-  if (h->rows && h->marks && !h->marks[i]) return;
-  bool stays = false;
-  if (!h->radii) {
-    stays = h->home && widths && is_inner(h, i, h->home[i]);
-  } else if (!(stays = h->home && surely_stays(h, i, &room->table, room->widths))) {
+  if (h->radii) {
+    if (h->home && surely_stays(h, i, &room->table, room->widths)) return;
     widths = isinf(h->radii[i]) ? NULL : room->widths;
     if (widths) width_of(h->p.split, h->radii[i], room->widths);
-    stays = h->home && widths && stays_home(h, i, h->home[i], widths);
+    if (h->home && widths && stays_home(h, i, h->home[i], widths)) return;
   }
-  if (h->marks && !h->rows) h->marks[i] = !stays;
-  if (!stays) visit_regions(h, slice, i, widths, room->x);
+  visit_regions(h, slice, i, widths, room->x);
 }
 
 static adj_status halo_slice(void *user, uint64_t slice, uint32_t lane) {
@@ -277,8 +284,9 @@ static adj_status halo_slice(void *user, uint64_t slice, uint32_t lane) {
   room->x = (double *)(void *)(room + 1);
   room->widths = room->x + dim;
   adji_slice(h->p.points->count, h->p.slices, slice, &begin, &end);
-  for (uint64_t i = begin; i < end; i++)
-    halo_point(h, slice, i, room);
+  for (uint64_t i = begin; i < end; i += BLOCK)
+    for (uint64_t l = find_leavers(h, i, end - i < BLOCK ? end - i : BLOCK, NO_REGION); l; l &= l - 1)
+      halo_point(h, slice, i + (uint64_t)__builtin_ctzll(l), room);
   adji_free(&split->ctx->memory, room);
   return ADJ_OK;
 }
@@ -329,7 +337,6 @@ static void close_halo(haloing *h) {
   adji_free(memory, h->cells);
   adji_free(memory, h->inner);
   adji_free(memory, h->counts);
-  adji_free(memory, h->marks);
   adj_dataset_destroy(h->p.derived);
 }
 
@@ -369,8 +376,6 @@ adj_status adji_split_halo_lists(const adj_split *split, const adj_dataset *poin
   adji_call outer = adji_call_begin(&split->ctx->cancels);
   adj_status status = open_halo(&h, points);
   *rows = NULL;
-  if (!status) h.marks = adji_alloc(memory, points->count + 1, 1, "points of halos");
-  if (!status && !h.marks) status = ADJ_E_MEMORY;
   if (!status) status = adji_loop(split->ctx, h.p.slices, halo_slice, &h);
   if (!status) {
     uint64_t at = 0;
@@ -438,11 +443,14 @@ static bool stays_within(const haloing *h, const adji_last_sums *sums, uint64_t 
 
 static void list_border(const haloing *h, const adji_last_sums *sums, uint32_t region, double *table, uint32_t *rows,
                         uint64_t *count) {
-  uint64_t found = 0;
-  for (uint64_t i = 0; i < h->p.points->count; i++) {
+  uint64_t found = 0, all = h->p.points->count;
+  for (uint64_t i = 0; i < all && sums; i++) {
     rows[found] = (uint32_t)i;
-    found += sums ? !stays_within(h, sums, i, region, table) : !h->inner || !is_inner(h, i, region);
+    found += !stays_within(h, sums, i, region, table);
   }
+  for (uint64_t i = 0; i < all && !sums; i += BLOCK)
+    for (uint64_t l = find_leavers(h, i, all - i < BLOCK ? all - i : BLOCK, region); l; l &= l - 1)
+      rows[found++] = (uint32_t)i + (uint32_t)__builtin_ctzll(l);
   *count = found;
 }
 
