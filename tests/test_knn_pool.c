@@ -20,7 +20,7 @@ enum {
 
 static const adji_pool_kernels *kernels_here(void) {
   for (uint32_t i = 0; adj_isa_name(i); i++)
-    if (adji_pool_kernels_for(adj_isa_name(i), ADJ_F32)) return adji_pool_kernels_for(adj_isa_name(i), ADJ_F32);
+    if (adji_pool_kernels_for(adj_isa_name(i), false)) return adji_pool_kernels_for(adj_isa_name(i), false);
   return NULL;
 }
 

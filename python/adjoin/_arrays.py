@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _declarations as d
-from ._context import Context, generation
+from ._context import Context, finalizer
 from ._errors import ArgumentError, ArrayTypeError
 from ._library import fresh, lib
 
@@ -163,17 +163,12 @@ class Held:
     It exists before the call, so that no exception in between can lose the result.
     """
 
-    __slots__ = ("__array_interface__", "__weakref__", "context", "generation", "handle")
+    __slots__ = ("__array_interface__", "__weakref__", "end", "handle")
     __array_interface__: dict[str, Any]
 
     def __init__(self, context: Context) -> None:
         self.handle = ctypes.c_void_p()
-        self.context = context
-        self.generation = generation.number
-
-    def __del__(self, destroy=lib.adj_result_destroy, now=generation) -> None:  # type: ignore[no-untyped-def]
-        if getattr(self, "generation", -1) == now.number:
-            destroy(self.handle)
+        self.end = finalizer(context, map(lib.adj_result_destroy, (self.handle,)))
 
 
 _BYTE_ORDER = np.dtype(np.int32).str[0]

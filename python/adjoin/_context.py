@@ -15,14 +15,14 @@ import os
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Any
 
 from . import _declarations as d
 from ._errors import ArgumentError, ArrayTypeError
 from ._library import check, fresh, lib
 
-__all__ = ["Context", "context", "default", "generation", "on_device", "parse_memory", "whole"]
+__all__ = ["Context", "context", "default", "finalizer", "generation", "on_device", "parse_memory", "whole"]
 
 logger = logging.getLogger("adjoin")
 _KEPT = 8
@@ -69,6 +69,30 @@ class Context:
         # Nothing is set if creating it failed, or if the handler of a signal ended __init__ at once.
         if getattr(self, "generation", -1) == now.number:
             destroy(self.handle)
+
+
+def _finalizer(keep: Any, ends: Iterator[None], now: _Generation) -> Generator[None, None, None]:
+    number = now.number
+    try:
+        yield
+    finally:
+        try:  # Python 3.10 runs no handlers before a `try`
+            if now.number == number:
+                _ = [*ends]
+        finally:
+            del keep
+
+
+def finalizer(keep: Any, ends: Iterator[None]) -> Generator[None, None, None]:
+    """An object that runs through `ends`, whose items destroy handles, when it is itself destroyed.
+
+    Until then it keeps what they need: the context, and points that are not copied. In a forked process it destroys
+    nothing. It has no __del__, since the handler of a signal may raise there, and Python ignores that exception. From
+    the `yield` of this generator to its end, Python runs no handlers.
+    """
+    end = _finalizer(keep, ends, generation)
+    next(end)
+    return end
 
 
 Key = tuple[int, int, "tuple[int, ...] | None"]

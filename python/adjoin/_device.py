@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _declarations as d
-from ._arrays import F32, F64, INT32, INT64
-from ._context import Context, context, generation, on_device
+from ._arrays import F32, F64, INT32, INT64, check_columns
+from ._context import Context, context, finalizer, on_device
 from ._dlpack import DeviceArray, allocate, imported, synchronize
 from ._errors import ArgumentError, ArrayTypeError
 from ._join import radius_of
@@ -179,17 +179,11 @@ def _converted(x: Any, name: str, place: Place, dtype: np.dtype[Any] | None) -> 
 class DeviceHeld:
     """A result on a device, once a call has stored it in `handle`. It is freed with the last array over its memory."""
 
-    __slots__ = ("__weakref__", "context", "generation", "handle", "stream")
+    __slots__ = ("__weakref__", "end", "handle")
 
     def __init__(self, context: Context, stream: int | None) -> None:
         self.handle = c_void_p()
-        self.context = context
-        self.stream = stream
-        self.generation = generation.number
-
-    def __del__(self, destroy=lib.adj_cuda_result_destroy, now=generation) -> None:  # type: ignore[no-untyped-def]
-        if getattr(self, "generation", -1) == now.number:
-            destroy(self.handle, self.stream)
+        self.end = finalizer(context, map(lib.adj_cuda_result_destroy, (self.handle,), (stream,)))
 
 
 class _DeviceJoin:
@@ -326,8 +320,7 @@ class DeviceIndex:
     """An index that stays on a device."""
 
     def __init__(self, points: Any, copy: bool, settings: Settings) -> None:
-        self.handle = c_void_p()
-        self.generation = generation.number
+        check_columns(settings.columns, {"points": points})
         place = Place(points)
         self.context = _device_context(settings, place)
         if copy:
@@ -337,11 +330,9 @@ class DeviceIndex:
         options = fresh(d.adj_index_options)
         settings.fill_index(options)
         where, create = byref(self.held.struct), lib.adj_cuda_index_create
+        self.handle = c_void_p()
+        self.end = finalizer((self.context, self.held), map(lib.adj_index_destroy, (self.handle,)))
         check_call(Call(), create, self.context.handle, byref(options), where, place.stream, byref(self.handle))
-
-    def __del__(self, destroy=lib.adj_index_destroy, now=generation) -> None:  # type: ignore[no-untyped-def]
-        if getattr(self, "generation", -1) == now.number:
-            destroy(self.handle)
 
     def question(self, queries: Any, kind: int, settings: Settings) -> _DeviceQuestion:
         """A join of queries on the same device, or of the points with themselves."""

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 
 from . import _declarations as d
-from ._arrays import Array, as_points, is_on_device
-from ._context import Context, generation
+from ._arrays import Array, as_points, check_columns, fitted, is_on_device
+from ._context import Context, finalizer, generation
 from ._errors import ArgumentError, ArrayTypeError, DataError, with_names
-from ._join import Handles, Job, dataset, new_handle
+from ._join import Handles, Job, dataset, ends_of, new_handle
 from ._library import check, fresh, lib
 from ._options import JoinOptions, Settings, documented, k_of, order_of, settings
 from ._run import LONG, Call, check_call, interruptible, is_long
@@ -32,29 +32,25 @@ _NOT_OF_AN_INDEX = ("progress", "max_pairs", "algorithm", "tuning", "system")
 class Kept:
     """An adj_index and its dataset."""
 
-    __slots__ = ("__weakref__", "context", "generation", "handle", "handles", "points")
+    __slots__ = ("__weakref__", "context", "end", "generation", "handle", "points")
 
     def __init__(self, points: Array, chosen: Settings) -> None:
-        self.handles: Handles = []
         self.generation = generation.number
         self.points = points
         self.context: Context = chosen.get_context()
+        handles: Handles = []
+        self.end = finalizer((self.context, points), ends_of(handles))
 
         def work(call: Call) -> int:
             options = fresh(d.adj_index_options)
             chosen.fill_index(options)
-            data = dataset(self.context, points, self.handles, call, "points")
-            out = new_handle(self.handles, lib.adj_index_destroy)
+            data = dataset(self.context, points, handles, call, "points")
+            out = new_handle(handles, lib.adj_index_destroy)
             check_call(call, lib.adj_index_create, self.context.handle, byref(options), data, byref(out))
             return out.value or 0
 
         long = is_long(len(points), LONG // 100_000, points.shape[1])
         self.handle = interruptible(self.context, work) if long else work(Call())
-
-    def __del__(self, now=generation) -> None:  # type: ignore[no-untyped-def]
-        if getattr(self, "generation", -1) == now.number:
-            for destroy in self.handles:
-                destroy()
 
 
 class _Question(Job):

@@ -27,7 +27,7 @@ from ._run import Call, check_call, control_of, interruptible, is_long
 if TYPE_CHECKING:
     from ._options import Settings
 
-__all__ = ["Handles", "Job", "PairJob", "dataset", "new_handle"]
+__all__ = ["Handles", "Job", "PairJob", "dataset", "ends_of", "new_handle"]
 
 T = TypeVar("T")
 # Calls that destroy a plan and the handles below it, the newest first.
@@ -50,6 +50,11 @@ def dataset(context: Context, points: Array, handles: Handles, call: Call, name:
     try:
         check_call(call, lib.adj_dataset_create, context.handle, byref(describe(points)), byref(out))
     except DataError as reason:
+def ends_of(handles: Handles) -> Iterator[None]:
+    """An iterator that destroys the handles, also those that are added later."""
+    return map(operator.methodcaller("__call__"), handles)
+
+
         raise DataError(f"{name}: {reason}") from None
     return out
 
@@ -111,7 +116,7 @@ class Job:
         def whole(call: Call) -> T:
             handles: Handles = []
             ended: list[None] = []
-            ends = map(_call, handles)
+            ends = ends_of(handles)
             try:
                 return work(self.open(handles, call), call)
             finally:

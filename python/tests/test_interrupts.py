@@ -242,6 +242,28 @@ def test_interrupts_around_the_end_of_a_join() -> None:
     run(code)
 
 
+@pytest.mark.parametrize(
+    "call", ["adjoin.range_join(few, radius=0.1)", "adjoin.knn_join(few, k=2)", "adjoin.Index(few)"]
+)
+def test_interrupts_while_a_result_is_freed(call: str) -> None:
+    code = """
+        import _thread
+        adjoin.count(few, radius=0.1)
+        memory = used()
+        for _ in range(10):
+            result = {call}
+            signals = map(_thread.interrupt_main, (signal.SIGINT,))
+            try:
+                done = [*signals]  # Python runs no handlers between this
+                del result         # and this
+                time.sleep(1)
+                print("lost")
+            except KeyboardInterrupt:
+                assert used() == memory
+    """
+    assert run(code.format(call=call)) == ""
+
+
 def test_the_previous_wakeup_file_gets_the_signals_at_once() -> None:
     code = """
         ours, theirs = socket.socketpair()

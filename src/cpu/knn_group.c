@@ -588,7 +588,7 @@ static void choose_kernels(adji_knn_group *g) {
   if (!suits_kernels(g)) return;
   if (g->k > 1 && dim >= BELOW_LEAST) g->search_below = g->search.typed->knn_near;
   if (g->k == 1 && !g->join->style.drop_self && dim >= NEAREST_LEAST && dim <= NEAREST_MOST)
-    g->find_nearest = adji_nearest_for(isa, g->right->type);
+    g->find_nearest = adji_nearest_for(isa, g->right->type == ADJ_F64);
 }
 
 adj_status adji_knn_group_set_join(adji_knn_group *g, const adji_join *join) {

@@ -35,7 +35,7 @@ static uint32_t needed_of(const adji_knn_group *g) {
 }
 
 static const adji_pool_kernels *kernels_of(const adji_knn_group *g) {
-  return g->right->leaf == ADJI_LEAF ? adji_pool_kernels_for(g->join->ctx->isa, g->right->type) : NULL;
+  return g->right->leaf == ADJI_LEAF ? adji_pool_kernels_for(g->join->ctx->isa, g->right->type == ADJ_F64) : NULL;
 }
 
 /* Whether pools pay. Without bounds they do not pay if the sums of k-th neighbours differ much: if k is small, or in

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "distance/knn.h"
-#include "distance/measure.h"
 
 #if defined(__x86_64__)
 /* The kernel that knn_near_body.h has for all instruction sets. This one takes 5 % less time. */
@@ -45,13 +44,13 @@ uint64_t adji_nearest_f32_avx512(adji_nearest *task);
 uint64_t adji_nearest_f64_avx512(adji_nearest *task);
 #endif
 
-static inline adji_nearest_fn adji_nearest_for(const char *isa, adj_type type) {
+static inline adji_nearest_fn adji_nearest_for(const char *isa, bool f64) {
 #if defined(__x86_64__)
-  if (!strcmp(isa, "avx512")) return type == ADJ_F64 ? adji_nearest_f64_avx512 : adji_nearest_f32_avx512;
-  if (!strcmp(isa, "avx2")) return type == ADJ_F64 ? adji_nearest_f64_avx2 : adji_nearest_f32_avx2;
+  if (!strcmp(isa, "avx512")) return f64 ? adji_nearest_f64_avx512 : adji_nearest_f32_avx512;
+  if (!strcmp(isa, "avx2")) return f64 ? adji_nearest_f64_avx2 : adji_nearest_f32_avx2;
 #endif
   (void)isa;
-  (void)type;
+  (void)f64;
   return NULL;
 }
 

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "distance/kernels.h"
-#include "distance/measure.h"
 
 /* A pool of points for each query of a group. */
 typedef struct adji_pool {
@@ -51,13 +50,13 @@ static inline uint64_t adji_bound_leaves(uint32_t needed) {
 extern const adji_pool_kernels adji_pool_kernels_avx512;
 #endif
 
-/* The kernels of an instruction set of adj_isa_name() and a type; NULL: none. */
-static inline const adji_pool_kernels *adji_pool_kernels_for(const char *isa, adj_type type) {
+/* The kernels of an instruction set of adj_isa_name(), for f32 or f64; NULL: none. */
+static inline const adji_pool_kernels *adji_pool_kernels_for(const char *isa, bool f64) {
 #if defined(__x86_64__)
-  if (type == ADJ_F32 && !strcmp(isa, "avx512")) return &adji_pool_kernels_avx512;
+  if (!f64 && !strcmp(isa, "avx512")) return &adji_pool_kernels_avx512;
 #endif
   (void)isa;
-  (void)type;
+  (void)f64;
   return NULL;
 }
 
