@@ -19,7 +19,7 @@ from ._context import Context, finalizer
 from ._errors import ArgumentError, ArrayTypeError
 from ._library import fresh, lib
 
-__all__ = ["Array", "as_points", "describe", "held", "is_on_device"]
+__all__ = ["Array", "as_points", "check_columns", "describe", "fitted", "held", "is_on_device"]
 
 Array = NDArray[Any]
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
@@ -52,6 +52,17 @@ def is_on_device(x: Any) -> bool:
 
 def _is_table(x: Any) -> bool:
     return hasattr(x, "columns") and (hasattr(x, "to_numpy") or hasattr(x, "column_names"))
+
+
+def check_columns(columns: Any, sets: dict[str, Any]) -> None:
+    """`columns` names columns of tables. If none of the sets, given by argument name, is a table, it is an error."""
+    if columns is None or any(_is_table(x) for x in sets.values()):
+        return
+    which = " nor ".join(sets)
+    raise ArgumentError(
+        f"columns: {f'neither {which} is' if len(sets) > 1 else f'{which} is not'} a table with named columns; to choose "
+        "columns of an array, index it: a[:, [0, 2]]"
+    )
 
 
 def _from_table(x: Any, name: str, columns: Sequence[str] | None) -> Array:
@@ -135,6 +146,11 @@ def _has_plain_strides(x: Array) -> bool:
     """Whether the library can read the array in place: aligned, with positive strides of whole values."""
     item = x.itemsize
     return x.flags.aligned and all(stride > 0 and stride % item == 0 for stride in x.strides)
+
+
+def fitted(points: Array, source: Any, dim: int) -> Array:
+    """Points with this number of dimensions, if they are none and come from [] or the like, which has no number."""
+    return points.reshape(0, dim) if not points.size and np.ndim(source) == 1 else points
 
 
 def same_type(a: Array, b: Array) -> tuple[Array, Array]:

@@ -47,6 +47,7 @@ class Asked:
     counts: bool = False
     distances: bool = False
     order: str = "id"
+    columns: Any = None  # the columns of tables
 
     def settings(self) -> Settings:
         """The options as values for the library."""
@@ -119,7 +120,7 @@ def _named(name: str, number: int) -> Iterator[None]:
 def points_of(asked: Asked, name: str, number: int, part: Any) -> Array:
     """The points of a partition. They are checked here, so that messages have the user's row numbers."""
     with _named(name, number):
-        points = as_points(part, name, asked.dtype, asked.options.get("columns"))
+        points = as_points(part, name, asked.dtype, asked.columns)
         with dataset(asked.settings().get_context(), points):
             return points
 

@@ -271,6 +271,7 @@ class DeviceJob(_DeviceJoin):
             raise ArrayTypeError("a, b: b is on a GPU, and a is not")
         if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
             raise ArrayTypeError("a, b: one is on a GPU, and the other is not")
+        check_columns(settings.columns, {"a": a} if b is None else {"a": a, "b": b})
         self.place = Place(a)
         self.context = _device_context(settings, self.place)
         self.left = Points(a, "a", self.place, settings.dtype)
@@ -329,9 +330,9 @@ class DeviceIndex:
         self.points = self.held.array
         options = fresh(d.adj_index_options)
         settings.fill_index(options)
-        where, create = byref(self.held.struct), lib.adj_cuda_index_create
         self.handle = c_void_p()
         self.end = finalizer((self.context, self.held), map(lib.adj_index_destroy, (self.handle,)))
+        where, create = byref(self.held.struct), lib.adj_cuda_index_create
         check_call(Call(), create, self.context.handle, byref(options), where, place.stream, byref(self.handle))
 
     def question(self, queries: Any, kind: int, settings: Settings) -> _DeviceQuestion:

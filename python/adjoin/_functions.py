@@ -97,8 +97,8 @@ def range_join(
     distances : bool
         Also return the distances.
     order : {"id", "distance", "any"}
-        How the neighbours of a point are ordered: by index, by distance (ties by index), or in any order, which is the
-        fastest.
+        How the neighbours of a point are ordered: "id" is by index, "distance" is by distance with ties by index, and
+        "any" is the fastest order.
     include_self : bool
         Without `b`: a point is also a neighbour of itself.
     {options}
@@ -156,7 +156,8 @@ def knn_join(
     Returns
     -------
     distances, indices : arrays of shape (n, k)
-        Nearest first. If a point has fewer than k neighbours, its row is filled up with distance infinity and index -1.
+        Nearest first. The index of a neighbour is the number of its row in `b`, or without `b` in `a`, from 0. If a
+        point has fewer than k neighbours, its row is filled up with distance infinity and index -1.
 
     Examples
     --------

@@ -125,6 +125,7 @@ class Index:
             self._device = DeviceIndex(points, copy, self._settings)
             self.points = self._device.points
             return
+        check_columns(self._settings.columns, {"points": points})
         array = as_points(points, "points", self._settings.dtype, self._settings.columns)
         self.points = array.copy() if copy else array
         self._kept = Kept(self.points, self._settings)
@@ -158,8 +159,13 @@ class Index:
 
     def _queries(self, queries: Any) -> Array:
         array = as_points(queries, "queries", self.points.dtype, self._settings.columns)
-        if array.shape[1] != self.points.shape[1]:
-            raise ArgumentError(f"queries have {array.shape[1]} dimensions and the index has {self.points.shape[1]}")
+        if array.shape[1] != self.dim:
+            array = fitted(array, queries, self.dim)
+        if array.shape[1] != self.dim:
+            hint = f"; an index of no points is made from an array of shape (0, {array.shape[1]})"
+            raise ArgumentError(
+                f"queries have {array.shape[1]} dimensions and the index has {self.dim}{'' if len(self) else hint}"
+            )
         return array
 
     def _question(self, queries: Any, kind: int, progress: Any) -> Any:
@@ -338,14 +344,17 @@ class Index:
 
 
 def queries_are_many(query: Any) -> bool:
-    """Whether this is anything but a 1-D array or sequence of numbers."""
+    """Whether this is anything but a 1-D array or sequence of one or more numbers."""
     shape = getattr(query, "shape", None)
     if shape is not None:
-        return len(shape) != 1
+        return len(shape) != 1 or shape[0] == 0
     if hasattr(query, "columns") or not hasattr(query, "__len__") or not hasattr(query, "__getitem__"):
         return True
-    return len(query) > 0 and np.ndim(query[0]) > 0
+    return len(query) == 0 or np.ndim(query[0]) > 0
 
 
 def _restore(points: Any, options: dict[str, Any]) -> Index:
-    return Index(points, **options)
+    """A pickled index. Its points are an array, and `columns` is only for the tables of queries."""
+    index = Index(points, **{name: value for name, value in options.items() if name != "columns"})
+    index._options, index._settings = options, settings(options)
+    return index

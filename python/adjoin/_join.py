@@ -11,13 +11,27 @@ import ctypes
 import functools
 import operator
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from . import _declarations as d
-from ._arrays import F64, INT32, INT64, REAL, Array, Held, as_points, describe, held, ids_from, same_type
+from ._arrays import (
+    F64,
+    INT32,
+    INT64,
+    REAL,
+    Array,
+    Held,
+    as_points,
+    check_columns,
+    describe,
+    fitted,
+    held,
+    ids_from,
+    same_type,
+)
 from ._context import Context
 from ._errors import ArgumentError, ArrayTypeError, DataError, with_names
 from ._library import check, fresh, lib
@@ -32,9 +46,13 @@ __all__ = ["Handles", "Job", "PairJob", "dataset", "ends_of", "new_handle"]
 T = TypeVar("T")
 # Calls that destroy a plan and the handles below it, the newest first.
 Handles = list["functools.partial[None]"]
-_call = operator.methodcaller("__call__")
 byref, c_void_p = ctypes.byref, ctypes.c_void_p
 _VALUES = d.ADJ_WITH_DISTANCE | d.ADJ_WITH_SUM
+
+
+def ends_of(handles: Handles) -> Iterator[None]:
+    """An iterator that destroys the handles, also those that are added later."""
+    return map(operator.methodcaller("__call__"), handles)
 
 
 def new_handle(handles: Handles, destroy: Callable[[Any], None]) -> ctypes.c_void_p:
@@ -50,11 +68,6 @@ def dataset(context: Context, points: Array, handles: Handles, call: Call, name:
     try:
         check_call(call, lib.adj_dataset_create, context.handle, byref(describe(points)), byref(out))
     except DataError as reason:
-def ends_of(handles: Handles) -> Iterator[None]:
-    """An iterator that destroys the handles, also those that are added later."""
-    return map(operator.methodcaller("__call__"), handles)
-
-
         raise DataError(f"{name}: {reason}") from None
     return out
 
@@ -199,11 +212,15 @@ class PairJob(Job):
         self.settings = settings
         self.context = settings.get_context()
         self.names = "a", "b"
+        check_columns(settings.columns, {"a": a} if b is None else {"a": a, "b": b})
         self.left = as_points(a, "a", settings.dtype, settings.columns)
         self.right: Array | None = None
         if b is not None:
             self.right = as_points(b, "b", settings.dtype, settings.columns)
             self.left, self.right = same_type(self.left, self.right)
+            if self.left.shape[1] != self.right.shape[1]:
+                self.left = fitted(self.left, a, self.right.shape[1])
+                self.right = fitted(self.right, b, self.left.shape[1])
             if self.left.shape[1] != self.right.shape[1]:
                 dims = self.left.shape[1], self.right.shape[1]
                 hint = "; a 1-D array holds points in one dimension, so pass a single point as [point]"

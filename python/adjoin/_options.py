@@ -67,7 +67,7 @@ class JoinOptions(TypedDict, total=False):
     dtype: DTypeLike
     columns: Sequence[str] | None
     progress: bool | Callable[[str, float, int], object]
-    max_pairs: int
+    max_pairs: int | None
     algorithm: str | None
     tuning: str | None
     system: str | None
@@ -88,7 +88,7 @@ _DEFAULTS: dict[str, Any] = {
     "dtype": None,
     "columns": None,
     "progress": False,
-    "max_pairs": 0,
+    "max_pairs": None,
     "algorithm": None,
     "tuning": None,
     "system": None,
@@ -123,12 +123,13 @@ _TEXT = """metric : str, default "euclidean"
         Convert the points to this type. By default f32 and f64 stay as they are, f16 becomes f32, and all other types
         and lists become f64 (integers beyond 2**53 are rounded). If one set is f32 and the other f64, both become f64.
     columns : sequence of str, optional
-        The columns of a pandas, polars or pyarrow table that hold the coordinates. By default all columns.
+        The columns of a pandas, polars or pyarrow table that hold the coordinates. By default all columns. An error if
+        the points are in no table.
     progress : bool or callable
         True shows a progress bar, if tqdm is installed. A callable is called as ``progress(phase, fraction, pairs)``
         about ten times a second.
-    max_pairs : int
-        Raise `LimitError` if there are more pairs than this. 0: no limit.
+    max_pairs : int, optional
+        Raise `LimitError` if there are more pairs than this. None or 0: no limit.
     algorithm, tuning, system : str, optional
         How to compute the join, for experiments. The result does not depend on them."""
 
@@ -203,7 +204,7 @@ class Settings:
         self.columns = o["columns"]
         self.dtype = _dtype(o["dtype"])
         self.progress = o["progress"]
-        self.max_pairs = _whole("max_pairs", o["max_pairs"], 0, (1 << 64) - 1)
+        self.max_pairs = 0 if o["max_pairs"] is None else _whole("max_pairs", o["max_pairs"], 0, (1 << 64) - 1)
         self.algorithm, self.tuning, self.system = (
             _string(name, o[name]) for name in ("algorithm", "tuning", "system")
         )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ._arrays import Array
-from ._errors import ArgumentError
+from ._errors import ArgumentError, ArrayTypeError
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -32,23 +32,25 @@ class Coordinates(NamedTuple):
 class Result:
     """Rows of neighbours in compressed sparse row (CSR) format.
 
-    The neighbours of point i are ``indices[indptr[i]:indptr[i + 1]]``, and ``result[i]`` returns them. Iterating over a
-    result yields its rows. The arrays are views of the library's memory, which is freed with the last of them. For a
-    join on a GPU they are arrays on that device, of the same package as the points.
+    The index of a point is the number of its row in the array of points, from 0. The neighbours of point i are
+    ``indices[indptr[i]:indptr[i + 1]]``, and ``result[i]`` returns them. ``result[2:5]`` is a `Result` of these rows.
+    Iterating over a result yields its rows. The arrays are views of the library's memory, which is freed with the last
+    of them. For a join on a GPU they are arrays on that device, of the same package as the points.
 
     Attributes
     ----------
     indptr : array of int64
         Where each row begins. It has one entry more than there are rows.
     indices : array of int32
-        The neighbours of all rows. int64 if there are more than 2**31 points. -1 fills up short rows of a kNN join.
+        The indices of the neighbours of all rows. int64 if there are more than 2**31 points. -1 fills up short rows of
+        a kNN join.
     distances : array of float32 or float64, or None
         The distance of each neighbour, in the type of the points. None unless the join was called with
         ``distances=True``. Infinity fills up short rows of a kNN join.
     shape : tuple of int
         The number of rows, and the number of points that neighbours are taken from.
     first_row : int
-        The number of the first row. It is 0 except in a block of a larger result.
+        The index of the point of the first row. It is 0 except in a block or a slice of a larger result.
 
     Examples
     --------
@@ -60,6 +62,8 @@ class Result:
     [[1], [0, 2], [1]]
     >>> result[1].tolist()
     [0, 2]
+    >>> result[1:]
+    Result(rows=2, pairs=3, first_row=1)
     >>> result.to_scipy().toarray().astype(int)
     array([[0, 1, 0],
            [1, 0, 1],
@@ -94,17 +98,34 @@ class Result:
         return self.shape[0]
 
     def _bounds(self, row: Any) -> tuple[int, int]:
-        number = operator.index(row)
+        try:
+            number = operator.index(row)
+        except TypeError:
+            kind = type(row).__name__
+            raise ArrayTypeError(f"a row is a whole number, not {kind}; result[2:5] takes several rows") from None
         if number < 0:
             number += self.shape[0]
         if not 0 <= number < self.shape[0]:
             raise IndexError(f"row {row} is out of range for a result of {self.shape[0]} rows")
         return int(self.indptr[number]), int(self.indptr[number + 1])
 
-    def __getitem__(self, row: int) -> Any:
-        """The neighbours of a row."""
+    def __getitem__(self, row: int | slice) -> Any:
+        """The neighbours of a row, or a `Result` of consecutive rows."""
+        if isinstance(row, slice):
+            return self._slice(row)
         begin, end = self._bounds(row)
         return self.indices[begin:end]
+
+    def _slice(self, rows: slice) -> Result:
+        begin, end, step = rows.indices(self.shape[0])
+        if step != 1:
+            raise ArgumentError(f"a slice of a result must have step 1, not {step}; to_scipy()[...] takes any rows")
+        end = max(begin, end)
+        indptr = self.indptr[begin : end + 1]
+        first, last = int(indptr[0]), int(indptr[-1])
+        distances = None if self.distances is None else self.distances[first:last]
+        shape = end - begin, self.shape[1]
+        return Result(indptr - first, self.indices[first:last], distances, shape, self.first_row + begin)
 
     def distances_of(self, row: int) -> Any:
         """The distances of the neighbours of a row."""
@@ -131,7 +152,7 @@ class Result:
         return self.indptr[1:] - self.indptr[:-1]
 
     def to_coo(self) -> Coordinates:
-        """All pairs, as arrays of rows, columns and distances.
+        """All pairs, as arrays of rows, columns and distances. Rows are numbered from `first_row`.
 
         Examples
         --------
@@ -172,8 +193,8 @@ class Result:
     def to_scipy(self) -> csr_array:
         """A ``scipy.sparse.csr_array`` of the distances, or of ones if the result has no distances.
 
-        `indices` and `distances` are not copied unless there are 2**31 entries or more. Rows of a block are numbered
-        from 0.
+        `indices` and `distances` are not copied unless there are 2**31 entries or more. Rows of a block or slice are
+        numbered from 0.
         """
         from scipy.sparse import csr_array
 

@@ -27,7 +27,7 @@ from dask.delayed import Delayed
 from dask.highlevelgraph import HighLevelGraph
 
 from . import _dask_tasks as tasks
-from ._arrays import Array, as_points
+from ._arrays import Array, as_points, check_columns
 from ._errors import ArgumentError, ArrayTypeError
 from ._options import METRICS, JoinOptions, documented, k_of, order_of, settings
 from ._result import Result
@@ -131,7 +131,8 @@ def range_join(
     distances : bool
         Also return the distances.
     order : {"id", "distance", "any"}
-        How the neighbours of a point are ordered: by index, by distance (ties by index), or in any order.
+        How the neighbours of a point are ordered: "id" is by index, "distance" is by distance with ties by index, and
+        "any" is any order.
     include_self : bool
         Without `b`: a point is also a neighbour of itself.
     method : {"auto", "regions", "blocks"}
@@ -269,6 +270,7 @@ class _Set:
             meta = x._meta
         else:
             raise ArrayTypeError(f"{name}: {type(x).__name__} is neither a Dask array nor a Dask DataFrame")
+        self.table = meta
         self.meta: Array = as_points(meta, name, columns=columns)
 
 
@@ -281,15 +283,17 @@ class _Graph:
                 raise TypeError(f"joins of Dask collections take no argument {name!r}")
         options = {"threads": 1, **options}
         chosen = settings(options)  # raises an error for wrong options here, and not on a worker
-        self.left = _Set(a, "a", chosen.columns)
-        self.right = self.left if b is None else _Set(b, "b", chosen.columns)
+        columns = options.pop("columns", None)
+        self.left = _Set(a, "a", columns)
+        self.right = self.left if b is None else _Set(b, "b", columns)
+        check_columns(columns, {"a": self.left.table} if b is None else {"a": self.left.table, "b": self.right.table})
         kinds = {each.meta.dtype for each in (self.left, self.right)}
         dtype = chosen.dtype or (kinds.pop() if len(kinds) == 1 else np.dtype(np.float64))
         dim = self.left.meta.shape[1]
         if self.right.meta.shape[1] != dim:
             raise ArgumentError(f"a has {dim} dimensions and b has {self.right.meta.shape[1]}")
         self.regions = max(len(self.left.parts), len(self.right.parts))
-        self.asked = tasks.Asked(options, dtype, dim, b is None, include_self, self.regions, **asked)
+        self.asked = tasks.Asked(options, dtype, dim, b is None, include_self, self.regions, columns=columns, **asked)
         self.by_regions = self._method(method, chosen.metric)
         self.token = "adjoin-" + tokenize(a, b, self.asked, self.by_regions)
         self.tasks: dict[Any, Any] = {}

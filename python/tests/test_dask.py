@@ -199,6 +199,8 @@ def test_wrong_arguments() -> None:
         ours.count(a, parts(cloud(12, 10, 3)), radius=1)
     with pytest.raises(adjoin.ArgumentError, match="one radius"):
         ours.count(a, radius=[1, 2])
+    with pytest.raises(adjoin.ArgumentError, match="columns: a is not a table"):
+        ours.count(a, radius=1, columns=["x", "y"])
     with pytest.raises(TypeError, match="progress"):
         ours.count(a, radius=1, progress=True)
     with pytest.raises(adjoin.ArgumentError, match="method: 'magic'"):

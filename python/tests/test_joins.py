@@ -129,6 +129,29 @@ def test_one_dimension() -> None:
     assert adjoin.Index(points).knn([0.9, 0.1])[1].tolist() == [[1], [0]]
 
 
+@pytest.mark.parametrize("empty", [[], (), np.array([]), np.empty((0, 3))])
+def test_no_points(empty: Any) -> None:
+    """An empty list has as many dimensions as the other set."""
+    points = np.random.default_rng(3).random((5, 3))
+    assert len(adjoin.range_join(empty, radius=1)) == 0
+    found = adjoin.range_join(empty, points, radius=1, distances=True)
+    assert found.shape == (0, 5) and len(found.indices) == 0
+    assert adjoin.range_join(points, empty, radius=1).indptr.tolist() == [0] * 6
+    assert adjoin.knn_join(empty, points, k=2)[1].shape == (0, 2)
+    assert adjoin.knn_join(points, empty, k=2)[1].tolist() == [[-1, -1]] * 5
+    assert adjoin.count(points, empty, radius=1).tolist() == [0] * 5
+    assert adjoin.pairs(empty, points, radius=1).shape == (0, 2)
+    assert list(adjoin.blocks(empty, points, radius=1)) == []
+    index = adjoin.Index(points)
+    assert index.knn(empty, 2)[1].shape == (0, 2) and len(index.range(empty, 1.0)) == 0
+    assert index.count(empty, 1.0).shape == (0,) and index.count(empty, 1.0, total=True) == 0
+    if np.shape(empty) == (0,):
+        with pytest.raises(adjoin.ArgumentError, match=r"queries have 3 .* has 1; .* of shape \(0, 3\)"):
+            adjoin.Index(empty).knn(points, 1)
+    with pytest.raises(adjoin.ArgumentError, match=r"a: the points have no coordinates \(shape \(1, 0\)\)"):
+        adjoin.range_join([[]], points, radius=1)
+
+
 def test_arrays_are_not_copied_and_outlive_the_join() -> None:
     points = np.random.default_rng(1).random((1000, 3))
     result = adjoin.range_join(points, radius=0.2, distances=True)
@@ -239,6 +262,10 @@ def test_arguments_that_make_no_sense() -> None:
         adjoin.range_join(points, radius=1, speed="high")  # type: ignore[call-arg]
     with pytest.raises(adjoin.LimitError):
         adjoin.range_join(points, radius=1, max_pairs=3)
+    for unlimited in (None, 0):
+        assert len(adjoin.range_join(points, radius=1, max_pairs=unlimited).indices) == 12
+    with pytest.raises(adjoin.ArrayTypeError, match="max_pairs: '3' is not a whole number"):
+        adjoin.range_join(points, radius=1, max_pairs="3")  # type: ignore[arg-type]
     with pytest.raises(adjoin.OutOfMemoryError):
         adjoin.knn_join(np.zeros((100, 2)), k=2**31, memory="16M")
     assert issubclass(adjoin.OutOfMemoryError, MemoryError) and issubclass(adjoin.ArrayTypeError, TypeError)

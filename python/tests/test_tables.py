@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,24 @@ def test_pandas_columns_of_several_types() -> None:
     assert np.array_equal(adjoin.knn_join(table[:2], k=1)[0], adjoin.knn_join(points, k=1)[0])
     with pytest.raises(adjoin.DataError, match="a: row 2, column 0"):
         adjoin.count(table, radius=1)
+
+
+def test_columns_need_a_table() -> None:
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(adjoin.ArgumentError, match="columns: a is not a table"):
+        adjoin.range_join(POINTS, radius=0.1, columns=["x", "y"])
+    with pytest.raises(adjoin.ArgumentError, match="columns: neither a nor b is a table"):
+        adjoin.knn_join(POINTS.tolist(), POINTS, k=1, columns=[0, 1])
+    with pytest.raises(adjoin.ArgumentError, match="columns: points is not a table"):
+        adjoin.Index(POINTS, columns=[0, 1])
+    table = pandas.DataFrame(POINTS, columns=NAMES)
+    expected = adjoin.knn_join(POINTS[:, :2], POINTS[:9, :2], k=2)[1]
+    plane = ["x", "y"]
+    assert np.array_equal(adjoin.knn_join(table, POINTS[:9, :2], k=2, columns=plane)[1], expected)
+    assert np.array_equal(adjoin.knn_join(POINTS[:, :2], table[:9], k=2, columns=plane)[1], expected)
+    index = pickle.loads(pickle.dumps(adjoin.Index(table[:9], columns=plane)))
+    assert np.array_equal(index.knn(POINTS[:, :2], 2)[1], expected)
+    assert np.array_equal(index.knn(table, 2)[1], expected)
 
 
 def test_sparse_matrices_are_refused() -> None:
@@ -113,6 +132,38 @@ def test_rows() -> None:
     ordered = adjoin.range_join(POINTS, radius=0.3, distances=True, order="distance")
     assert all(np.all(np.diff(ordered.distances_of(i)) >= 0) for i in range(500))
     assert [sorted(row) for row in adjoin.range_join(POINTS, radius=0.1, order="any")] == [r.tolist() for r in result]
+
+
+def test_slices() -> None:
+    result = adjoin.range_join(POINTS, radius=0.2, distances=True)
+    rows = list(result)
+    for begin, end in [
+        (2, 5),
+        (0, 500),
+        (None, None),
+        (490, None),
+        (None, -490),
+        (-3, 900),
+        (7, 7),
+        (9, 3),
+        (500, 500),
+    ]:
+        part = result[begin:end]
+        numbers = range(500)[begin:end]
+        assert len(part) == len(numbers) and part.shape == (len(numbers), 500)
+        assert [row.tolist() for row in part] == [rows[i].tolist() for i in numbers]
+        assert part.indptr[0] == 0 and len(part.distances) == len(part.indices)
+        assert all(np.array_equal(part.distances_of(i), result.distances_of(j)) for i, j in enumerate(numbers))
+        pairs = [(i, j) for i in numbers for j in rows[i]]
+        assert list(zip(*part.edge_index.tolist())) == pairs and (not numbers or part.first_row == numbers[0])
+    assert np.shares_memory(result[2:5].indices, result.indices)
+    assert result[10:20][2:4].first_row == 12 and result[10:20][2].tolist() == rows[12].tolist()
+    assert adjoin.range_join(POINTS, radius=0.2)[3:6].distances is None
+    with pytest.raises(adjoin.ArgumentError, match="step 1, not 2"):
+        result[::2]
+    for wrong in ([1, 2], 1.5, "a", result.counts > 2):
+        with pytest.raises(TypeError, match="a row is a whole number, not"):
+            result[wrong]
 
 
 @pytest.mark.parametrize("distances", [False, True])
