@@ -40,8 +40,9 @@
  *                and queries whose k-th neighbour is farther away than another region are also searched there. Not for
  *                ADJ_DOT.
  *
- * ADJ_MPI_AUTO takes halo in up to six dimensions, and otherwise the distribution that is expected to move fewer bytes
- * within the available memory. adj_mpi_plan_explain gives the choice and its reason.
+ * ADJ_MPI_AUTO takes halo in up to six dimensions. In more, adj_mpi_plan_create takes a small sample of the points, and
+ * halo is chosen if they reach few regions; otherwise ring for self-joins, and for two sets replicated if the right
+ * points fit the memory of every rank. adj_mpi_plan_explain gives the choice and its reason.
  *
  * Collective calls. Functions marked "collective" must be called by all ranks of the communicator, in the same order,
  * with the same spec, options and kind of control; points, contexts and limits may differ. A call that fails, fails on

@@ -52,10 +52,10 @@ static char *sample_rows(const adj_dataset *set, uint64_t count, char *to) {
   return to;
 }
 
-/* Rank 0 receives the sampled points of a set from all ranks. *out stays NULL on the other ranks. */
-static adj_status gather_sample(adj_mpi_plan *plan, const adj_dataset *set, const uint64_t *starts, adj_dataset **out) {
+adj_status adji_halo_sample(adj_mpi_plan *plan, const adj_dataset *set, const uint64_t *starts, uint64_t wanted,
+                            adj_dataset **out) {
   adji_group *group = &plan->group;
-  uint64_t width = plan->dim * adji_type_size(plan->type), wanted = sample_size(plan), all = starts[group->ranks];
+  uint64_t width = plan->dim * adji_type_size(plan->type), all = starts[group->ranks];
   uint64_t mine = share_of(set->count, all, wanted);
   adji_mail sent = {0}, received = {0};
   adj_status status = adji_mail_open(group, &sent);
@@ -160,8 +160,9 @@ static adj_status share_cuts(adj_mpi_plan *plan) {
 
 static adj_status cut_space(adj_mpi_plan *plan) {
   adj_dataset *left = NULL, *right = NULL;
-  adj_status status = gather_sample(plan, plan->left, plan->left_starts, &left);
-  if (!status && !plan->self_join) status = gather_sample(plan, plan->right, plan->right_starts, &right);
+  uint64_t wanted = sample_size(plan);
+  adj_status status = adji_halo_sample(plan, plan->left, plan->left_starts, wanted, &left);
+  if (!status && !plan->self_join) status = adji_halo_sample(plan, plan->right, plan->right_starts, wanted, &right);
   if (!status && left) status = make_cuts(plan, left, right);
   adj_dataset_destroy(left);
   adj_dataset_destroy(right);

@@ -7,6 +7,9 @@
 
 #include "mpi/rows.h"
 
+/* Estimates how many other regions a kNN query visits on average, or how many halos a right point is in. The same on
+ * every rank. Agreed on. */
+adj_status adji_halo_estimate(adj_mpi_plan *plan, double *visits);
 /* Moves points to their regions, if they are not there yet. Agreed on. */
 adj_status adji_halo_place(adj_mpi_plan *plan);
 /* Frees all that the first run of a plan made, for any distribution. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Shared by halo.c and halo_visits.c.
+ * Shared by halo.c, halo_visits.c and halo_estimate.c.
  */
 #ifndef ADJI_MPI_HALO_PRIVATE_H
 #define ADJI_MPI_HALO_PRIVATE_H
@@ -10,5 +10,10 @@
 /* The lists of rows that go to each rank's region. A rank without a region gets an empty list. */
 adj_status adji_halo_lists(adj_mpi_plan *plan, const adj_dataset *set, const uint32_t *home, const double *radii,
                            uint64_t *starts, uint32_t **rows);
+
+/* Rank 0 receives `wanted` sampled points of a set, or somewhat more, from all ranks. *out stays NULL on the other
+ * ranks. starts: the first global id of each rank in that set. Agreed on. */
+adj_status adji_halo_sample(adj_mpi_plan *plan, const adj_dataset *set, const uint64_t *starts, uint64_t wanted,
+                            adj_dataset **out);
 
 #endif

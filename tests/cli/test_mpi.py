@@ -92,6 +92,18 @@ class SameBytes(MpiTest):
             self.mpi(3, "knn", "-k", 5, "a.npy", "-o", "two.npz", "--distribution", distribution, "-q")
             self.assertEqual(self.read("near.npz"), self.read("two.npz"))
 
+    def test_chosen_distributions(self):
+        """In many dimensions a sample of the points decides."""
+        self.generate("clusters", 30000, 16, "clusters.npy")
+        self.generate("unif", 30000, 16, "unif.npy")
+        for name, radius, distribution in ("clusters", 0.01, "halo"), ("unif", 0.5, "ring"):
+            for join in ("knn", "-k", 4), ("range", "-r", radius):
+                self.adjoin(*join, f"{name}.npy", "-o", "one.npz")
+                done = self.mpi(4, *join, f"{name}.npy", "-o", "two.npz", "--explain")
+                with self.subTest(points=name, join=join[0]):
+                    self.assertEqual(self.read("one.npz"), self.read("two.npz"))
+                    self.assertRegex(done.stderr + done.stdout, rf"distribution  {distribution}: by a sample")
+
     def test_formats_of_pairs(self):
         for name in "out.csv", "out.tsv", "out.npy":
             self.check((3,), "range", "-r", 0.05, "a.npy", outputs=("-o", name))

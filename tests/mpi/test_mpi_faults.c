@@ -18,11 +18,12 @@
 #include "core/context.h"
 #include "shim.h"
 
-enum { POINTS = 150, DIM = 2 };
+enum { POINTS = 160, DIM = 2, MANY_DIM = 8 }; /* in many dimensions auto takes a sample */
 
 static int rank, ranks, failures, checks;
 static adj_ctx *ctx;
 static float points[POINTS * DIM];
+static uint32_t dim = DIM;
 static volatile int cancel;
 
 static void check(int held, const char *what) {
@@ -35,8 +36,8 @@ static void check(int held, const char *what) {
 static adj_dataset *my_points(void) {
   adj_points p;
   adj_points_init(&p, sizeof p);
-  p.dim = DIM;
-  p.count = POINTS;
+  p.dim = dim;
+  p.count = POINTS * DIM / dim;
   p.data = points;
   adj_dataset *out = NULL;
   check(adj_dataset_create(ctx, &p, &out) == ADJ_OK, "a dataset");
@@ -258,6 +259,11 @@ int main(int argc, char **argv) {
       fail_calls(d, kind, step, SHIM_FAIL);
       fail_calls(d, kind, 5 * step + 2, SHIM_DELAY);
     }
+  }
+  dim = MANY_DIM;
+  for (int kind = 0; kind < 2; kind++) {
+    fail_allocations(ADJ_MPI_AUTO, kind, step);
+    fail_calls(ADJ_MPI_AUTO, kind, step, SHIM_FAIL);
   }
   int sums[2] = {failures, checks};
   PMPI_Allreduce(MPI_IN_PLACE, sums, 2, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
