@@ -65,6 +65,10 @@ static adj_dataset *my_points(adj_ctx *ctx, const adj_join_spec *spec, char **ar
   adj_dataset *all = NULL, *mine = NULL;
   must(adj_dataset_generate(ctx, &options, &all));
   bool scattered = argv[6] && !strcmp(argv[6], "scattered");
+  if (argv[6] && !scattered && strncmp(argv[6], "grouped=", 8) != 0) {
+    fprintf(stderr, "driver_mpi: %s is neither scattered nor grouped=N\n", argv[6]);
+    MPI_Abort(MPI_COMM_WORLD, 2);
+  }
   uint64_t *order = NULL;
   if (argv[6] && !strncmp(argv[6], "grouped=", 8))
     order = group_rows(ctx, spec, all, count, (uint32_t)strtoul(argv[6] + 8, NULL, 10));

@@ -36,24 +36,29 @@ static void sinks_may_refuse(void **state) {
 }
 
 /* A result with labels, far larger than the ids and ascending with them, is the result with ids. */
-static void check_labels(adj_ctx *ctx, const adj_join_spec *spec, const adj_dataset *left, const adj_dataset *right) {
+static void check_labels(adj_ctx *ctx, const adj_join_spec *spec, const adj_dataset *left, const adj_dataset *right,
+                         bool expected) {
   uint64_t count = adj_dataset_count(right ? right : left);
-  uint32_t *labels = malloc((count + 1) * sizeof *labels);
+  uint32_t *labels = malloc(count * sizeof *labels); /* no longer, so that sanitizers see reads past the end */
   assert_non_null(labels);
   for (uint64_t i = 0; i < count; i++)
-    labels[i] = (uint32_t)(40000000 + 977 * i);
+    labels[i] = (uint32_t)(4000000000 + 977 * i);
   adj_plan *plan = NULL;
   adj_result *with_ids = NULL, *with_labels = NULL;
   must(adj_plan_create(ctx, spec, left, right, &plan));
   must(adj_collect(plan, &with_ids, NULL, NULL));
   must(adji_collect_labelled(plan, labels, &with_labels, NULL, NULL));
-  assert_true(with_labels->labelled);
+  assert_true(with_labels->labelled == expected);
   uint64_t rows = adj_result_rows(with_ids), pairs = adj_result_offsets(with_ids)[rows], wrong = 0;
   assert_memory_equal(adj_result_offsets(with_labels), adj_result_offsets(with_ids), (rows + 1) * sizeof(uint64_t));
   for (uint64_t i = 0; i < pairs; i++)
-    wrong += adj_result_ids(with_labels)[i] != labels[adj_result_ids(with_ids)[i]];
+    wrong += adj_result_ids(with_labels)[i] !=
+             (expected ? labels[adj_result_ids(with_ids)[i]] : adj_result_ids(with_ids)[i]);
   assert_int_equal(wrong, 0);
   assert_true(pairs > 1000);
+  if (spec->flags & ADJ_WITH_DISTANCE)
+    assert_memory_equal(adj_result_distances(with_labels), adj_result_distances(with_ids),
+                        pairs * (adj_result_type(with_ids) == ADJ_F64 ? 8 : 4));
   adj_result_destroy(with_ids);
   adj_result_destroy(with_labels);
   adj_plan_destroy(plan);
@@ -86,10 +91,39 @@ static void labels_take_the_place_of_ids(void **state) {
     spec.box_count = joins[i].box > 0;
     spec.tuning = "staged=on";
     spec.algorithm = "grid";
-    check_labels(ctx, &spec, left, NULL);
-    if (!(spec.flags & (ADJ_WITH_SELF | ADJ_ONE_WAY))) check_labels(ctx, &spec, left, right);
+    check_labels(ctx, &spec, left, NULL, true);
+    if (!(spec.flags & (ADJ_WITH_SELF | ADJ_ONE_WAY))) check_labels(ctx, &spec, left, right, true);
     adj_dataset_destroy(left);
     adj_dataset_destroy(right);
+  }
+  assert_int_equal(adj_ctx_memory_used(ctx), 0);
+  adj_ctx_destroy(ctx);
+}
+
+/* kNN joins with fewer and with more left points than right ones, through every kind of list and order of queries. If
+ * there are few entries, the rows keep their ids. */
+static void labels_of_neighbours(void **state) {
+  (void)state;
+  static const uint32_t ks[] = {1, 2, 8, 40, 100};
+  static const char *tunings[] = {NULL, "paper.queue=points", "paper.queue=off"};
+  adj_ctx *ctx = context_of(2, NULL);
+  for (uint32_t dim = 2; dim < 7; dim += 2) {
+    adj_dataset *few = uniform(ctx, 700, dim), *many = uniform(ctx, 3000, dim);
+    for (size_t i = 0; i < 3 * sizeof ks / sizeof *ks; i++) {
+      adj_join_spec spec;
+      adj_join_spec_init(&spec, sizeof spec);
+      spec.kind = ADJ_KNN;
+      spec.k = ks[i / 3];
+      spec.flags = ADJ_WITH_DISTANCE;
+      spec.backend = ADJ_BACKEND_CPU;
+      spec.algorithm = "kdtree";
+      spec.tuning = tunings[i % 3];
+      check_labels(ctx, &spec, many, NULL, true);
+      check_labels(ctx, &spec, many, few, true);
+      if (spec.k > 1) check_labels(ctx, &spec, few, many, 700 * spec.k >= 3000);
+    }
+    adj_dataset_destroy(few);
+    adj_dataset_destroy(many);
   }
   assert_int_equal(adj_ctx_memory_used(ctx), 0);
   adj_ctx_destroy(ctx);
@@ -446,21 +480,14 @@ static void traces_are_told(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(sinks_may_refuse),
-      cmocka_unit_test(labels_take_the_place_of_ids),
-      cmocka_unit_test(max_pairs_is_kept),
-      cmocka_unit_test(memory_limit_is_kept),
-      cmocka_unit_test(progress_goes_forward),
-      cmocka_unit_test(progress_can_cancel),
-      cmocka_unit_test(another_thread_can_cancel),
-      cmocka_unit_test(sink_can_cancel),
-      cmocka_unit_test(plans_explain_themselves),
-      cmocka_unit_test(estimates_are_sane),
-      cmocka_unit_test(stats_add_up),
-      cmocka_unit_test(threads_share_a_context),
-      cmocka_unit_test(traces_are_told),
-      cmocka_unit_test(lengths_add_up),
-      cmocka_unit_test(long_rows_lie_together),
+      cmocka_unit_test(sinks_may_refuse),        cmocka_unit_test(labels_take_the_place_of_ids),
+      cmocka_unit_test(labels_of_neighbours),    cmocka_unit_test(max_pairs_is_kept),
+      cmocka_unit_test(memory_limit_is_kept),    cmocka_unit_test(progress_goes_forward),
+      cmocka_unit_test(progress_can_cancel),     cmocka_unit_test(another_thread_can_cancel),
+      cmocka_unit_test(sink_can_cancel),         cmocka_unit_test(plans_explain_themselves),
+      cmocka_unit_test(estimates_are_sane),      cmocka_unit_test(stats_add_up),
+      cmocka_unit_test(threads_share_a_context), cmocka_unit_test(traces_are_told),
+      cmocka_unit_test(lengths_add_up),          cmocka_unit_test(long_rows_lie_together),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "cluster/split.h"
 #include "compare.h"
 
 static adj_ctx *ctx;
@@ -137,6 +138,85 @@ static void check_case(const join_case *c, uint32_t number) {
   adj_split_destroy(split);
   adj_dataset_destroy(set);
   answer_free(&answer);
+}
+
+/* Last sums of lists: none, some that are near the square of the radius, and any others. */
+static void make_sums(const join_case *c, uint64_t count, void *sums) {
+  double near = isinf(c->radius) ? 1 : c->radius * c->radius;
+  for (uint64_t i = 0; i < count; i++) {
+    uint64_t hash = (i + 1) * UINT64_C(0x9e3779b97f4a7c15) >> 20;
+    double sum = near * (double)(hash % 64) / 16;
+    if (hash % 7 == 0) sum = ldexp(1, (int)(hash % 290) - 149);
+    if (hash % 11 == 0) sum = INFINITY;
+    if (c->left.type == ADJ_F64)
+      ((double *)sums)[i] = sum;
+    else
+      ((float *)sums)[i] = (float)sum;
+  }
+}
+
+/* Every point that visits another region within the radius of its sum, or of the spec, is near the border. */
+static void check_border(const join_case *c, const adj_split *split, uint32_t number, const region *r, bool with_sums) {
+  uint64_t width = c->left.dim * type_size(c->left.type), size = type_size(c->left.type), count = 0, at = 0;
+  char *points = calloc(r->count + 1, width), *sums = calloc(r->count + 1, size), *near = calloc(r->count + 1, 1);
+  double *radii = calloc(r->count + 1, sizeof *radii);
+  uint32_t *home = calloc(r->count + 1, sizeof *home), *border = malloc((r->count + !r->count) * sizeof *border);
+  uint64_t *starts = calloc(adj_split_regions(split) + 1, sizeof *starts);
+  assert_true(points && sums && near && radii && home && border && starts);
+  for (uint64_t i = 0; i < r->count; i++) {
+    memcpy(points + i * width, row_of(&c->left, r->rows[i]), width);
+    home[i] = number;
+  }
+  adj_join_spec spec = case_spec(c);
+  make_sums(c, r->count, sums);
+  assert_int_equal(adj_sums_radii(&spec, c->left.type, r->count, sums, radii), ADJ_OK);
+  for (uint64_t i = 0; i < r->count; i++)
+    radii[i] = with_sums ? fmin(radii[i], spec.radius) : spec.radius;
+  adj_dataset *set = make_set(c->left.type, c->left.dim, r->count, points);
+  adji_last_sums last = {sums, size};
+  assert_int_equal(adji_split_border(split, set, number, with_sums ? &last : NULL, border, &count), ADJ_OK);
+  for (uint64_t i = 0; i < count; i++) {
+    assert_true(border[i] < r->count && (!i || border[i] > border[i - 1]));
+    near[border[i]] = 1;
+  }
+  assert_int_equal(adj_split_halo(split, set, home, radii, starts, NULL), ADJ_OK);
+  for (uint32_t i = 0; i <= adj_split_regions(split); i++) {
+    uint64_t many = starts[i];
+    starts[i] = at;
+    at += many;
+  }
+  uint32_t *visitors = calloc(at + 1, sizeof *visitors);
+  assert_int_equal(adj_split_halo(split, set, home, radii, starts, visitors), ADJ_OK);
+  for (uint64_t i = 0; i < at; i++)
+    assert_true(near[visitors[i]]);
+  adj_dataset_destroy(set);
+  void *blocks[] = {points, sums, near, radii, home, border, starts, visitors};
+  for (int i = 0; i < 8; i++)
+    free(blocks[i]);
+}
+
+static void visitors_come_from_the_border(void **state) {
+  (void)state;
+  for (uint32_t i = 0; i < case_count(); i++) {
+    join_case c;
+    assert_true(case_build(i, &c));
+    if (c.quick && c.self_join && c.metric != ADJ_DOT && c.left.count) {
+      adj_dataset *set = make_set(c.left.type, c.left.dim, c.left.count, c.left.data);
+      adj_split *split = split_of(&c, set, 2 + i % 7, false);
+      uint32_t *home = calloc(c.left.count + 1, sizeof *home);
+      assert_int_equal(adj_split_home(split, set, home), ADJ_OK);
+      for (uint32_t number = 0; number < adj_split_regions(split); number++) {
+        region r = members_of(number, c.left.count, home, NULL, 0);
+        check_border(&c, split, number, &r, i % 4);
+        free(r.rows);
+      }
+      free(home);
+      adj_split_destroy(split);
+      adj_dataset_destroy(set);
+    }
+    case_free(&c);
+  }
+  assert_int_equal(adj_ctx_memory_used(ctx), 0);
 }
 
 static void regions_have_the_rows_of_the_whole_join(void **state) {
@@ -355,6 +435,7 @@ static int stop(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(regions_have_the_rows_of_the_whole_join),
+      cmocka_unit_test(visitors_come_from_the_border),
       cmocka_unit_test(regions_weigh_the_same),
       cmocka_unit_test(lists_merge_by_sum_and_id),
       cmocka_unit_test(radii_reach_their_sums),

@@ -64,7 +64,7 @@ typedef struct adji_last_sums {
   uint64_t stride;
 } adji_last_sums;
 /* Finds the points that may reach another region, in ascending order: within the radius of the spec, or within the sum
- * of their list if there are lists. All points are at home in `region`. rows has room for one more than all of them.
+ * of their list if there are lists. All points are at home in `region`. rows has room for all of them.
  * The test is conservative: some of the points found may reach no other region. */
 ADJI_SHARED adj_status adji_split_border(const adj_split *split, const adj_dataset *points, uint32_t region,
                                          const adji_last_sums *sums, uint32_t *rows, uint64_t *count);

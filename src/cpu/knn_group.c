@@ -72,17 +72,18 @@ static bool is_same_tree(const adji_knn_group *g) {
   return g->left && g->left->coords == g->right->coords;
 }
 
-/* The id of a right row. */
-static uint32_t id_of(const adji_knn_group *g, uint32_t row) {
+/* The id that a query must not find: its own, or none. */
+static uint32_t own_id(const adji_knn_group *g, uint32_t row) {
+  if (!g->join->style.drop_self) return ADJ_NO_ID;
   return g->labels ? g->labels[row] : row;
 }
 
-/* Selects point i of a leaf as a query. own: its id among the right points. */
+/* Selects point i of a leaf as a query. */
 static void add_query(adji_knn_group *g, uint32_t i, uint32_t row, uint32_t own) {
   uint32_t q = g->query_count++;
   g->places[q] = i;
   g->rows[q] = row;
-  g->own[q] = g->join->style.drop_self ? own : ADJ_NO_ID;
+  g->own[q] = own;
 }
 
 /* ---- Reach: how far neighbours can be -------------------------------------------------------- */
@@ -437,11 +438,12 @@ void adji_knn_group_fill(adji_knn_group *g, uint64_t leaf, uint64_t wanted, cons
     return;
   }
   const uint32_t *rows = g->left->ids + leaf * g->left->leaf;
-  const uint32_t *own = is_same_tree(g) ? g->right->ids + leaf * g->right->leaf : NULL;
+  bool same = is_same_tree(g) && g->join->style.drop_self;
+  const uint32_t *own = same ? g->right->ids + leaf * g->right->leaf : NULL;
   while (wanted) {
     for (g->query_count = 0; wanted && g->query_count < g->max_queries; wanted &= wanted - 1) {
       uint32_t i = (uint32_t)__builtin_ctzll(wanted);
-      add_query(g, i, rows[i], own ? own[i] : id_of(g, rows[i]));
+      add_query(g, i, rows[i], own ? own[i] : own_id(g, rows[i]));
     }
     find_by_pools(g, leaf, window, tally);
     if (!g->query_count) continue;
@@ -501,7 +503,7 @@ adj_status adji_knn_group_enable_guesses(adji_knn_group *g) {
 /* near: nodes that hold all points within the guess, if there is a guess; NULL: search from the root. */
 static uint32_t find_one(adji_knn_group *g, uint32_t row, uint64_t chunk, const adji_leaves *near, adji_tally *tally) {
   g->query_count = 0;
-  add_query(g, 0, row, id_of(g, row));
+  add_query(g, 0, row, own_id(g, row));
   if (chunk == ADJI_NO_CHUNK) chunk = adji_near_chunk(&g->search, g->coords);
   if (adji_searches_tree_at_once(g->join)) {
     adji_knn_task task = adji_knn_group_task(g);

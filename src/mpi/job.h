@@ -3,7 +3,7 @@
  * The plan of a join over many ranks, and the parts of a run. The flow of every distribution is the same:
  *
  *   points   this rank gets the queries that it joins, and blocks of right points (halo.c, ring.c)
- *   parts    libadjoin joins the queries with each block; ids are local (parts.c)
+ *   parts    libadjoin joins the queries with each block; ids are local, or labels (parts.c)
  *   rows     the parts of each query are put together, with global ids (rows.c)
  *   owners   each row goes to the rank that owns its query (owners.c); in ring and replicated it is there already
  *

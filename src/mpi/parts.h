@@ -9,7 +9,8 @@
 
 typedef enum adji_mode { ADJI_COUNT, ADJI_ROWS } adji_mode;
 
-/* What the join of some queries with some right points found: counts, or rows with local ids. */
+/* What the join of some queries with some right points found: counts, or rows with local ids; with global ids if
+ * result->labelled. */
 typedef struct adji_mpi_part {
   adj_result *result;       /* ADJI_ROWS */
   uint32_t *degrees;        /* ADJI_COUNT */
@@ -30,7 +31,7 @@ typedef struct adji_part_request {
   adj_index *index;                /* of the right points, or NULL */
   adji_requests *requests;         /* pending messages, moved during the join; may be NULL */
   double share;                    /* which part of the run this is, for progress */
-  bool labels;                     /* the result may have global ids, as the caller adopts it */
+  bool labels;                     /* the result may have global ids */
   adji_mpi_part *out;
 } adji_part_request;
 /* Makes the join. Not agreed on. */

@@ -371,6 +371,15 @@ static adj_status make_rows(adj_plan *plan, uint64_t pairs, adj_result *result) 
   return result->ids && (result->distances || !plan->join.style.distances) ? ADJ_OK : ADJ_E_MEMORY;
 }
 
+/* Whether kNN rows get their labels from the search. It labels the whole tree first, which needs a few bytes a right
+ * point. If there are fewer entries than points, the caller replaces the ids in less time. */
+static bool labels_pay(const adj_plan *plan, const adji_layout *layout) {
+  const adji_choice *choice = &plan->choice;
+  uint64_t points = plan->right->count;
+  return layout->k && choice->backend == ADJ_BACKEND_CPU && choice->algorithm == ADJI_ALGORITHM_KDTREE &&
+         layout->entries >= points && adji_fits(&plan->ctx->memory, 2 * points * sizeof(uint32_t));
+}
+
 static adj_status fill_result(adj_plan *plan, adji_run *run, const adji_layout *layout, adj_result *result) {
   adj_status status = take_prefaulted(plan, run, layout->entries) ? ADJ_OK : make_rows(plan, layout->entries, result);
   if (status || !plan->left->count) return status;
@@ -379,9 +388,7 @@ static adj_status fill_result(adj_plan *plan, adji_run *run, const adji_layout *
                         .ids = result->ids,
                         .distances = result->distances,
                         .k = layout->k};
-  const adji_choice *choice = &plan->choice;
-  if (layout->k && choice->backend == ADJ_BACKEND_CPU && choice->algorithm == ADJI_ALGORITHM_KDTREE)
-    window.labels = result->labels;
+  if (result->labels && labels_pay(plan, layout)) window.labels = result->labels;
   status = adji_fill_rows(plan, run, &window);
   result->labelled = !status && window.labels;
   if (!status && layout->k) adji_near_rows(plan, &window);

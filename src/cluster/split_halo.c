@@ -1,111 +1,20 @@
 /* SPDX-License-Identifier: MIT
  *
- * The points of a part in a split: where they have their home, and which other regions are within reach. split.h has
- * the argument why no neighbour is missed.
+ * The regions of a split that are within reach of points: halos, and the points near a border. split.h has the argument
+ * why no neighbour is missed.
  */
 #include <math.h>
-#include <stdatomic.h>
 #include <string.h>
 
-#include "cluster/split.h"
-#include "data/derive.h"
+#include "cluster/split_private.h"
 #include "index/grid.h"
 
 static const double SPLIT_SLACK = 0x1p-50;
 
-/* What a loop over the points of a part works on. */
-typedef struct part {
-  const adj_split *split;
-  const adj_dataset *points; /* derived, where the metric says so */
-  adj_dataset *derived;
-  uint64_t slices;
-} part;
-
-static adj_status open_part(const adj_split *split, const adj_dataset *points, part *out) {
-  *out = (part){.split = split, .points = points, .slices = points->count / 16384 + 1};
-  if (points->type != split->type || points->dim != split->point_dim)
-    return adji_fail(ADJ_E_ARGUMENT, "points: %s in %u dimensions; the split is of %s in %u",
-                     points->type == ADJ_F64 ? "f64" : "f32", points->dim, split->type == ADJ_F64 ? "f64" : "f32",
-                     split->point_dim);
-  adj_status status = split->box ? adji_check_inside(points, &split->measure) : ADJ_OK;
-  if (status || !adji_metric_derives(split->spec.metric)) return status;
-  status = adji_derive(split->ctx, points, split->spec.metric, split->spec.angle, &out->derived);
-  out->points = out->derived;
-  return status;
-}
-
-/* ---- Homes -------------------------------------------------------------------------------------------------- */
-
-typedef struct homing {
-  part p;
-  uint32_t *home;
-} homing;
-
-static uint32_t home_of(const adji_cuts *cuts, const adj_dataset *points, uint64_t row) {
-  uint32_t node = 0;
-  while (cuts->nodes[node].below != node)
-    node = cuts->nodes[node].below + (adji_dataset_at(points, row, cuts->nodes[node].dim) >= cuts->nodes[node].at);
-  return cuts->nodes[node].region;
-}
-
-static adj_status home_slice(void *user, uint64_t slice, uint32_t lane) {
-  (void)lane;
-  const homing *h = user;
-  uint64_t begin, end;
-  adji_slice(h->p.points->count, h->p.slices, slice, &begin, &end);
-  for (uint64_t i = begin; i < end; i++)
-    h->home[i] = home_of(&h->p.split->cuts, h->p.points, i);
-  return ADJ_OK;
-}
-
-adj_status adj_split_home(const adj_split *split, const adj_dataset *points, uint32_t *home) {
-  if (!split || !points || !home) return adji_fail(ADJ_E_ARGUMENT, "split, points and home: none may be NULL");
-  homing h = {.home = home};
-  adji_call outer = adji_call_begin(&split->ctx->cancels);
-  adj_status status = open_part(split, points, &h.p);
-  if (!status) status = adji_loop(split->ctx, h.p.slices, home_slice, &h);
-  adj_dataset_destroy(h.p.derived);
-  adji_call_set(outer);
-  return status;
-}
-
-static adj_status check_home(const adj_split *split, const adj_dataset *points, const uint32_t *home) {
-  for (uint64_t i = 0; home && i < points->count; i++)
-    if (home[i] >= split->cuts.count)
-      return adji_fail(ADJ_E_ARGUMENT, "home[%llu]: %u, but there are %u regions", (unsigned long long)i, home[i],
-                       split->cuts.count);
-  return ADJ_OK;
-}
-
-adj_status adj_split_bounds(const adj_split *split, const adj_dataset *points, const uint32_t *home, double *low,
-                            double *high) {
-  if (!split || !points || !home || !low || !high)
-    return adji_fail(ADJ_E_ARGUMENT, "split, points, home, low and high: none may be NULL");
-  part p;
-  uint64_t dim = split->cuts.dim;
-  adji_call outer = adji_call_begin(&split->ctx->cancels);
-  adj_status status = open_part(split, points, &p);
-  if (!status) status = check_home(split, points, home);
-  for (uint64_t i = 0; i < split->cuts.count * dim && !status; i++) {
-    low[i] = INFINITY;
-    high[i] = -INFINITY;
-  }
-  for (uint64_t i = 0; i < points->count && !status; i++)
-    for (uint32_t j = 0; j < dim; j++) {
-      double x = adji_dataset_at(p.points, i, j);
-      uint64_t at = home[i] * dim + j;
-      low[at] = x < low[at] ? x : low[at];
-      high[at] = x > high[at] ? x : high[at];
-    }
-  adj_dataset_destroy(p.derived);
-  adji_call_set(outer);
-  return status;
-}
-
 /* ---- Halos ---------------------------------------------------------------------------------------------------- */
 
 typedef struct haloing {
-  part p;
+  adji_part p;
   const uint32_t *home;
   const double *radii;
   double *widths;   /* by dimension, of the spec's radius */
@@ -309,8 +218,8 @@ static void place_slices(const haloing *h, const uint64_t *starts) {
 static adj_status open_halo(haloing *h, const adj_dataset *points) {
   const adj_split *split = h->p.split;
   adji_memory *memory = &split->ctx->memory;
-  adj_status status = open_part(split, points, &h->p);
-  if (!status) status = check_home(split, points, h->home);
+  adj_status status = adji_split_open_part(split, points, &h->p);
+  if (!status) status = adji_split_check_home(split, points, h->home);
   if (status) return status;
   h->counts = adji_alloc_zero(memory, adji_mul(h->p.slices, split->cuts.count), sizeof *h->counts, "regions");
   bool everywhere = !h->radii && isinf(split->spec.radius);
@@ -396,21 +305,28 @@ adj_status adji_split_halo_lists(const adj_split *split, const adj_dataset *poin
 
 /* ---- Borders ------------------------------------------------------------------------------------------------- */
 
-/* The width of the largest sum of each bucket of sums, whose bits begin alike. NAN: not yet known. Infinite and
- * negative sums, and NaN, have buckets without a largest sum. */
+/* Sums whose bits begin alike are in one bucket. */
 enum { BUCKETS = 1 << 12 };
 
-static double width_of_bucket(const adj_split *split, uint32_t bucket) {
-  uint64_t wide = (uint64_t)(bucket + 1) << 52;
-  uint32_t narrow = (bucket + 1) << 20;
-  double largest, radius = INFINITY;
-  float single;
-  memcpy(&largest, &wide, sizeof largest);
-  memcpy(&single, &narrow, sizeof single);
-  const void *sum = split->type == ADJ_F64 ? (const void *)&largest : (const void *)&single;
-  if (bucket >= BUCKETS / 2 - 1 || !isfinite(split->type == ADJ_F64 ? largest : (double)single)) return INFINITY;
-  if (adj_sums_radii(&split->spec, split->type, 1, sum, &radius) || isinf(radius)) return INFINITY;
-  return width_in(split, radius, 0);
+/* Sets the width of the largest sum of each bucket; in a box the largest width of any dimension. The buckets of
+ * infinite and negative sums, and of NaN, have no largest sum. */
+static adj_status set_widths(const adj_split *split, double *table) {
+  enum { FINITE_F64 = 0x7fe, FINITE_F32 = 0x7f7 }; /* the largest sum of these buckets is finite */
+  uint64_t wide[FINITE_F64];
+  uint32_t narrow[FINITE_F32], count = split->type == ADJ_F64 ? FINITE_F64 : FINITE_F32;
+  for (uint32_t i = 0; i < FINITE_F64; i++)
+    wide[i] = (uint64_t)(i + 1) << 52;
+  for (uint32_t i = 0; i < FINITE_F32; i++)
+    narrow[i] = (i + 1) << 20;
+  const void *sums = split->type == ADJ_F64 ? (const void *)wide : (const void *)narrow;
+  adj_status status = adj_sums_radii(&split->spec, split->type, count, sums, table);
+  for (uint32_t i = 0; i < BUCKETS && !status; i++) {
+    double radius = i < count ? table[i] : INFINITY;
+    table[i] = isinf(radius) ? INFINITY : 0;
+    for (uint32_t j = 0; j < (split->box ? split->cuts.dim : 1) && !isinf(radius); j++)
+      table[i] = fmax(table[i], width_in(split, radius, j));
+  }
+  return status;
 }
 
 static uint32_t bucket_of(adj_type type, const char *sum) {
@@ -424,50 +340,78 @@ static uint32_t bucket_of(adj_type type, const char *sum) {
   return narrow >> 20;
 }
 
-/* Whether a point stays at home within its last sum. In a box widths differ by dimension, so there all may leave. */
-static bool stays_within(const haloing *h, const adji_last_sums *sums, uint64_t i, uint32_t region, double *table) {
-  const adj_split *split = h->p.split;
+/* What a loop over the points of a region works on. Each slice writes the points it finds from its first point on. */
+typedef struct bordering {
+  haloing h;
+  const adji_last_sums *sums;
+  uint32_t region;
+  double *table; /* widths of buckets */
+  uint32_t *rows;
+  uint64_t *found; /* by slice */
+} bordering;
+
+/* Whether a point stays at home within its last sum. */
+static bool stays_within(const bordering *b, uint64_t i) {
+  const adj_split *split = b->h.p.split;
   uint64_t dim = split->cuts.dim, cells = dim * split->cuts.count;
-  uint32_t bucket = bucket_of(split->type, sums->first + i * sums->stride);
-  if (split->box) return false;
-  if (isnan(table[bucket])) table[bucket] = width_of_bucket(split, bucket);
-  const double *low = h->cells + region * dim, *high = low + cells;
-  double width = table[bucket];
+  uint32_t bucket = bucket_of(split->type, b->sums->first + i * b->sums->stride);
+  double width = b->table[bucket];
+  const double *low = b->h.cells + b->region * dim, *high = low + cells;
   bool in = true;
   for (uint32_t j = 0; j < dim; j++) {
-    double x = adji_dataset_at(h->p.points, i, j);
+    double x = adji_dataset_at(b->h.p.points, i, j);
     in = in & (x - low[j] > width) & (high[j] - x > width);
   }
   return in;
 }
 
-static void list_border(const haloing *h, const adji_last_sums *sums, uint32_t region, double *table, uint32_t *rows,
-                        uint64_t *count) {
-  uint64_t found = 0, all = h->p.points->count;
-  for (uint64_t i = 0; i < all && sums; i++) {
-    rows[found] = (uint32_t)i;
-    found += !stays_within(h, sums, i, region, table);
+/* The spec's radius bounds the reach of kNN queries as well. */
+static adj_status border_slice(void *user, uint64_t slice, uint32_t lane) {
+  (void)lane;
+  const bordering *b = user;
+  uint64_t begin, end, found = 0;
+  adji_slice(b->h.p.points->count, b->h.p.slices, slice, &begin, &end);
+  for (uint64_t i = begin; i < end; i += BLOCK)
+    for (uint64_t l = find_leavers(&b->h, i, end - i < BLOCK ? end - i : BLOCK, b->region); l; l &= l - 1) {
+      uint64_t row = i + (uint64_t)__builtin_ctzll(l);
+      b->rows[begin + found] = (uint32_t)row;
+      found += !b->sums || !stays_within(b, row);
+    }
+  b->found[slice] = found;
+  return ADJ_OK;
+}
+
+/* Moves the rows that the slices found together. */
+static uint64_t join_slices(const bordering *b) {
+  uint64_t begin, end, all = 0;
+  for (uint64_t slice = 0; slice < b->h.p.slices; slice++) {
+    adji_slice(b->h.p.points->count, b->h.p.slices, slice, &begin, &end);
+    if (all < begin && b->found[slice]) memmove(b->rows + all, b->rows + begin, b->found[slice] * sizeof *b->rows);
+    all += b->found[slice];
   }
-  for (uint64_t i = 0; i < all && !sums; i += BLOCK)
-    for (uint64_t l = find_leavers(h, i, all - i < BLOCK ? all - i : BLOCK, region); l; l &= l - 1)
-      rows[found++] = (uint32_t)i + (uint32_t)__builtin_ctzll(l);
-  *count = found;
+  return all;
+}
+
+static adj_status open_border(bordering *b, const adj_dataset *points) {
+  adji_memory *memory = &b->h.p.split->ctx->memory;
+  adj_status status = open_halo(&b->h, points);
+  if (status) return status;
+  b->found = adji_alloc(memory, b->h.p.slices, sizeof *b->found, "regions");
+  b->table = b->sums ? adji_alloc(memory, BUCKETS, sizeof *b->table, "regions") : NULL;
+  if (!b->found || (b->sums && !b->table)) return ADJ_E_MEMORY;
+  return b->sums ? set_widths(b->h.p.split, b->table) : ADJ_OK;
 }
 
 adj_status adji_split_border(const adj_split *split, const adj_dataset *points, uint32_t region,
                              const adji_last_sums *sums, uint32_t *rows, uint64_t *count) {
-  haloing h = {.p.split = split};
-  adji_memory *memory = &split->ctx->memory;
+  bordering b = {.h.p.split = split, .sums = sums, .region = region, .rows = rows};
   adji_call outer = adji_call_begin(&split->ctx->cancels);
-  adj_status status = open_halo(&h, points);
-  double *table = sums && !status ? adji_alloc(memory, BUCKETS, sizeof *table, "regions") : NULL;
-  if (!status && sums && !table) status = ADJ_E_MEMORY;
-  for (uint32_t i = 0; table && i < BUCKETS; i++)
-    table[i] = NAN;
-  *count = 0;
-  if (!status) list_border(&h, sums, region, table, rows, count);
-  adji_free(memory, table);
-  close_halo(&h);
+  adj_status status = open_border(&b, points);
+  if (!status) status = adji_loop(split->ctx, b.h.p.slices, border_slice, &b);
+  *count = status ? 0 : join_slices(&b);
+  adji_free(&split->ctx->memory, b.found);
+  adji_free(&split->ctx->memory, b.table);
+  close_halo(&b.h);
   adji_call_set(outer);
   return status;
 }

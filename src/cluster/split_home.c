@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The home regions of points in a split, and the boxes around the points of each region.
+ */
+#include <math.h>
+
+#include "cluster/split_private.h"
+#include "data/derive.h"
+
+adj_status adji_split_open_part(const adj_split *split, const adj_dataset *points, adji_part *out) {
+  *out = (adji_part){.split = split, .points = points, .slices = points->count / 16384 + 1};
+  if (points->type != split->type || points->dim != split->point_dim)
+    return adji_fail(ADJ_E_ARGUMENT, "points: %s in %u dimensions; the split is of %s in %u",
+                     points->type == ADJ_F64 ? "f64" : "f32", points->dim, split->type == ADJ_F64 ? "f64" : "f32",
+                     split->point_dim);
+  adj_status status = split->box ? adji_check_inside(points, &split->measure) : ADJ_OK;
+  if (status || !adji_metric_derives(split->spec.metric)) return status;
+  status = adji_derive(split->ctx, points, split->spec.metric, split->spec.angle, &out->derived);
+  out->points = out->derived;
+  return status;
+}
+
+/* ---- Homes -------------------------------------------------------------------------------------------------- */
+
+typedef struct homing {
+  adji_part p;
+  uint32_t *home;
+} homing;
+
+static uint32_t home_of(const adji_cuts *cuts, const adj_dataset *points, uint64_t row) {
+  uint32_t node = 0;
+  while (cuts->nodes[node].below != node)
+    node = cuts->nodes[node].below + (adji_dataset_at(points, row, cuts->nodes[node].dim) >= cuts->nodes[node].at);
+  return cuts->nodes[node].region;
+}
+
+static adj_status home_slice(void *user, uint64_t slice, uint32_t lane) {
+  (void)lane;
+  const homing *h = user;
+  uint64_t begin, end;
+  adji_slice(h->p.points->count, h->p.slices, slice, &begin, &end);
+  for (uint64_t i = begin; i < end; i++)
+    h->home[i] = home_of(&h->p.split->cuts, h->p.points, i);
+  return ADJ_OK;
+}
+
+adj_status adj_split_home(const adj_split *split, const adj_dataset *points, uint32_t *home) {
+  if (!split || !points || !home) return adji_fail(ADJ_E_ARGUMENT, "split, points and home: none may be NULL");
+  homing h = {.home = home};
+  adji_call outer = adji_call_begin(&split->ctx->cancels);
+  adj_status status = adji_split_open_part(split, points, &h.p);
+  if (!status) status = adji_loop(split->ctx, h.p.slices, home_slice, &h);
+  adj_dataset_destroy(h.p.derived);
+  adji_call_set(outer);
+  return status;
+}
+
+adj_status adji_split_check_home(const adj_split *split, const adj_dataset *points, const uint32_t *home) {
+  for (uint64_t i = 0; home && i < points->count; i++)
+    if (home[i] >= split->cuts.count)
+      return adji_fail(ADJ_E_ARGUMENT, "home[%llu]: %u, but there are %u regions", (unsigned long long)i, home[i],
+                       split->cuts.count);
+  return ADJ_OK;
+}
+
+adj_status adj_split_bounds(const adj_split *split, const adj_dataset *points, const uint32_t *home, double *low,
+                            double *high) {
+  if (!split || !points || !home || !low || !high)
+    return adji_fail(ADJ_E_ARGUMENT, "split, points, home, low and high: none may be NULL");
+  adji_part p;
+  uint64_t dim = split->cuts.dim;
+  adji_call outer = adji_call_begin(&split->ctx->cancels);
+  adj_status status = adji_split_open_part(split, points, &p);
+  if (!status) status = adji_split_check_home(split, points, home);
+  for (uint64_t i = 0; i < split->cuts.count * dim && !status; i++) {
+    low[i] = INFINITY;
+    high[i] = -INFINITY;
+  }
+  for (uint64_t i = 0; i < points->count && !status; i++)
+    for (uint32_t j = 0; j < dim; j++) {
+      double x = adji_dataset_at(p.points, i, j);
+      uint64_t at = home[i] * dim + j;
+      low[at] = x < low[at] ? x : low[at];
+      high[at] = x > high[at] ? x : high[at];
+    }
+  adj_dataset_destroy(p.derived);
+  adji_call_set(outer);
+  return status;
+}
