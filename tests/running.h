@@ -140,6 +140,8 @@ static inline void refuse_to_collect(adj_ctx *ctx, adj_plan *plan, double least_
 
 typedef struct watcher {
   double last;
+  const char *phase;
+  uint64_t pairs;
   int calls, wrong, cancel_at;
   atomic_int inside; /* calls must not overlap */
 } watcher;
@@ -148,6 +150,10 @@ static inline int watch(void *user, const adj_progress *where) {
   watcher *w = user;
   if (atomic_fetch_add(&w->inside, 1)) w->wrong++;
   if (!where->phase || !(where->fraction >= w->last && where->fraction <= 1)) w->wrong++;
+  if (w->phase && !strcmp(w->phase, where->phase) && where->pairs < w->pairs)
+    w->wrong++; /* also in a stream's windows */
+  w->phase = where->phase;
+  w->pairs = where->pairs;
   w->last = where->fraction;
   w->calls++;
   atomic_fetch_sub(&w->inside, 1);

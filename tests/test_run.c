@@ -247,6 +247,9 @@ static void progress_goes_forward(void **state) {
   adj_plan *plan = plan_with(ctx, set, 0.02, "batch=64");
   watch_runs(plan);
   adj_plan_destroy(plan);
+  plan = plan_with(ctx, set, 0.05, "batch=64,buffer=100000"); /* some 30 windows */
+  watch_runs(plan);
+  adj_plan_destroy(plan);
   adj_dataset_destroy(set);
   adj_ctx_destroy(ctx);
 }

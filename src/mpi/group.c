@@ -191,6 +191,13 @@ static adj_status drain_notes(adji_group *group) {
   return status;
 }
 
+/* Whether a message begins with a rank: that of a sink whose ranks have already agreed. */
+static bool names_rank(const char *text) {
+  int length = 0;
+  (void)sscanf(text, "rank %*d: %n", &length);
+  return length > 0;
+}
+
 #undef adji_agree
 adj_status adji_agree(adji_group *group, adj_status status) {
   if (group->broken.broken) return fail_broken(group);
@@ -209,7 +216,9 @@ adj_status adji_agree(adji_group *group, adj_status status) {
   agreed = broadcast_from(group, &note, sizeof note, lowest);
   if (!agreed) agreed = drain_notes(group);
   group->failed = true;
-  return agreed ? agreed : adji_fail((adj_status)note.status, "rank %d: %s", lowest, note.text);
+  if (agreed) return agreed;
+  if (names_rank(note.text)) return adji_fail((adj_status)note.status, "%s", note.text);
+  return adji_fail((adj_status)note.status, "rank %d: %s", lowest, note.text);
 }
 
 /* ---- Work in other threads -------------------------------------------------------------------------------------- */

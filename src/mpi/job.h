@@ -57,7 +57,8 @@ struct adj_mpi_plan {
   adj_mpi_options options;
   adj_mpi_distribution distribution;
   char reason[512];
-  char joined[2048]; /* explains the last join of this rank */
+  char joined[2048];    /* explains the join of this rank with the most queries in the last run */
+  uint64_t joined_rows; /* these queries */
   /* Made by the first run. split, home and border: halo only. */
   adj_split *split;
   bool placed;         /* the points are where they are joined */

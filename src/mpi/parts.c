@@ -100,7 +100,10 @@ static adj_status join_here(void *user, adji_mpi_work *work) {
   }
   if (!status) add_stats(plan, &stats);
   if (!status) plan->stats.work += work_of(plan, part);
-  if (!status) (void)adj_plan_explain(local, plan->joined, sizeof plan->joined, NULL);
+  if (!status && part->row_count >= plan->joined_rows) {
+    plan->joined_rows = part->row_count;
+    (void)adj_plan_explain(local, plan->joined, sizeof plan->joined, NULL);
+  }
   adj_plan_destroy(local);
   return status;
 }

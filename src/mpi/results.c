@@ -40,6 +40,7 @@ static adj_status begin_run(adj_mpi_plan *plan, const adj_run_control *control, 
   group->bytes_sent = group->messages = 0;
   group->wait_s = group->wait_cpu_s = group->step_from = 0;
   group->failed = false;
+  plan->joined_rows = 0;
   adj_status status = ADJ_OK;
   if (control) status = adji_take_struct(&s->control, sizeof s->control, control, "adj_run_control");
   if (!status && stats && stats->struct_size < 8)
@@ -245,10 +246,6 @@ typedef struct streaming {
   bool began;
 } streaming;
 
-static adj_status called_back(adj_status status) {
-  return status ? adji_fail(status, "the sink ended the run: %s", adj_status_text(status)) : ADJ_OK;
-}
-
 /* Counts the entries of range joins, finds the layout, and calls the caller's begin. */
 static adj_status begin_stream(streaming *t, const span *s) {
   adj_mpi_plan *plan = t->plan;
@@ -267,7 +264,9 @@ static adj_status begin_stream(streaming *t, const span *s) {
   status = adji_agree(&plan->group, !range || t->degrees ? ADJ_OK : ADJ_E_MEMORY);
   if (status) return status;
   t->began = true;
-  if (t->sink.begin) ADJI_RUN_CALLBACK(status = called_back(t->sink.begin(t->sink.user, &t->layout, t->degrees)));
+  adji_fail(ADJ_OK, "%s", ""); /* a sink may set a message */
+  if (t->sink.begin) ADJI_RUN_CALLBACK(status = t->sink.begin(t->sink.user, &t->layout, t->degrees));
+  if (status && !*adj_last_error()) adji_fail(status, "sink: begin returned %s", adj_status_name(status));
   return adji_agree(&plan->group, status);
 }
 
@@ -281,7 +280,12 @@ static adj_status write_round(streaming *t, const adji_rows *rows) {
   t->entry += rows->offsets[rows->count];
   t->pairs += count_pairs(t->plan, rows);
   adj_status status = ADJ_OK;
-  if (rows->count) ADJI_RUN_CALLBACK(status = called_back(t->sink.write(t->sink.user, &block)));
+  if (!rows->count) return ADJ_OK;
+  adji_fail(ADJ_OK, "%s", "");
+  ADJI_RUN_CALLBACK(status = t->sink.write(t->sink.user, &block));
+  if (status && !*adj_last_error())
+    adji_fail(status, "sink: write returned %s for the %llu rows from row %llu on", adj_status_name(status),
+              (unsigned long long)block.row_count, (unsigned long long)block.first_row);
   return status;
 }
 

@@ -27,6 +27,8 @@ typedef struct adji_run {
   uint64_t last_report_ns;
   double last_fraction; /* the last one reported: it never decreases */
   pthread_mutex_t report_lock;
+  const char *phase;         /* the name of the last pass; NULL: there was none */
+  uint64_t phase_pairs;      /* pairs of the passes of that name, such as the windows of a stream */
   adji_tally tally;          /* sums of the passes so far                                     */
   uint64_t batches, redone;  /* redone: a buffer was too small                                */
   bool fills;                /* the counted rows will be filled                               */

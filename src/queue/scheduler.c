@@ -5,6 +5,7 @@
 #include "queue/scheduler.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "queue/scheduler_private.h"
 
@@ -69,7 +70,7 @@ adj_status adji_drain_account(adji_drain *d, double work, uint64_t batches, cons
   uint64_t pairs = d->tally.pairs;
   pthread_mutex_unlock(&d->tally_lock);
   adj_status status = adji_run_check_pairs(d->run, pairs);
-  return status ? status : adji_run_report(d->run, d->pass->name, fraction, pairs, false);
+  return status ? status : adji_run_report(d->run, d->pass->name, fraction, d->pairs_before + pairs, false);
 }
 
 void adji_drain_give_up(adji_drain *d, adj_status status) {
@@ -210,6 +211,7 @@ adj_status adji_pass_run(adji_run *run, const adji_pass *pass, const adji_active
                          const adji_share_options *share, adji_tally *tally) {
   adj_ctx *ctx = run->ctx;
   adji_drain d = {.run = run, .queue = pass->queue, .pass = pass, .active = active, .begin_ns = adji_now_ns()};
+  if (run->phase && !strcmp(run->phase, pass->name)) d.pairs_before = run->phase_pairs;
   adji_queue_rewind(pass->queue);
   d.total_work = pass->queue->remaining;
   d.full = ctx->threads >= ctx->cores;
@@ -235,7 +237,9 @@ adj_status adji_pass_run(adji_run *run, const adji_pass *pass, const adji_active
   run->batches += d.batches;
   run->busy_max += d.busy_max;
   run->busy_sum += d.busy_sum;
-  if (!status) status = adji_run_report(run, pass->name, 1, d.tally.pairs, false);
+  run->phase = pass->name;
+  run->phase_pairs = d.pairs_before + d.tally.pairs;
+  if (!status) status = adji_run_report(run, pass->name, 1, run->phase_pairs, false);
   if (tally) *tally = d.tally;
   return status;
 }

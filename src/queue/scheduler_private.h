@@ -48,6 +48,7 @@ struct adji_drain {
   const adji_active *active;
   uint64_t begin_ns;
   double total_work;
+  uint64_t pairs_before; /* of earlier passes of this name, for progress */
 
   pthread_mutex_t tally_lock; /* guards the sums that batches add to */
   double work_done;

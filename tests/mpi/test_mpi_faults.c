@@ -160,10 +160,20 @@ static int end_progress(void *user, const adj_progress *where) {
   return 1;
 }
 
+/* The first time with the message of a call that fails, later without one. */
 static adj_status refuse_rows(void *user, const adj_mpi_rows *rows) {
+  (void)rows;
+  int *calls = user;
+  adj_dataset *none = NULL;
+  if (rank == 1 && !(*calls)++) (void)adj_dataset_create(ctx, NULL, &none);
+  return rank == 1 ? ADJ_E_SINK : ADJ_OK;
+}
+
+/* Ranks that agreed in the sink: all have the message of rank 1. */
+static adj_status refuse_together(void *user, const adj_mpi_rows *rows) {
   (void)user;
   (void)rows;
-  return rank == 1 ? ADJ_E_SINK : ADJ_OK;
+  return adj_mpi_agree(MPI_COMM_WORLD, rank == 1 ? ADJ_E_SINK : ADJ_OK, "the disk is full");
 }
 
 static int ended;
@@ -193,11 +203,18 @@ static void end_by_the_caller(adj_mpi_distribution distribution) {
   if (status) check_same(status, ADJ_CANCELLED, "rank 1: ");
   adj_mpi_sink sink;
   adj_mpi_sink_init(&sink, sizeof sink);
+  int calls = 0;
+  sink.user = &calls;
   sink.write = refuse_rows;
   sink.end = count_end;
   ended = 0;
-  check_same(adj_mpi_stream(plan, &sink, NULL, NULL), ADJ_E_SINK, "rank 1: ");
+  check_same(adj_mpi_stream(plan, &sink, NULL, NULL), ADJ_E_SINK, "rank 1: ctx, points");
   check(ended == 1, "end was not called once with the outcome");
+  check_same(adj_mpi_stream(plan, &sink, NULL, NULL), ADJ_E_SINK, "rank 1: sink: write returned ADJ_E_SINK for the ");
+  sink.write = refuse_together;
+  adj_status together = adj_mpi_stream(plan, &sink, NULL, NULL);
+  check_same(together, ADJ_E_SINK, "rank 1: the disk is full");
+  check(!strstr(adj_last_error(), "rank 1: rank 1"), "the rank is named twice");
   check(collect(plan, &sum) == ADJ_OK && sum == good, "the plan does not work after it was ended");
   adj_mpi_plan_destroy(plan);
   adj_dataset_destroy(set);
