@@ -57,7 +57,7 @@ static double distance_of(const adji_measure *measure, double s) {
       return;                                                                                 \
     }                                                                                         \
     if (measure->report == ADJI_REPORT_SUM) { /* `to` may be the same array */                \
-      if (count) memmove(to, sums, count * sizeof *to);                                                  \
+      if (count) memmove(to, sums, count * sizeof *to);                                       \
       return;                                                                                 \
     }                                                                                         \
     for (uint64_t i = 0; i < count; i++)                                                      \
