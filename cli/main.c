@@ -6,6 +6,7 @@
 #include <adjoin.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -105,9 +106,11 @@ static void reserve_standard(void) {
   }
 }
 
-/* Standard output is written when it is flushed: a full disk shows only then. */
+/* Standard output is written when it is flushed: a full disk shows only then. SIGXFSZ is ignored, so that a write
+ * beyond the limit on file sizes fails and is reported. */
 int main(int argc, char **argv) {
   reserve_standard();
+  signal(SIGXFSZ, SIG_IGN);
   if (argc > 1 && !strcmp(argv[1], ADJ_HELPER)) return adj_helper_main(argc, argv);
   int code = dispatch(argc, argv);
   if (!fflush(stdout) || code) return code;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * The program adjoin-mpi: joins on all ranks of an MPI job. The commands are those of adjoin. Rank 0 prints the
+ * The program adjoin-mpi: joins on all ranks of an MPI job. The commands are some of adjoin's. Rank 0 prints the
  * messages of all ranks. Exit codes: 0 done, 1 failed, 2 wrong usage, 128 + n stopped by signal n; the same on every
  * rank.
  */
 #include <errno.h>
 #include <mpi.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -68,7 +69,19 @@ static void print_help(FILE *to) {
       to);
 }
 
+/* Commands that only adjoin has. */
+static bool is_of_adjoin(const char *typed) {
+  static const char *const names[] = {"dbscan", "generate", "info", "selftest"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (!strcmp(names[i], typed)) return true;
+  return false;
+}
+
 static int unknown_command(const char *typed) {
+  if (is_of_adjoin(typed)) {
+    message_print("%s runs in one process: use 'adjoin %s'\n", typed, typed);
+    return EXIT_USAGE;
+  }
   const char *names[COMMANDS + 1] = {NULL};
   for (int i = 0; i < COMMANDS; i++)
     names[i] = commands[i].like->name;
@@ -101,9 +114,11 @@ static int dispatch(int argc, char **argv) {
 }
 
 /* Help needs no launcher: a program outside a job is a job of one rank. After a failure that all ranks know, every rank
- * calls MPI_Finalize, so that the launcher does not also complain about ranks that ended without it. */
+ * calls MPI_Finalize, so that the launcher does not also complain about ranks that ended without it. SIGXFSZ is
+ * ignored, so that a write beyond the limit on file sizes fails and is reported. */
 int main(int argc, char **argv) {
   int level = 0, rank = 0;
+  signal(SIGXFSZ, SIG_IGN);
   if (argc > 1 && !strcmp(argv[1], ADJ_HELPER)) return adj_helper_main(argc, argv);
   if (MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level) != MPI_SUCCESS) {
     fprintf(stderr, "adjoin-mpi: MPI cannot be started\n");

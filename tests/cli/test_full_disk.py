@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""A small file system that becomes full: the run fails and says so, and what was there before is all that is there.
+"""A small file system that becomes full, or a limit on the size of files: the run fails and says so, and what was there before is all that is there.
 
 Mounts a file system of 256 KiB in a namespace of its own. Left out where the system does not allow that.
 """
 import os
+import resource
 import shutil
+import signal
 import subprocess
 import unittest
 
@@ -50,6 +52,22 @@ class SmallFileSystem(ProgramTest):
         said, sizes = self.fill("generate", "unif", "-n", 100000, "-d", 3, "-q", output="out.npy", before="before")
         self.assertRegex(said, "No space left on device|its disk has [0-9]+")
         self.assertEqual(sizes, {"out.npy": "6"})
+
+
+def limit_files():
+    """A new process with a limit of 100 kB for each file, and the default action for the signal that says so."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # Python ignores it, and its children would inherit that
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+
+
+class FileSizeLimit(ProgramTest):
+    def test_limit(self):
+        self.generate("unif", 20000, 2, "points.npy")
+        for output in "out.npz", "out.csv", "out.npy":
+            with self.subTest(output=output):
+                done = self.adjoin("range", "-r", 0.05, "points.npy", "-o", output, code=1, preexec_fn=limit_files)
+                self.assertIn(f"{output}: cannot be written: File too large", done.stderr)
+                self.assertEqual(os.listdir("."), ["points.npy"])
 
 
 main()
