@@ -188,7 +188,10 @@ static int run_failed(const join_job *job, adj_status status) {
     return EXIT_FAILED;
   }
   join_files(job->request, files);
-  return join_failed(status, files);
+  int code = join_failed(status, files);
+  if (status == ADJ_E_MEMORY && job->request->memory && strstr(adj_last_error(), "limit"))
+    message_print("the limit is that of --memory: raise it if the machine has more\n");
+  return code;
 }
 
 /* The library names the row, after "left: " or "right: " in a join of two sets, but not the file. */

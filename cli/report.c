@@ -43,8 +43,8 @@ static void describe_result(const run_report *report, char *text, size_t room) {
              report->clusters.many == 1 ? "" : "s", text_count(rows, second),
              text_count(report->clusters.noise, third));
   else if (request->kind == ADJ_RANGE)
-    snprintf(text, room, "%s pairs, %.4g per point", text_count(report->stats.pairs, first),
-             rows ? (double)report->stats.pairs / (double)rows : 0);
+    snprintf(text, room, "%s pair%s, %.4g per point", text_count(report->stats.pairs, first),
+             report->stats.pairs == 1 ? "" : "s", rows ? (double)report->stats.pairs / (double)rows : 0);
   else if (report->left == report->right)
     snprintf(text, room, "the %snearest of %s points", many, text_count(rows, first));
   else

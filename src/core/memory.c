@@ -255,9 +255,13 @@ bool adji_charge(adji_memory *memory, uint64_t bytes, const char *name) {
   if (before > memory->limit || bytes > memory->limit - before) {
     atomic_fetch_sub(&memory->used, bytes);
     char need[32], held[32], limit[32];
-    adji_fail(ADJ_E_MEMORY, "%s: needs %s more, but %s of the limit of %s are in use", name,
-              adji_bytes_text((double)bytes, need), adji_bytes_text((double)before, held),
-              adji_bytes_text((double)memory->limit, limit));
+    adji_bytes_text((double)bytes, need);
+    adji_bytes_text((double)memory->limit, limit);
+    if (before)
+      adji_fail(ADJ_E_MEMORY, "%s: needs %s more, but %s of the limit of %s are in use", name, need,
+                adji_bytes_text((double)before, held), limit);
+    else
+      adji_fail(ADJ_E_MEMORY, "%s: needs %s, but the limit is %s", name, need, limit);
     return false;
   }
   uint64_t now = before + bytes;

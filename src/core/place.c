@@ -37,6 +37,8 @@ void adji_place_clear(adji_place *place) {
 }
 
 static adj_status refuse(const char *path, int error) {
+  if (error == ENOENT)
+    return adji_fail(ADJ_E_IO, "%s: cannot be written: its folder does not exist (%s)", path, strerror(error));
   return adji_fail(error == ENOMEM ? ADJ_E_MEMORY : ADJ_E_IO, "%s: cannot be written: %s", path, strerror(error));
 }
 

@@ -59,19 +59,32 @@ static double length_of(const adj_join_spec *spec, uint32_t j) {
   return spec->box[spec->box_count == 1 ? 0 : j];
 }
 
+/* With the digits that tell x from the end of the box. row 0: unknown. */
+static adj_status refuse_outside(const adj_dataset *set, uint64_t row, uint32_t j, double x, double length) {
+  char where[32] = "";
+  int digits = set->type == ADJ_F64 ? 17 : 9;
+  for (int fewer = digits - 1; fewer >= 6; fewer--) {
+    char text[40];
+    snprintf(text, sizeof text, "%.*g", fewer, x);
+    bool same = set->type == ADJ_F64 ? strtod(text, NULL) == x : strtof(text, NULL) == (float)x;
+    if (!same) break;
+    digits = fewer;
+  }
+  if (row) snprintf(where, sizeof where, "row %llu, ", (unsigned long long)row);
+  return adji_fail(ADJ_E_DATA, "%scolumn %u: %.*g is outside of the box, 0 to %.*g: coordinates must be within it",
+                   where, j + 1, digits, x, digits, length);
+}
+
 adj_status adji_check_inside(const adj_dataset *set, const adji_measure *measure) {
   for (uint32_t j = 0; j < set->dim && set->count; j++) {
     double length = adji_box_length(measure, set->type, j);
     if (!(length > 0) || (set->low[j] >= 0 && set->high[j] <= length)) continue;
     for (uint64_t i = 0; i < set->count; i++) {
       double x = adji_dataset_at(set, i, j);
-      if (x < 0 || x > length)
-        return adji_fail(ADJ_E_DATA, "row %llu, column %u: %g is outside of the box, 0 to %g",
-                         (unsigned long long)i + 1, j + 1, x, length);
+      if (x < 0 || x > length) return refuse_outside(set, i + 1, j, x, length);
     }
     /* For points on a device only a sample is available here, which need not contain the coordinate. */
-    return adji_fail(ADJ_E_DATA, "column %u: %g is outside of the box, 0 to %g", j + 1,
-                     set->low[j] < 0 ? set->low[j] : set->high[j], length);
+    return refuse_outside(set, 0, j, set->low[j] < 0 ? set->low[j] : set->high[j], length);
   }
   return ADJ_OK;
 }

@@ -156,7 +156,7 @@ class Mapped(ProgramTest):
         done = self.adjoin("info", "points.npy", "--map")
         self.assertIn("200,000", done.stdout)
         done = self.adjoin("count", "-r", 0.01, "points.npy", "--memory", "1M", code=1)
-        self.assertIn("adjoin: points.npy: the input: needs 1.5 MiB more, but 0 B of the limit of 1.0 MiB are in use; "
+        self.assertIn("adjoin: points.npy: the input: needs 1.5 MiB, but the limit is 1.0 MiB; "
                       "a mapped file takes none of it (--map,", done.stderr)
 
     def test_text_is_read(self):

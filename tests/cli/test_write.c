@@ -376,7 +376,7 @@ static void test_bad_paths(void **unused) {
   } bad[] = {{"", "must not be empty", ADJ_E_ARGUMENT},
              {".", "Is a directory", ADJ_E_IO},
              {"name/", "Is a directory", ADJ_E_IO},
-             {"no/such/folder", "No such file", ADJ_E_IO}};
+             {"no/such/folder", "its folder does not exist", ADJ_E_IO}};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     assert_int_equal(adji_output_open(ctx, bad[i].path, 0, &output), bad[i].status);
     assert_non_null(strstr(adj_last_error(), bad[i].words));
