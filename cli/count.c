@@ -15,11 +15,11 @@ static const option own_options[] = {
      "largest distance of a pair (required), in the unit of\nthe coordinates; haversine: in metres, see --unit"},
     {OPTION_FLAG, 0, "one-way", NULL, FIELD(one_way), "one file: count each pair once"},
     {OPTION_FLAG, 0, "self", NULL, FIELD(self), "one file: also pair each point with itself"},
-    {OPTION_COUNT, 0, "max-pairs", "N", FIELD(max_pairs), "fail if there are more than N pairs"},
+    {OPTION_NUMBER, 0, "max-pairs", "N", FIELD(max_pairs), "fail if there are more than N pairs"},
     {OPTION_HEADING, 0, NULL, NULL, 0, "Output (the total is printed unless FILE is \"-\")"},
     {OPTION_TEXT, 'o', "output", "FILE", FIELD(output),
      "write the number of neighbours of each point of A;\n\"-\" is standard output"},
-    {OPTION_TEXT, 0, "format", "NAME", FIELD(format),
+    {OPTION_NAME, 0, "format", "NAME", FIELD(format),
      "npy, csv or tsv. Default: by the ending of FILE,\nor csv for \"-\""},
     JOIN_WRITE_OPTIONS(join_request),
     {OPTION_END, 0, NULL, NULL, 0, NULL}};

@@ -16,11 +16,11 @@ static const option own_options[] = {
      "how near neighbours are (required), in the unit of\nthe coordinates; haversine: in metres, see --unit"},
     {OPTION_COUNT, 0, "min-points", "M", FIELD(min_points),
      "a core point has at least M points within R, itself\nincluded. Default: 5"},
-    {OPTION_COUNT, 0, "max-pairs", "N", FIELD(max_pairs), "fail if there are more than N pairs"},
+    {OPTION_NUMBER, 0, "max-pairs", "N", FIELD(max_pairs), "fail if there are more than N pairs"},
     {OPTION_HEADING, 0, NULL, NULL, 0, "Output (the number of clusters is printed unless FILE is \"-\")"},
     {OPTION_TEXT, 'o', "output", "FILE", FIELD(output),
      "write the cluster of each point, from 0; -1: in none.\n\"-\" is standard output"},
-    {OPTION_TEXT, 0, "format", "NAME", FIELD(format),
+    {OPTION_NAME, 0, "format", "NAME", FIELD(format),
      "npy, csv or tsv. Default: by the ending of FILE,\nor csv for \"-\""},
     JOIN_WRITE_OPTIONS(join_request),
     {OPTION_END, 0, NULL, NULL, 0, NULL}};

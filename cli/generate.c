@@ -31,15 +31,15 @@ static const option options[] = {
      "  SW2DA, SW2DB, SW3DA, SW3DB       space weather,\n"
      "  CoocTexture, ColorHist, LayoutHist, SuSy, Songs\n"
      "                                   features of images, particles and songs"},
-    {OPTION_COUNT, 'n', "count", "N", FIELD(count), "number of points, such as 10k or 2M"},
-    {OPTION_COUNT, 'd', "dim", "D", FIELD(dim), "number of dimensions"},
+    {OPTION_NUMBER, 'n', "count", "N", FIELD(count), "number of points, such as 10k or 2M"},
+    {OPTION_NUMBER, 'd', "dim", "D", FIELD(dim), "number of dimensions"},
     {OPTION_COUNT, 0, "seed", "S", FIELD(seed), "seed of the random numbers. Default: 1"},
     {OPTION_REAL, 0, "lambda", "L", FIELD(lambda), "expo: the rate. Default: 40"},
     {OPTION_COUNT, 0, "clusters", "N", FIELD(clusters),
      "clusters, codes, duplicates: number of centres.\nDefault: about sqrt(N)"},
     {OPTION_CHOICE, 0, "type", "f32|f64", FIELD(type), "Default: f32"},
     {OPTION_TEXT, 'o', "output", "FILE", FIELD(output), "file to write (required); \"-\" is standard output"},
-    {OPTION_TEXT, 0, "format", "NAME", FIELD(format),
+    {OPTION_NAME, 0, "format", "NAME", FIELD(format),
      "npy, csv, tsv, fvecs, fbin or raw. Default: by the\nending of FILE, or csv for \"-\""},
     JOIN_WRITE_OPTIONS(generate_request),
     {OPTION_COUNT, 0, "threads", "N", FIELD(threads), "Default: one per available core"},

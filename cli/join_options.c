@@ -13,7 +13,8 @@
 const option join_metric_options[] = {
     {OPTION_HEADING, 0, NULL, NULL, 0, "Distance"},
     {OPTION_CHOICE, 0, "metric", "l2|l1|linf|lp|cosine|dot|haversine", FIELD(metric),
-     "Default: l2. cosine: 1 - cos of the angle. dot: the\ninner product; larger is nearer, and R is the least.\n"
+     "Default: l2, Euclidean. l1: Manhattan. linf: Chebyshev.\n"
+     "cosine: 1 - cos of the angle. dot: the inner product;\nlarger is nearer, and R is the least.\n"
      "haversine: the great circle between places, given\nas longitude, latitude. Text: by columns with such\nnames "
      "(lon, lat, ra, dec, ...), in any order"},
     {OPTION_REAL, 0, "p", "P", FIELD(p), "lp: the exponent, 1 or more"},
@@ -30,7 +31,7 @@ const option join_input_options[] = {
     {OPTION_HEADING, 0, NULL, NULL, 0, "Input (the same for both files; \"-\" is standard input)"},
     {OPTION_CHOICE, 0, "type", "f32|f64", FIELD(type),
      "convert the points to this type, and compute in it.\nDefault: as stored; text as f64"},
-    {OPTION_TEXT, 0, "input-format", "NAME", FIELD(input_format),
+    {OPTION_NAME, 0, "input-format", "NAME", FIELD(input_format),
      "npy, csv, tsv, fvecs, bvecs, fbin, u8bin, i8bin, raw\nor hdf5. Default: by the ending or content of a file"},
     {OPTION_TEXT, 0, "columns", "LIST", FIELD(columns),
      "csv, tsv: the columns of coordinates, \"x,y,z\" or\n\"2-4\". Default: all but that of --id. "
@@ -56,11 +57,11 @@ const option join_run_options[] = {
     {OPTION_TEXT, 0, "devices", "LIST", FIELD(devices),
      "GPUs to use, numbered as in \"adjoin info\": \"0,1\",\nor none. Default: all"},
     {OPTION_SIZE, 0, "device-memory", "SIZE", FIELD(device_memory), "memory limit of each GPU. Default: what is free"},
-    {OPTION_TEXT, 0, "isa", "NAME", FIELD(isa),
+    {OPTION_NAME, 0, "isa", "NAME", FIELD(isa),
      "instruction set: scalar, avx2, avx512 or neon.\nDefault: the best that the CPU has"},
-    {OPTION_TEXT, 0, "algorithm", "NAME", FIELD(algorithm),
+    {OPTION_NAME, 0, "algorithm", "NAME", FIELD(algorithm),
      "range, count: auto, kdtree, grid, ego or brute. knn:\nauto, kdtree or brute, and grid on a GPU"},
-    {OPTION_TEXT, 0, "system", "NAME", FIELD(system),
+    {OPTION_NAME, 0, "system", "NAME", FIELD(system),
      "a published system, as its paper describes it, such\nas lbjoin; \"adjoin info --systems\" lists them"},
     {OPTION_TEXT, 0, "tuning", "LIST", FIELD(tuning), "settings for measurements, NAME=VALUE,...; see\ntuning.md"},
     {OPTION_END, 0, NULL, NULL, 0, NULL}};

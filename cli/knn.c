@@ -18,11 +18,11 @@ static const option own_options[] = {
      "only neighbours within this distance (dot: products\nof at least this; haversine: in metres, see "
      "--unit).\nDefault: no limit"},
     {OPTION_FLAG, 0, "self", NULL, FIELD(self), "one file: a point may be its own neighbour"},
-    {OPTION_COUNT, 0, "max-pairs", "N", FIELD(max_pairs), "fail if there are more than N neighbours in total"},
+    {OPTION_NUMBER, 0, "max-pairs", "N", FIELD(max_pairs), "fail if there are more than N neighbours in total"},
     {OPTION_HEADING, 0, NULL, NULL, 0, "Output (without -o, only the number of neighbours is printed)"},
     {OPTION_TEXT, 'o', "output", "FILE", FIELD(output),
      "write the neighbours, nearest first; \"-\" is\nstandard output. The file appears when it is\ncomplete"},
-    {OPTION_TEXT, 0, "format", "NAME", FIELD(format),
+    {OPTION_NAME, 0, "format", "NAME", FIELD(format),
      "npz, csv, tsv, npy, ivecs, or csr (a graph for\nscikit-learn). Default: by the ending of FILE, or\ncsv for "
      "\"-\""},
     {OPTION_TEXT, 0, "distances", "FILE", FIELD(distances),

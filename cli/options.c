@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "message.h"
 
@@ -42,6 +43,22 @@ static const option *find_name(const subcommand *command, const char *name, size
   return NULL;
 }
 
+/* What other programs call an option, and what it is here: its name, perhaps with a value. */
+static const char *find_foreign(const subcommand *command, const char *word) {
+  static const struct {
+    const char *typed, *here;
+  } names[] = {{"eps", "radius"},
+               {"epsilon", "radius"},
+               {"min-samples", "min-points"},
+               {"min_samples", "min-points"},
+               {"radians", "angle radians"},
+               {"degrees", "angle degrees"}};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (!strcmp(word, names[i].typed) && find_name(command, names[i].here, strcspn(names[i].here, " ")))
+      return names[i].here;
+  return NULL;
+}
+
 static int unknown_option(const subcommand *command, const char *typed) {
   enum { MOST = 64 };
   const char *names[MOST + 1];
@@ -53,7 +70,10 @@ static int unknown_option(const subcommand *command, const char *typed) {
   char word[64];
   snprintf(word, sizeof word, "%s", typed + strspn(typed, "-"));
   word[strcspn(word, "=")] = 0;
-  const char *nearest = strncmp(typed, "--", 2) ? NULL : nearest_name(word, names);
+  if ((typed[0] == '-' && typed[1] == 'k') || !strcmp(word, "neighbours") || !strcmp(word, "neighbors"))
+    return usage_error(command, "there is no option %s; '%s knn' finds the K nearest", typed, program_name);
+  const char *nearest = strncmp(typed, "--", 2) ? NULL : find_foreign(command, word);
+  if (!nearest && !strncmp(typed, "--", 2)) nearest = nearest_name(word, names);
   if (nearest) return usage_error(command, "there is no option %s; did you mean --%s?", typed, nearest);
   return usage_error(command, "there is no option %s", typed);
 }
@@ -69,7 +89,7 @@ static bool parse_real(const char *text, double *value) {
 }
 
 /* A number, possibly with a fraction, and an optional suffix k, M, G or T in either case, each of them `thousand` (1000
- * or 1024) times the previous one. The result must be whole and below 2^63. */
+ * or 1024) times the previous one; of a size also kB or KiB. The result must be whole and below 2^63. */
 static bool parse_scaled(const char *text, double thousand, uint64_t *value) {
   if (!isdigit((unsigned char)*text)) return false;
   char *end;
@@ -81,7 +101,7 @@ static bool parse_scaled(const char *text, double thousand, uint64_t *value) {
     for (const char *s = suffixes; s <= suffix; s++)
       x *= thousand;
     end++;
-    if (thousand == 1024 && !strcmp(end, "iB")) end += 2;
+    if (thousand == 1024 && (!strcasecmp(end, "b") || !strcasecmp(end, "ib"))) end += strlen(end);
     if (*end) return false;
   } else if (strspn(text, "0123456789") == strlen(text) && strlen(text) < 19) {
     *value = strtoull(text, NULL, 10);
@@ -92,16 +112,51 @@ static bool parse_scaled(const char *text, double thousand, uint64_t *value) {
   return true;
 }
 
-/* The number of the choice, from 1; 0 if the text is none of them. */
+/* Other words for choices, and what to do about words that are no choice. */
+typedef struct other_word {
+  const char *option, *typed, *choice, *remedy;
+} other_word;
+
+static const other_word *find_other_word(const option *o, const char *text) {
+  static const char kilometres[] = "give metres: kilometres times 1000", miles[] = "give metres: miles times 1609.344";
+  static const other_word words[] = {{"metric", "euclidean", "l2", NULL},
+                                     {"metric", "manhattan", "l1", NULL},
+                                     {"metric", "cityblock", "l1", NULL},
+                                     {"metric", "chebyshev", "linf", NULL},
+                                     {"metric", "minkowski", "lp", NULL},
+                                     {"type", "float32", "f32", NULL},
+                                     {"type", "float64", "f64", NULL},
+                                     {"unit", "meters", "metres", NULL},
+                                     {"unit", "metre", "metres", NULL},
+                                     {"unit", "meter", "metres", NULL},
+                                     {"unit", "m", "metres", NULL},
+                                     {"unit", "km", NULL, kilometres},
+                                     {"unit", "kilometres", NULL, kilometres},
+                                     {"unit", "kilometers", NULL, kilometres},
+                                     {"unit", "mi", NULL, miles},
+                                     {"unit", "miles", NULL, miles}};
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    if (!strcmp(words[i].option, o->name) && !strcasecmp(words[i].typed, text)) return &words[i];
+  return NULL;
+}
+
+/* The number of the choice, from 1, in upper or lower case; 0 if the text is none of them. */
 static int find_choice(const char *choices, const char *text) {
   size_t length = strlen(text);
   int number = 1;
   for (const char *at = choices;; number++) {
     size_t here = strcspn(at, "|");
-    if (here == length && !strncmp(at, text, length)) return number;
+    if (here == length && !strncasecmp(at, text, length)) return number;
     if (!at[here]) return 0;
     at += here + 1;
   }
+}
+
+static bool parse_choice(const option *o, const char *text, int *choice) {
+  const other_word *other = find_other_word(o, text);
+  int number = find_choice(o->value, other && other->choice ? other->choice : text);
+  if (number) *choice = number;
+  return number > 0;
 }
 
 static int wrong_value(const subcommand *command, const option *o, const char *text) {
@@ -113,30 +168,34 @@ static int wrong_value(const subcommand *command, const option *o, const char *t
       choices[length++] = *at == '|' ? ' ' : *at;
     }
     choices[length] = 0;
-    return usage_error(command, "--%s: \"%s\" is none of %s", o->name, text, choices);
+    const other_word *other = find_other_word(o, text);
+    return usage_error(command, "--%s: \"%s\" is none of %s%s%s", o->name, text, choices,
+                       other && other->remedy ? "; " : "", other && other->remedy ? other->remedy : "");
   }
-  const char *what = o->kind == OPTION_REAL    ? "a number"
-                     : o->kind == OPTION_COUNT ? "a count such as 1000, 10k or 2M"
-                                               : "a size such as 512M or 4G";
+  const char *what = o->kind == OPTION_REAL   ? "a number"
+                     : o->kind == OPTION_SIZE ? "a size such as 512M or 4G"
+                                              : "a count such as 1000, 10k or 2M";
   bool comma = o->kind == OPTION_REAL && strchr(text, ',');
   return usage_error(command, "--%s: \"%s\" is not %s%s", o->name, text, what,
                      comma ? "; decimals are written with a point" : "");
 }
 
-static int set_value(const subcommand *command, const option *o, void *request, const char *text) {
+static int set_value(const subcommand *command, const option *o, void *request, char *text) {
   void *field = (char *)request + o->into;
   bool good = true;
   if (o->kind == OPTION_FLAG) *(bool *)field = true;
-  if (o->kind == OPTION_TEXT) *(const char **)field = text;
+  if (o->kind == OPTION_NAME)
+    for (char *at = text; *at; at++)
+      *at = (char)tolower((unsigned char)*at);
+  if (o->kind == OPTION_TEXT || o->kind == OPTION_NAME) *(const char **)field = text;
   if (o->kind == OPTION_REAL) good = parse_real(text, field);
-  if (o->kind == OPTION_COUNT) good = parse_scaled(text, 1000, field);
+  if (o->kind == OPTION_COUNT || o->kind == OPTION_NUMBER) good = parse_scaled(text, 1000, field);
   if (o->kind == OPTION_SIZE) good = parse_scaled(text, 1024, field);
-  if (o->kind == OPTION_CHOICE) {
-    int choice = find_choice(o->value, text);
-    good = choice > 0;
-    if (good) *(int *)field = choice;
-  }
-  return good ? EXIT_DONE : wrong_value(command, o, text);
+  if (o->kind == OPTION_CHOICE) good = parse_choice(o, text, field);
+  if (!good) return wrong_value(command, o, text);
+  if ((o->kind == OPTION_NUMBER || o->kind == OPTION_SIZE) && !*(const uint64_t *)field)
+    return usage_error(command, "--%s: %s: must be at least 1", o->name, text);
+  return EXIT_DONE;
 }
 
 /* ---- Arguments ------------------------------------------------------- */
@@ -150,7 +209,7 @@ typedef struct arguments {
 
 /* Takes the option at argv[at] and its value: --name=value, --name value, -n value, -nvalue. */
 static int take_option(arguments *a) {
-  const char *typed = a->argv[a->at], *attached = NULL;
+  char *typed = a->argv[a->at], *attached = NULL;
   const option *o;
   if (typed[1] == '-') {
     size_t length = strcspn(typed + 2, "=");

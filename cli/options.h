@@ -17,7 +17,9 @@ typedef enum option_kind {
   OPTION_TEXT,    /* const char *                                                              */
   OPTION_REAL,    /* double                                                                    */
   OPTION_COUNT,   /* uint64_t: 1000, 10k, 2M, 1.5G (powers of 1000)                            */
-  OPTION_SIZE,    /* uint64_t, bytes: 4G, 512M, 100k (powers of 1024)                          */
+  OPTION_NUMBER,  /* a count of at least 1                                                     */
+  OPTION_SIZE,    /* uint64_t, bytes, at least 1: 4G, 4GB, 512M, 100k (powers of 1024)         */
+  OPTION_NAME,    /* const char *, in lower case: the argument itself is changed               */
   OPTION_CHOICE   /* int: value is "one|two|three"; set to 1, 2 or 3                           */
 } option_kind;
 

@@ -28,16 +28,22 @@ static bool isa_usable(const char *name) {
 }
 
 /* Instruction sets, the best first. */
+static const char *const known_isas[] = {"avx512", "avx2", "neon", "scalar"};
+enum { KNOWN_ISAS = sizeof known_isas / sizeof *known_isas };
+
 const char *adj_isa_name(uint32_t i) {
-  static const char *const known[] = {"avx512", "avx2", "neon", "scalar"};
-  for (uint32_t j = 0; j < sizeof known / sizeof *known; j++)
-    if (isa_usable(known[j]) && i-- == 0) return known[j];
+  for (uint32_t j = 0; j < KNOWN_ISAS; j++)
+    if (isa_usable(known_isas[j]) && i-- == 0) return known_isas[j];
   return NULL;
 }
 
 static adj_status choose_isa(const char *wanted, const char **isa) {
   for (uint32_t i = 0; (*isa = adj_isa_name(i)); i++)
     if (!wanted || !strcmp(*isa, wanted)) return ADJ_OK;
+  bool known = false;
+  for (uint32_t j = 0; j < KNOWN_ISAS; j++)
+    known = known || !strcmp(known_isas[j], wanted);
+  if (!known) return adji_fail(ADJ_E_ARGUMENT, "isa: \"%s\" is none of avx512, avx2, neon, scalar", wanted);
   return adji_fail(ADJ_E_UNSUPPORTED, "isa: this CPU cannot run \"%s\" (best here: %s)", wanted, adj_isa_name(0));
 }
 

@@ -216,7 +216,7 @@ adj_status adji_system_fit(const adji_system *system, uint32_t dim, adj_join_spe
   if (!system) return ADJ_OK;
   const adj_system *about = &system->about;
   if (about->kind != spec->kind)
-    return adji_fail(ADJ_E_UNSUPPORTED, "system: \"%s\" is for %s joins", about->name,
+    return adji_fail(ADJ_E_ARGUMENT, "system: \"%s\" is for %s joins", about->name,
                      about->kind == ADJ_KNN ? "kNN" : "range");
   if (!(system->metrics & ADJI_BIT(spec->metric)))
     return adji_fail(ADJ_E_UNSUPPORTED, "system: \"%s\" does not have this metric", about->name);

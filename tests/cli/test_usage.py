@@ -53,6 +53,17 @@ class Usage(ProgramTest):
                 (("--count: ", "how many points"), ["generate", "unif", "-d", "2", "-o", "x.npy"]),
                 (("--dim: ", "how many dimensions"), ["generate", "unif", "-n", "5", "-o", "x.npy"]),
                 ('--tuning: "colour=red": is not one of', ["range", "-r", "1", "p.npy", "--tuning", "colour=red"]),
+                ('--isa: "mmx" is none of avx512, avx2, neon, scalar', ["range", "-r", "1", "p.npy", "--isa", "mmx"]),
+                ('--system: "lbjoin" is for range joins', ["knn", "-k", "1", "p.npy", "--system", "lbjoin"]),
+                ("--max-pairs: 0: must be at least 1", ["range", "-r", "1", "p.npy", "--max-pairs", "0"]),
+                ("--memory: 0: must be at least 1", ["range", "-r", "1", "p.npy", "--memory", "0"]),
+                ("--count: 0: must be at least 1", ["generate", "unif", "-n", "0", "-d", "2", "-o", "x.npy"]),
+                ("--dim: 0: must be at least 1", ["generate", "unif", "-n", "5", "-d", "0", "-o", "x.npy"]),
+                ("radians; give metres: kilometres times 1000", ["range", "-r", "1", "p.npy", "--unit", "km"]),
+                (("no option --eps", "--radius?"), ["dbscan", "--eps", "1", "p.npy"]),
+                (("no option --min-samples", "--min-points?"), ["dbscan", "--min-samples", "1", "p.npy"]),
+                (("no option --radians", "--angle radians?"), ["range", "--radians", "p.npy"]),
+                (("no option -k", "'adjoin knn'"), ["range", "-k", "3", "p.npy"]),
                 ("is no whole number from 1 to 10", ["range", "-r", "1", "p.npy", "--tuning", "indexed=99"]),
         ]:
             with self.subTest(arguments=arguments):
@@ -68,17 +79,24 @@ class Usage(ProgramTest):
                 (("nosuch.npy", "No such file"), ["range", "-r", "1", "nosuch.npy"]),
                 (("p.npy has 2 dimensions", "p3.npy has 3"), ["range", "-r", "1", "p.npy", "p3.npy"]),
                 (("folder.csv", "Is a directory"), ["range", "-r", "1", "p.npy", "-o", "folder.csv"]),
-                (("nowhere/x.csv", "No such file"), ["range", "-r", "1", "p.npy", "-o", "nowhere/x.csv"]),
+                (("nowhere/x.csv", "its folder does not exist"), ["range", "-r", "1", "p.npy", "-o", "nowhere/x.csv"]),
                 (("nowhere/x.json", "No such file"), ["range", "-r", "1", "p.npy", "--stats", "nowhere/x.json"]),
                 (("nowhere/x.json", "No such file"), ["range", "-r", "1", "p.npy", "--trace", "nowhere/x.json"]),
                 (("folder.csv", "Is a directory"), ["range", "-r", "1", "p.npy", "--stats", "folder.csv"]),
-                ("--isa: ", ["range", "-r", "1", "p.npy", "--isa", "mmx"]),
                 ("--max-pairs: the result has more than the 50 pairs", ["range", "-r", "9", "p.npy", "--max-pairs", "50", "-o", "x.csv"]),
         ]:
             with self.subTest(arguments=arguments):
                 self.refuses(words, *arguments, code=1)
         self.assertEqual(sorted(os.listdir(".")), ["folder.csv", "p.npy", "p3.npy", "wide.npy"])
         self.adjoin("range", "-r", 1, "p.npy", "wide.npy", "--type", "f64")
+
+    def test_memory_limit(self):
+        self.generate("unif", 100000, 2, "p.npy")
+        self.refuses(("the limit is 4.0 KiB", "raise it"), "range", "-r", "1", "p.npy", "--memory", "4kb", code=1)
+
+    def test_one_pair(self):
+        self.generate("unif", 2, 2, "p.npy")
+        self.assertIn("adjoin: 1 pair, 0.5 per point", self.adjoin("range", "-r", 9, "p.npy", "--one-way").stderr)
 
     def test_which_file(self):
         """What only the join finds wrong is told with the file that has it."""
@@ -137,6 +155,13 @@ class Usage(ProgramTest):
         self.assertEqual(read_bytes("p.npy"), read_bytes("q.npy"))
         self.generate("unif", "0.0001m", 2, "m.npy", "--memory", "1g")
         self.assertEqual(read_bytes("p.npy"), read_bytes("m.npy"))
+        self.generate("unif", 100, 2, "f.npy", "--type", "float32", "--memory", "1GB", "--format", "NPY")
+        self.assertEqual(read_bytes("p.npy"), read_bytes("f.npy"))
+        for here, names in ("l2", ["L2", "euclidean"]), ("l1", ["manhattan", "CityBlock"]), ("linf", ["Chebyshev"]):
+            told = {self.adjoin("range", "-r", 0.25, "p.npy", "--metric", name).stdout for name in [here, *names]}
+            self.assertEqual(len(told), 1)
+        for unit in "metres", "meters", "M":
+            self.adjoin("range", "-r", 1, "p.npy", "--metric", "haversine", "--unit", unit, "--isa", "Scalar")
         os.rename("q.npy", "-q.npy")
         self.assertEqual({self.adjoin("range", "-r.25", "--", "-q.npy").stdout}, answers)
 
