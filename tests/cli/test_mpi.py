@@ -279,6 +279,8 @@ class Reports(MpiTest):
         self.assertEqual(said.count("did you mean --radius?"), 1)
         said = self.mpi(3, "range", "-r", 0.1, "none.npy", code=1).stderr
         self.assertEqual(said.count("none.npy: cannot be opened"), 1)
+        said = self.mpi(2, "dbscan", "-r", 0.1, "a.npy", code=2).stderr
+        self.assertEqual(said.count("dbscan runs in one process: use 'adjoin dbscan'"), 1)
         help_text = self.mpi(2, "knn", "--help").stdout
         self.assertEqual(help_text.count("--distribution"), 1)
         said = self.mpi(2, "knn", "-k", 2, "a.npy", "-o", "-", code=2).stderr
