@@ -222,11 +222,10 @@ static void larger_than_memory(void **state) {
   adj_dataset *set = NULL;
   adj_open_options options = open_defaults();
   write_points();
-  must_fail(
-      ADJ_E_MEMORY,
-      "points.fbin: the input: needs 4.6 MiB, but the limit is 3.8 MiB; a mapped file takes "
-      "none of it (--map, or map in adj_open_options)",
-      adj_dataset_open(ctx, "points.fbin", &options, &set));
+  must_fail(ADJ_E_MEMORY,
+            "points.fbin: the input: needs 4.6 MiB, but the limit is 3.8 MiB; a mapped file takes "
+            "none of it (--map, or map in adj_open_options)",
+            adj_dataset_open(ctx, "points.fbin", &options, &set));
   assert_int_equal(adj_ctx_memory_used(ctx), 0);
   options.map = 1;
   must(adj_dataset_open(ctx, "points.fbin", &options, &set));
