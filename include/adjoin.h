@@ -31,10 +31,10 @@
  *
  * Exactness. The distance of two points is computed in the type of the data, over the dimensions in
  * input order, with one rounding per step (docs/exactness.md). A pair belongs to a range join iff that
- * distance is <= radius; for L2 the squares are compared. L2 sums by s = fma(t, t, s), where t is the difference in a
- * dimension. The k nearest are the k smallest by
- * (distance, id), so ties have one answer. Backend, number of threads, instruction set, device and
- * batch size never change a bit of a result.
+ * distance is <= radius; for L2 the squares are compared. L2 sums by s = fma(t, t, s), where t is the
+ * difference in a dimension. The k nearest are the k smallest by (distance, id), so ties have one
+ * answer. Backend, number of threads, instruction set, device and batch size never change a bit of a
+ * result.
  *
  * Ids. An id is the row number of a point: 0-based, 32 bits. A dataset holds at most ADJ_MAX_COUNT rows.
  *

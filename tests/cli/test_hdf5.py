@@ -315,7 +315,7 @@ class Hostile(Hdf5Test):
             with File("claims.h5") as file:
                 file.dataset("p", (10 ** 9, 20), **layout)
             megabytes, said = self.peak("count", "-r", 1, "claims.h5", "--memory", "20M")
-            self.assertIn("claims.h5: points: needs 74.5 GiB more", said)
+            self.assertIn("claims.h5: points: needs 74.5 GiB, but the limit is", said)
             if not SANITIZED:
                 self.assertLess(megabytes, 200)
 
