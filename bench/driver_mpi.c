@@ -44,10 +44,14 @@ static double cpu(void) {
 static uint64_t *group_rows(adj_ctx *ctx, const adj_join_spec *spec, const adj_dataset *all, uint64_t count,
                             uint32_t regions) {
   adj_split *split = NULL;
-  uint32_t *home = malloc((count + 1) * sizeof *home);
+  uint32_t *home = calloc(count + 1, sizeof *home);
   uint64_t *order = malloc((count + 1) * sizeof *order), at = 0;
+  if (!home || !order) {
+    must(ADJ_E_MEMORY);
+    exit(1);
+  }
   must(adj_split_create(ctx, spec, all, NULL, regions, &split));
-  must(home && order ? adj_split_home(split, all, home) : ADJ_E_MEMORY);
+  must(adj_split_home(split, all, home));
   for (uint32_t region = 0; region < regions; region++)
     for (uint64_t i = 0; i < count; i++)
       if (home[i] == region) order[at++] = i;
