@@ -41,9 +41,7 @@ static adj_mpi_distribution choose_whole(const adj_mpi_plan *plan, const figures
   adji_bytes_text(f->right, bytes);
   bool fits = fits_everywhere(f);
   if (plan->self_join && f->right >= SMALL) {
-    const char *how = plan->spec.kind == ADJ_KNN ? "a rank has only its own points to search"
-                                                 : "a ring joins each pair of blocks once";
-    snprintf(reason, room, "%s; %s", why, how);
+    snprintf(reason, room, "%s; in a ring a rank holds few points at a time", why);
     return ADJ_MPI_RING;
   }
   snprintf(reason, room, "%s, and all right points (%s) %s the memory of every rank", why, bytes,
