@@ -3,11 +3,14 @@
  * What distribution costs: a join by several ranks, compared with the same join by one process.
  *
  *   mpirun -n RANKS bench/driver_mpi SET COUNT DIM K|RADIUS auto|replicated|ring|halo|alone [scattered|grouped=N]
+ *   [ids=8] [distances] [warm=GB]
  *
  * SET: unif, expo or clusters. K: a whole number; RADIUS: a number with a decimal point. alone: by libadjoin, on one
  * rank. Rank i has the rows from COUNT * i / RANKS on; with "scattered" it has every RANKS-th row, from row i on. Both
  * are spread over all of space. With "grouped=N" the rows are first sorted by N regions of equally many points, so that
- * with N ranks each has a domain of its own, as in a simulation.
+ * with N ranks each has a domain of its own, as in a simulation. Results of several ranks have ids of 32 bits, as in
+ * one process, or of 64 bits with "ids=8"; "distances" asks for distances. With "warm=GB" the ranks first touch that
+ * much memory in all: a virtual machine whose host takes free memory back gets it again then, and not during the join.
  *
  * There is one thread per rank. Prints one line of JSON: CPU seconds of all ranks (user and system, of the plan and the
  * run; how many of these in the kernel, and how many while waiting for messages, when MPI copies them), bytes sent,
@@ -21,6 +24,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <time.h>
 
@@ -38,6 +42,35 @@ static double cpu(void) {
   struct timespec t;
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
   return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* The value of the option that begins with `name`, or NULL. */
+static const char *option(char **argv, const char *name) {
+  for (char **arg = argv + 6; *arg; arg++)
+    if (!strncmp(*arg, name, strlen(name))) return *arg + strlen(name);
+  return NULL;
+}
+
+static void check_options(char **argv) {
+  for (char **arg = argv + 6; *arg; arg++)
+    if (strcmp(*arg, "scattered") != 0 && strncmp(*arg, "grouped=", 8) != 0 && strcmp(*arg, "ids=8") != 0 &&
+        strcmp(*arg, "distances") != 0 && strncmp(*arg, "warm=", 5) != 0) {
+      fprintf(stderr, "driver_mpi: %s is not one of scattered, grouped=N, ids=8, distances, warm=GB\n", *arg);
+      MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+}
+
+/* Touches this rank's part of `gigabytes`, and gives it back. */
+static void warm_memory(const char *gigabytes) {
+  enum { PAGE = 4096 };
+  size_t bytes = (size_t)(strtod(gigabytes, NULL) * 1e9 / ranks);
+  char *block = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (block == MAP_FAILED) must(ADJ_E_MEMORY);
+  madvise(block, bytes, MADV_HUGEPAGE);
+  for (size_t i = 0; i < bytes; i += PAGE)
+    block[i] = 1;
+  MPI_Barrier(MPI_COMM_WORLD);
+  munmap(block, bytes);
 }
 
 /* The rows of a set by region: order[i] is the row that comes i-th. */
@@ -68,14 +101,9 @@ static adj_dataset *my_points(adj_ctx *ctx, const adj_join_spec *spec, char **ar
   options.dim = dim;
   adj_dataset *all = NULL, *mine = NULL;
   must(adj_dataset_generate(ctx, &options, &all));
-  bool scattered = argv[6] && !strcmp(argv[6], "scattered");
-  if (argv[6] && !scattered && strncmp(argv[6], "grouped=", 8) != 0) {
-    fprintf(stderr, "driver_mpi: %s is neither scattered nor grouped=N\n", argv[6]);
-    MPI_Abort(MPI_COMM_WORLD, 2);
-  }
-  uint64_t *order = NULL;
-  if (argv[6] && !strncmp(argv[6], "grouped=", 8))
-    order = group_rows(ctx, spec, all, count, (uint32_t)strtoul(argv[6] + 8, NULL, 10));
+  bool scattered = option(argv, "scattered") != NULL;
+  const char *regions = option(argv, "grouped=");
+  uint64_t *order = regions ? group_rows(ctx, spec, all, count, (uint32_t)strtoul(regions, NULL, 10)) : NULL;
   uint64_t first = count * (uint64_t)rank / (uint64_t)ranks, end = count * ((uint64_t)rank + 1) / (uint64_t)ranks;
   uint64_t many = scattered ? (count + (uint64_t)(ranks - rank) - 1) / (uint64_t)ranks : end - first;
   float *rows = malloc((many + 1) * dim * sizeof *rows);
@@ -133,11 +161,11 @@ static void join_alone(adj_ctx *ctx, const adj_join_spec *spec, const adj_datase
 }
 
 static void join_together(adj_ctx *ctx, const adj_join_spec *spec, const adj_dataset *set,
-                          adj_mpi_distribution distribution, outcome *out) {
+                          adj_mpi_distribution distribution, uint32_t id_bytes, outcome *out) {
   adj_mpi_options options;
   adj_mpi_options_init(&options, sizeof options);
   options.distribution = distribution;
-  options.id_bytes = 4; /* as in one process */
+  options.id_bytes = id_bytes;
   adj_mpi_plan *plan = NULL;
   adj_mpi_result *result = NULL;
   MPI_Barrier(MPI_COMM_WORLD);
@@ -150,9 +178,11 @@ static void join_together(adj_ctx *ctx, const adj_join_spec *spec, const adj_dat
   adj_mpi_layout_init(&layout, sizeof layout);
   must(adj_mpi_result_layout(result, &layout));
   out->pairs = adj_mpi_result_pairs(result);
+  const uint32_t *narrow = adj_mpi_result_ids_32(result);
+  const int64_t *wide = adj_mpi_result_ids(result);
   for (uint64_t i = 0; i < layout.rows; i++)
     for (uint64_t e = adj_mpi_result_offsets(result)[i]; e < adj_mpi_result_offsets(result)[i + 1]; e++)
-      out->checksum += hash_entry(layout.first_row + i, adj_mpi_result_ids_32(result)[e]);
+      out->checksum += hash_entry(layout.first_row + i, narrow ? narrow[e] : (uint64_t)wide[e]);
   adj_mpi_result_destroy(result);
   adj_mpi_plan_destroy(plan);
 }
@@ -163,9 +193,12 @@ int main(int argc, char **argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   if (argc < 6) {
-    fprintf(stderr, "usage: driver_mpi SET COUNT DIM K|RADIUS DISTRIBUTION [scattered|grouped=N]\n");
+    fprintf(
+        stderr,
+        "usage: driver_mpi SET COUNT DIM K|RADIUS DISTRIBUTION [scattered|grouped=N] [ids=8] [distances] [warm=GB]\n");
     MPI_Abort(MPI_COMM_WORLD, 2);
   }
+  check_options(argv);
   adj_ctx_options options;
   adj_ctx_options_init(&options, sizeof options);
   options.threads = 1;
@@ -182,18 +215,21 @@ int main(int argc, char **argv) {
     spec.kind = ADJ_KNN;
     spec.k = (uint32_t)strtoul(argv[4], NULL, 10);
   }
+  if (option(argv, "distances")) spec.flags |= ADJ_WITH_DISTANCE;
+  uint32_t id_bytes = option(argv, "ids=8") ? 8 : 4, entry = id_bytes + (option(argv, "distances") ? 4 : 0);
   adj_dataset *set = my_points(ctx, &spec, argv, count, dim);
   adj_mpi_distribution distribution = ADJ_MPI_AUTO;
   while (adj_mpi_distribution_name(distribution) && strcmp(adj_mpi_distribution_name(distribution), argv[5]) != 0)
     distribution++;
+  if (option(argv, "warm=")) warm_memory(option(argv, "warm="));
   outcome o = {0};
   adj_mpi_stats_init(&o.stats, sizeof o.stats);
   if (!adj_mpi_distribution_name(distribution))
     join_alone(ctx, &spec, set, &o);
   else
-    join_together(ctx, &spec, set, distribution, &o);
+    join_together(ctx, &spec, set, distribution, id_bytes, &o);
   const adj_mpi_stats *s = &o.stats;
-  uint64_t width = dim * sizeof(float), here = (s->points + s->halo_points) * width + o.pairs * 8 + s->rows * 8;
+  uint64_t width = dim * sizeof(float), here = (s->points + s->halo_points) * width + o.pairs * entry + s->rows * 8;
   double sums[] = {o.cpu,
                    (double)s->bytes_points,
                    (double)s->bytes_least,

@@ -47,7 +47,7 @@ static void check_labels(adj_ctx *ctx, const adj_join_spec *spec, const adj_data
   adj_result *with_ids = NULL, *with_labels = NULL;
   must(adj_plan_create(ctx, spec, left, right, &plan));
   must(adj_collect(plan, &with_ids, NULL, NULL));
-  must(adji_collect_labelled(plan, labels, &with_labels, NULL, NULL));
+  must(adji_collect_labelled(plan, labels, NULL, &with_labels, NULL, NULL));
   assert_true(with_labels->labelled == expected);
   uint64_t rows = adj_result_rows(with_ids), pairs = adj_result_offsets(with_ids)[rows], wrong = 0;
   assert_memory_equal(adj_result_offsets(with_labels), adj_result_offsets(with_ids), (rows + 1) * sizeof(uint64_t));

@@ -17,11 +17,12 @@ typedef struct haloing {
   adji_part p;
   const uint32_t *home;
   const double *radii;
-  double *widths;   /* by dimension, of the spec's radius */
-  double *cells;    /* of the regions: low, then high values */
-  void *inner;      /* of the regions, in the type of the points: see INNER. NULL: not tested */
-  uint64_t *counts; /* by slice and region: members, then where they go */
-  uint32_t *rows;   /* NULL: count */
+  double *widths;    /* by dimension, of the spec's radius */
+  double *cells;     /* of the regions: low, then high values */
+  void *inner;       /* of the regions, in the type of the points: see INNER. NULL: not tested */
+  uint64_t *counts;  /* by slice and region: members, then where they go */
+  uint32_t *rows;    /* NULL: count */
+  uint64_t *leavers; /* by slice and block, set when members are counted: the points that are in a halo */
 } haloing;
 
 /* One point, and where its visits go. */
@@ -31,6 +32,7 @@ typedef struct visiting {
   uint32_t home, row;
   uint64_t *counts;
   uint32_t *rows;
+  bool leaves; /* out: it reaches another region */
 } visiting;
 
 static double width_in(const adj_split *split, double radius, uint32_t j) {
@@ -58,7 +60,7 @@ static bool is_beyond(const visiting *v, uint64_t node) {
   return false;
 }
 
-static void visit(const visiting *v, uint32_t node) {
+static void visit(visiting *v, uint32_t node) {
   const adji_cut *cut = &v->split->cuts.nodes[node];
   if (is_beyond(v, node)) return;
   if (cut->below != node) {
@@ -67,6 +69,7 @@ static void visit(const visiting *v, uint32_t node) {
   } else if (cut->region != v->home) {
     uint64_t at = v->counts[cut->region]++;
     if (v->rows) v->rows[at] = v->row;
+    v->leaves = true;
   }
 }
 
@@ -85,40 +88,45 @@ static bool stays_home(const haloing *h, uint64_t i, uint32_t home, const double
 
 /* The same for the spec's radius: a point stays if it lies strictly between two values of T in each dimension. These
  * are low + width, rounded up, and high - width, rounded down, so x > low + width holds in exact arithmetic. */
-#define INNER(T, NEXT)                                                                                 \
-  static void set_inner_##T(const haloing *h, uint64_t cells) {                                        \
-    T *inner = h->inner;                                                                               \
-    for (uint64_t i = 0; i < cells; i++) {                                                             \
-      double width = h->widths[i % h->p.split->cuts.dim];                                              \
-      double low = nextafter(h->cells[i] + width, INFINITY);                                           \
-      double high = nextafter(h->cells[cells + i] - width, -INFINITY);                                 \
-      inner[2 * i] = (double)(T)low < low ? NEXT((T)low, (T)INFINITY) : (T)low;                        \
-      inner[2 * i + 1] = (double)(T)high > high ? NEXT((T)high, -(T)INFINITY) : (T)high;               \
-    }                                                                                                  \
-  }                                                                                                    \
-  static uint64_t find_leavers_##T(const haloing *h, uint64_t first, uint64_t many, uint32_t region) { \
-    const adj_dataset *set = h->p.points;                                                              \
-    uint64_t row_stride = set->row_stride, column_stride = set->column_stride, leavers = 0;            \
-    uint32_t dim = h->p.split->cuts.dim;                                                               \
-    const T *boxes = h->inner;                                                                         \
-    for (uint64_t i = 0; i < many; i++) {                                                              \
-      const char *row = set->data + (first + i) * row_stride;                                          \
-      const T *inner = boxes + (uint64_t)2 * dim * (h->home ? h->home[first + i] : region);            \
-      bool in = true;                                                                                  \
-      for (uint32_t j = 0; j < dim; j++, inner += 2) {                                                 \
-        T x = *(const T *)(const void *)(row + j * column_stride);                                     \
-        in = in & (x > inner[0]) & (x < inner[1]);                                                     \
-      }                                                                                                \
-      leavers |= (uint64_t)!in << i;                                                                   \
-    }                                                                                                  \
-    return leavers;                                                                                    \
+#define INNER(T, NEXT)                                                                                                 \
+  static void set_inner_##T(const haloing *h, uint64_t cells) {                                                        \
+    T *inner = h->inner;                                                                                               \
+    for (uint64_t i = 0; i < cells; i++) {                                                                             \
+      double width = h->widths[i % h->p.split->cuts.dim];                                                              \
+      double low = nextafter(h->cells[i] + width, INFINITY);                                                           \
+      double high = nextafter(h->cells[cells + i] - width, -INFINITY);                                                 \
+      inner[2 * i] = (double)(T)low < low ? NEXT((T)low, (T)INFINITY) : (T)low;                                        \
+      inner[2 * i + 1] = (double)(T)high > high ? NEXT((T)high, -(T)INFINITY) : (T)high;                               \
+    }                                                                                                                  \
+  }                                                                                                                    \
+  static inline uint64_t find_in_##T(const haloing *h, uint64_t first, uint64_t many, uint32_t region, uint32_t dim) { \
+    const adj_dataset *set = h->p.points;                                                                              \
+    uint64_t row_stride = set->row_stride, column_stride = set->column_stride, leavers = 0;                            \
+    const T *boxes = h->inner;                                                                                         \
+    for (uint64_t i = 0; i < many; i++) {                                                                              \
+      const char *row = set->data + (first + i) * row_stride;                                                          \
+      const T *inner = boxes + (uint64_t)2 * dim * (h->home ? h->home[first + i] : region);                            \
+      bool in = true;                                                                                                  \
+      for (uint32_t j = 0; j < dim; j++, inner += 2) {                                                                 \
+        T x = *(const T *)(const void *)(row + j * column_stride);                                                     \
+        in = in & (x > inner[0]) & (x < inner[1]);                                                                     \
+      }                                                                                                                \
+      leavers |= (uint64_t)!in << i;                                                                                   \
+    }                                                                                                                  \
+    return leavers;                                                                                                    \
+  }                                                                                                                    \
+  static uint64_t find_leavers_##T(const haloing *h, uint64_t first, uint64_t many, uint32_t region) {                 \
+    uint32_t dim = h->p.split->cuts.dim;                                                                               \
+    if (dim == 2) return find_in_##T(h, first, many, region, 2);                                                       \
+    if (dim == 3) return find_in_##T(h, first, many, region, 3);                                                       \
+    return find_in_##T(h, first, many, region, dim);                                                                   \
   }
 INNER(float, nextafterf)
 INNER(double, nextafter)
 
 /* Which of up to 64 points may reach beyond the cell of their home, as bits: all, if no test tells. region: the home of
  * all points, if h->home is NULL; NO_REGION: they have none. */
-enum { BLOCK = 64 };
+enum { BLOCK = 64, SLICE_BLOCKS = ADJI_SLICE_POINTS / BLOCK + 1 };
 static const uint32_t NO_REGION = UINT32_MAX;
 
 static uint64_t find_leavers(const haloing *h, uint64_t first, uint64_t many, uint32_t region) {
@@ -162,25 +170,26 @@ typedef struct slice_room {
   width_table table;
 } slice_room;
 
-/* A point that may reach another region. */
-static void visit_regions(const haloing *h, uint64_t slice, uint64_t i, const double *widths, double *x) {
+/* A point that may reach another region. Returns whether it does. */
+static bool visit_regions(const haloing *h, uint64_t slice, uint64_t i, const double *widths, double *x) {
   const adj_split *split = h->p.split;
-  visiting v = {split, x, widths, h->home ? h->home[i] : UINT32_MAX, (uint32_t)i, NULL, h->rows};
+  visiting v = {split, x, widths, h->home ? h->home[i] : UINT32_MAX, (uint32_t)i, NULL, h->rows, false};
   v.counts = h->counts + slice * split->cuts.count;
   for (uint32_t j = 0; j < split->cuts.dim; j++)
     x[j] = adji_dataset_at(h->p.points, i, j);
   visit(&v, 0);
+  return v.leaves;
 }
 
-static void halo_point(const haloing *h, uint64_t slice, uint64_t i, slice_room *room) {
+static bool halo_point(const haloing *h, uint64_t slice, uint64_t i, slice_room *room) {
   const double *widths = h->widths;
   if (h->radii) {
-    if (h->home && surely_stays(h, i, &room->table, room->widths)) return;
+    if (h->home && surely_stays(h, i, &room->table, room->widths)) return false;
     widths = isinf(h->radii[i]) ? NULL : room->widths;
     if (widths) width_of(h->p.split, h->radii[i], room->widths);
-    if (h->home && widths && stays_home(h, i, h->home[i], widths)) return;
+    if (h->home && widths && stays_home(h, i, h->home[i], widths)) return false;
   }
-  visit_regions(h, slice, i, widths, room->x);
+  return visit_regions(h, slice, i, widths, room->x);
 }
 
 static adj_status halo_slice(void *user, uint64_t slice, uint32_t lane) {
@@ -193,9 +202,12 @@ static adj_status halo_slice(void *user, uint64_t slice, uint32_t lane) {
   room->x = (double *)(void *)(room + 1);
   room->widths = room->x + dim;
   adji_slice(h->p.points->count, h->p.slices, slice, &begin, &end);
-  for (uint64_t i = begin; i < end; i += BLOCK)
-    for (uint64_t l = find_leavers(h, i, end - i < BLOCK ? end - i : BLOCK, NO_REGION); l; l &= l - 1)
-      halo_point(h, slice, i + (uint64_t)__builtin_ctzll(l), room);
+  uint64_t *leavers = h->leavers + slice * SLICE_BLOCKS;
+  for (uint64_t i = begin; i < end; i += BLOCK, leavers++) {
+    if (!h->rows) *leavers = find_leavers(h, i, end - i < BLOCK ? end - i : BLOCK, NO_REGION);
+    for (uint64_t l = *leavers; l; l &= l - 1)
+      if (!halo_point(h, slice, i + (uint64_t)__builtin_ctzll(l), room)) *leavers &= ~(l & -l);
+  }
   adji_free(&split->ctx->memory, room);
   return ADJ_OK;
 }
@@ -224,7 +236,8 @@ static adj_status open_halo(haloing *h, const adj_dataset *points) {
   h->counts = adji_alloc_zero(memory, adji_mul(h->p.slices, split->cuts.count), sizeof *h->counts, "regions");
   bool everywhere = !h->radii && isinf(split->spec.radius);
   if (!everywhere) h->widths = adji_alloc(memory, split->cuts.dim, sizeof *h->widths, "regions");
-  if (!h->counts || (!everywhere && !h->widths)) return ADJ_E_MEMORY;
+  h->leavers = adji_alloc(memory, adji_mul(h->p.slices, SLICE_BLOCKS), sizeof *h->leavers, "regions");
+  if (!h->counts || !h->leavers || (!everywhere && !h->widths)) return ADJ_E_MEMORY;
   if (!h->radii && !everywhere) width_of(split, split->spec.radius, h->widths);
   uint64_t cells = (uint64_t)split->cuts.count * split->cuts.dim;
   h->cells = adji_alloc(memory, 2 * cells, sizeof *h->cells, "regions");
@@ -246,6 +259,7 @@ static void close_halo(haloing *h) {
   adji_free(memory, h->cells);
   adji_free(memory, h->inner);
   adji_free(memory, h->counts);
+  adji_free(memory, h->leavers);
   adj_dataset_destroy(h->p.derived);
 }
 

@@ -8,7 +8,7 @@
 #include "data/derive.h"
 
 adj_status adji_split_open_part(const adj_split *split, const adj_dataset *points, adji_part *out) {
-  *out = (adji_part){.split = split, .points = points, .slices = points->count / 16384 + 1};
+  *out = (adji_part){.split = split, .points = points, .slices = points->count / ADJI_SLICE_POINTS + 1};
   if (points->type != split->type || points->dim != split->point_dim)
     return adji_fail(ADJ_E_ARGUMENT, "points: %s in %u dimensions; the split is of %s in %u",
                      points->type == ADJ_F64 ? "f64" : "f32", points->dim, split->type == ADJ_F64 ? "f64" : "f32",

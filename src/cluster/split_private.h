@@ -7,7 +7,8 @@
 
 #include "cluster/split.h"
 
-/* What a loop over the points of a part works on. */
+/* What a loop over the points of a part works on. A slice has at most so many points. */
+enum { ADJI_SLICE_POINTS = 16384 };
 typedef struct adji_part {
   const adj_split *split;
   const adj_dataset *points; /* derived, where the metric says so */

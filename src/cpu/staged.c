@@ -14,7 +14,8 @@
  *
  * So memory is written and read in order, except for what is in a cache.
  *
- * A bin (cpu/bins.h) has records: row, length, ids, and distances if they are wanted, in 32-bit words.
+ * A bin (cpu/bins.h) has records. If the caller puts rows into place itself (result->binned), steps 2 and 3 are left
+ * out, and rows have the caller's numbers.
  */
 #include "cpu/staged.h"
 
@@ -29,13 +30,16 @@ struct adji_staged {
   adj_result *result;
   uint64_t rows;
   uint32_t distance_words; /* 32-bit words of a distance: 0, 1 or 2 */
-  adji_bins bins;
-  uint64_t *begins; /* first entry of each stretch, and the end of the last one */
-  uint32_t *labels; /* of the points of the right index, by position; NULL: rows have ids */
+  adji_bins own, *bins;    /* of this join, or the caller's */
+  uint64_t *begins;        /* first entry of each stretch, and the end of the last one */
+  uint32_t *labels;        /* of the points of the right index, by position; NULL: rows have ids */
+  /* The caller's bins: what the queries are called in records, by position, and the lengths of each lane's rows. */
+  uint32_t *names;
+  adji_lengths *lengths;
 };
 typedef adji_staged staged;
 
-enum { HEADER = 2, LINE_WORDS = 16 };
+enum { HEADER = ADJI_RECORD, LINE_WORDS = 16 };
 
 /* ---- 1. Rows into bins -------------------------------------------------------------------------------- */
 
@@ -60,31 +64,40 @@ static uint32_t own_id(const adji_walker *w, uint32_t position, uint32_t row) {
   return w->walk.index->symmetric ? s->labels[position] : s->result->labels[row];
 }
 
+static void note_row(adji_lengths *lengths, uint32_t count) {
+  uint32_t last = ADJI_LENGTHS - 1;
+  lengths->rows[count < last ? count : last]++;
+  if (count >= last) lengths->longest += count;
+}
+
 static adj_status stage_row(adji_walker *w, const adji_row_style *style, uint32_t slot, uint32_t position,
                             uint32_t found, adji_tally *tally) {
   if (!found) return ADJ_OK;
   staged *s = w->walk.user;
   uint64_t entry = 1 + (uint64_t)s->distance_words;
   uint32_t row = w->walk.index->left->view.ids[position];
-  adji_bin *b = adji_bins_reserve(&s->bins, w->lane, row, HEADER + found * entry);
+  uint32_t name = s->names ? s->names[position] : row;
+  adji_bin *b = adji_bins_reserve(s->bins, w->lane, name, HEADER + found * entry);
   if (!b) return ADJ_E_MEMORY;
   uint32_t count = finish_row(style, &w->room, slot, own_id(w, position, row), found, b->at + HEADER);
   if (!count) return ADJ_OK;
-  b->at[0] = row;
+  b->at[0] = name;
   b->at[1] = count;
   b->at += HEADER + count * entry;
   b->entries += count;
   __builtin_prefetch(b->at, 1); /* for the next row of this bin: rows of many other bins come before */
   __builtin_prefetch(b->at + LINE_WORDS, 1);
+  if (s->lengths) note_row(&s->lengths[w->lane], count);
   tally->pairs += count;
   return ADJ_OK;
 }
 
 static void fetch_bins(const adji_walker *w, const adji_task *task) {
   const staged *s = w->walk.user;
-  const adji_bin *bins = s->bins.lanes[w->lane].bins;
+  const adji_bin *bins = s->bins->lanes[w->lane].bins;
+  const uint32_t *names = s->names ? s->names : task->left->ids;
   for (uint32_t k = 0; k < task->query_count; k++)
-    __builtin_prefetch(&bins[task->left->ids[task->queries[k]] >> s->bins.shift], 1);
+    __builtin_prefetch(&bins[names[task->queries[k]] >> s->bins->shift], 1);
 }
 
 static adj_status stage_group(adji_walker *w, const adji_group *group, adji_tally *tally) {
@@ -114,18 +127,21 @@ static adj_status stage_group(adji_walker *w, const adji_group *group, adji_tall
 
 /* ---- 2. Beginnings of the stretches ---------------------------------------------------------------------- */
 
-static adj_status make_room(staged *s, const adji_run *run) {
-  adj_result *result = s->result;
-  adji_memory *memory = &s->join->ctx->memory;
+static adj_status count_entries(staged *s, const adji_run *run) {
   uint64_t pairs = 0;
-  for (uint64_t i = 0; i < s->bins.count; i++) {
+  for (uint64_t i = 0; i < s->bins->count; i++) {
     s->begins[i] = pairs;
     for (uint32_t l = 0; l < s->join->ctx->threads; l++)
-      pairs += s->bins.lanes[l].bins[i].entries;
+      pairs += s->bins->lanes[l].bins[i].entries;
   }
-  s->begins[s->bins.count] = result->pairs = pairs;
-  adj_status status = adji_run_check_pairs(run, pairs);
-  if (status) return status;
+  s->begins[s->bins->count] = s->result->pairs = pairs;
+  return adji_run_check_pairs(run, pairs);
+}
+
+static adj_status make_room(const staged *s) {
+  adj_result *result = s->result;
+  adji_memory *memory = &s->join->ctx->memory;
+  uint64_t pairs = result->pairs;
   result->offsets = adji_alloc_zero(memory, s->rows + 1, sizeof *result->offsets, "row offsets");
   result->ids = result->offsets ? adji_alloc(memory, pairs, sizeof *result->ids, "result") : NULL;
   if (!result->ids) return ADJ_E_MEMORY;
@@ -142,7 +158,7 @@ typedef void (*record_fn)(const staged *s, const uint32_t *record);
 static void each_record(const staged *s, uint64_t number, record_fn fn) {
   uint64_t entry = 1 + (uint64_t)s->distance_words;
   for (uint32_t l = 0; l < s->join->ctx->threads; l++) {
-    const adji_bin *b = &s->bins.lanes[l].bins[number];
+    const adji_bin *b = &s->bins->lanes[l].bins[number];
     for (const adji_chunk *c = b->chunks; c; c = c->next) {
       const uint32_t *end = adji_bin_end(b, c);
       for (const uint32_t *record = c->words; record < end; record += HEADER + record[1] * entry)
@@ -164,8 +180,8 @@ static void copy_row(const staged *s, const uint32_t *record) {
 static adj_status place_bin(void *user, uint64_t number, uint32_t lane_number) {
   (void)lane_number;
   const staged *s = user;
-  uint64_t *offsets = s->result->offsets, at = s->begins[number], row = number << s->bins.shift;
-  uint64_t end = (number + 1) << s->bins.shift < s->rows ? (number + 1) << s->bins.shift : s->rows;
+  uint64_t *offsets = s->result->offsets, at = s->begins[number], row = number << s->bins->shift;
+  uint64_t end = (number + 1) << s->bins->shift < s->rows ? (number + 1) << s->bins->shift : s->rows;
   each_record(s, number, note_length);
   for (; row < end; row++) {
     uint64_t length = offsets[row];
@@ -177,11 +193,28 @@ static adj_status place_bin(void *user, uint64_t number, uint32_t lane_number) {
   return ADJ_OK;
 }
 
+/* The rows stay in the caller's bins. */
+static void leave_bins(staged *s) {
+  adji_binned *binned = s->result->binned;
+  binned->lengths = (adji_lengths){0};
+  for (uint32_t l = 0; l < s->join->ctx->threads; l++) {
+    for (uint32_t i = 0; i < ADJI_LENGTHS; i++)
+      binned->lengths.rows[i] += s->lengths[l].rows[i];
+    binned->lengths.longest += s->lengths[l].longest;
+  }
+  binned->filled = true;
+}
+
 adj_status adji_staged_gather(staged *s, adji_run *run) {
   uint64_t begin = adji_now_ns();
   run->progress_from = run->progress_to;
-  adj_status status = make_room(s, run);
-  if (!status) status = adji_loop(s->join->ctx, s->bins.count, place_bin, s);
+  adj_status status = count_entries(s, run);
+  if (!status && s->names) {
+    leave_bins(s);
+    return ADJ_OK;
+  }
+  if (!status) status = make_room(s);
+  if (!status) status = adji_loop(s->join->ctx, s->bins->count, place_bin, s);
   s->result->labelled = !status && s->labels;
   adji_trace(s->join->ctx, "deal", 0, begin, s->rows);
   return status;
@@ -198,27 +231,42 @@ static adj_status open_bins(staged *s, double pairs) {
   if (wanted < BINS_A_LANE * lanes) wanted = BINS_A_LANE * lanes;
   if (wanted > MOST_BINS) wanted = MOST_BINS;
   if (wanted > total / lanes / LEAST_BIN) wanted = total / lanes / LEAST_BIN; /* a small result has few bins */
-  s->bins.ctx = s->join->ctx;
-  while ((double)(s->rows >> s->bins.shift) > wanted && s->bins.shift < 31)
-    s->bins.shift++;
-  s->bins.count = (s->rows >> s->bins.shift) + 1;
-  s->begins = adji_alloc(&s->join->ctx->memory, s->bins.count + 1, sizeof *s->begins, "rows");
-  return s->begins ? adji_bins_open(&s->bins, total) : ADJ_E_MEMORY;
+  while (!s->names && (double)(s->rows >> s->own.shift) > wanted && s->own.shift < 31)
+    s->own.shift++;
+  if (!s->names) s->own.count = (s->rows >> s->own.shift) + 1;
+  s->begins = adji_alloc(&s->join->ctx->memory, s->bins->count + 1, sizeof *s->begins, "rows");
+  return s->begins ? adji_bins_open(s->bins, total) : ADJ_E_MEMORY;
 }
 
-static void label_slice(void *user, uint64_t begin, uint64_t end) {
-  const staged *s = user;
-  const uint32_t *ids = s->index->right.view.ids;
+/* Values of points, by id, in the order of an index. */
+typedef struct gathering {
+  const uint32_t *ids, *from;
+  uint32_t *to;
+} gathering;
+
+static void gather_slice(void *user, uint64_t begin, uint64_t end) {
+  const gathering *g = user;
   for (uint64_t i = begin; i < end; i++)
-    s->labels[i] = s->result->labels[ids[i]];
+    g->to[i] = g->from[g->ids[i]];
 }
 
-/* The labels of the right points in the order of the index: rows then have labels at no further cost. */
-static adj_status open_labels(staged *s) {
+static adj_status gather_labels(const staged *s, const adji_view *view, const uint32_t *labels, uint32_t **out) {
   enum { SLICE = 1 << 16 };
-  uint64_t count = s->index->right.view.count;
-  s->labels = adji_alloc_zero(&s->join->ctx->memory, count + ADJI_PAD, sizeof *s->labels, "labels of points");
-  return s->labels ? adji_loop_slices(s->join->ctx, count, count / SLICE + 1, label_slice, s) : ADJ_E_MEMORY;
+  *out = adji_alloc_zero(&s->join->ctx->memory, view->count + ADJI_PAD, sizeof **out, "labels of points");
+  gathering g = {view->ids, labels, *out};
+  return *out ? adji_loop_slices(s->join->ctx, view->count, view->count / SLICE + 1, gather_slice, &g) : ADJ_E_MEMORY;
+}
+
+/* The labels of the right points in the order of the index: rows then have labels at no further cost. The same for the
+ * names of the left points. */
+static adj_status open_labels(staged *s) {
+  const adj_result *result = s->result;
+  adj_status status = gather_labels(s, &s->index->right.view, result->labels, &s->labels);
+  if (status || !result->binned) return status;
+  s->bins = &result->binned->bins;
+  s->lengths = adji_alloc_zero(&s->join->ctx->memory, s->join->ctx->threads, sizeof *s->lengths, "rows");
+  if (!s->lengths) return ADJ_E_MEMORY;
+  return gather_labels(s, &s->index->left->view, result->binned->names, &s->names);
 }
 
 adj_status adji_staged_begin(adji_walk *walk, adji_run *run, const adji_pass *pass, double pairs, adji_staged **out) {
@@ -227,6 +275,8 @@ adj_status adji_staged_begin(adji_walk *walk, adji_run *run, const adji_pass *pa
   if (!s) return adji_fail(ADJ_E_MEMORY, "no memory for a join");
   *s = (staged){.join = join, .index = walk->index, .result = pass->result, .rows = join->left->count};
   *out = s;
+  s->own.ctx = join->ctx;
+  s->bins = &s->own;
   if (join->style.distances) s->distance_words = (uint32_t)adji_type_size(join->style.type) / 4;
   walk->counts = false;
   walk->sums = adji_row_needs_sums(&join->style);
@@ -241,8 +291,11 @@ adj_status adji_staged_begin(adji_walk *walk, adji_run *run, const adji_pass *pa
 
 void adji_staged_end(staged *s) {
   if (!s) return;
-  adji_bins_close(&s->bins);
-  adji_free(&s->join->ctx->memory, s->begins);
-  adji_free(&s->join->ctx->memory, s->labels);
+  adji_memory *memory = &s->join->ctx->memory;
+  if (!s->names || !s->result->binned->filled) adji_bins_close(s->bins);
+  adji_free(memory, s->begins);
+  adji_free(memory, s->labels);
+  adji_free(memory, s->names);
+  adji_free(memory, s->lengths);
   free(s);
 }

@@ -20,6 +20,7 @@
 #include "cluster/split.h"
 #include "mpi/halo_private.h"
 #include "mpi/points.h"
+#include "plan/index.h"
 
 /* Sampled points of all ranks together: enough for regions whose work differs by a few per cent. */
 enum { PER_RANK = 8192, LEAST_SAMPLE = 1 << 15, MOST_SAMPLE = 1 << 18 };
@@ -227,13 +228,30 @@ static adj_status send_halo(adj_mpi_plan *plan) {
   return status;
 }
 
+/* Sets the box around the points of this region, which are here, or those of all regions around this rank's points, if
+ * the regions are of derived points. */
+static adj_status find_bounds(const adj_mpi_plan *plan, const adj_dataset *region, const adj_dataset *set,
+                              const uint32_t *home, double *low, double *high) {
+  uint64_t dim = adj_split_dim(plan->split), values = adj_split_regions(plan->split) * dim;
+  if (adji_metric_derives(plan->spec.metric)) return adj_split_bounds(plan->split, set, home, low, high);
+  for (uint64_t i = 0; i < values; i++) {
+    low[i] = INFINITY;
+    high[i] = -INFINITY;
+  }
+  uint64_t own = (uint64_t)plan->group.rank * dim;
+  for (uint32_t j = 0; j < dim && region->count; j++)
+    adj_dataset_bounds(region, j, &low[own + j], &high[own + j]);
+  return ADJ_OK;
+}
+
 /* Shares the boxes around the points of each region that the test of step 3 or 4 is about: left points in range joins,
  * right points in kNN joins. Maxima are negated, so that one reduction by MPI_MIN serves both. */
-static adj_status share_bounds(adj_mpi_plan *plan, const adj_dataset *set, const uint32_t *home) {
+static adj_status share_bounds(adj_mpi_plan *plan, const adj_dataset *region, const adj_dataset *set,
+                               const uint32_t *home) {
   adji_group *group = &plan->group;
   uint64_t values = (uint64_t)adj_split_regions(plan->split) * adj_split_dim(plan->split);
   double *low = adji_alloc(&plan->ctx->memory, 2 * values, sizeof *low, "regions"), *high = low ? low + values : NULL;
-  adj_status status = low ? adj_split_bounds(plan->split, set, home, low, high) : ADJ_E_MEMORY;
+  adj_status status = low ? find_bounds(plan, region, set, home, low, high) : ADJ_E_MEMORY;
   status = adji_agree(group, status);
   for (uint64_t i = 0; i < values && !status; i++)
     high[i] = -high[i];
@@ -275,9 +293,13 @@ static adj_status place_points(adj_mpi_plan *plan) {
     status = right_home ? adj_split_home(plan->split, plan->right, right_home) : ADJ_E_MEMORY;
   }
   status = adji_agree(group, status);
-  if (!status) status = share_bounds(plan, knn && two ? plan->right : plan->left, knn && two ? right_home : plan->home);
   if (!status) status = send_home(plan, plan->left, plan->radii, plan->home, &plan->queries);
-  if (!status && knn && two) status = send_home(plan, plan->right, NULL, right_home, &plan->region);
+  if (!status && knn && two) {
+    status = send_home(plan, plan->right, NULL, right_home, &plan->region);
+    if (!status) status = share_bounds(plan, plan->region.set, plan->right, right_home);
+  } else if (!status) {
+    status = share_bounds(plan, plan->queries.set, plan->left, plan->home);
+  }
   if (!status && !knn) status = send_halo(plan);
   if (!status && !knn) status = adji_agree(group, find_border(plan));
   adji_free(memory, right_home);

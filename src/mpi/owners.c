@@ -61,32 +61,20 @@ static adj_status sort_rows(adji_returning *r, uint64_t begin) {
   return ADJ_OK;
 }
 
-/* Reads the lengths of this region's rows in order. */
-typedef struct lengths {
-  const adji_rows *in, *extra;
-  uint64_t next; /* next row of extra */
-} lengths;
-
-static uint64_t next_length(lengths *l, uint64_t row) {
-  uint64_t many = row < l->in->count ? l->in->offsets[row + 1] - l->in->offsets[row] : 0;
-  if (l->extra && l->next < l->extra->count && l->extra->places[l->next] == row) {
-    many += l->extra->offsets[l->next + 1] - l->extra->offsets[l->next];
-    l->next++;
-  }
-  return many;
+static uint64_t length_of(const adji_rows *rows, uint64_t row) {
+  return row < rows->count ? rows->offsets[row + 1] - rows->offsets[row] : 0;
 }
 
 static adj_status write_lengths(const adji_returning *r, adji_mail *mail) {
   adji_group *group = &r->plan->group;
   adj_status status = adji_mail_open(group, mail);
   for (int writing = 0; writing < 2 && !status; writing++) {
-    lengths l = {r->in, r->extra, 0};
     uint64_t row = 0, bytes = 0;
     char *to = mail->bytes;
     for (int i = 0; i < group->ranks; i++) {
       for (; row < r->queries->set->count && (uint64_t)adji_point_id(r->queries, row) < r->plan->left_starts[i + 1];
            row++) {
-        uint64_t many = next_length(&l, row);
+        uint64_t many = length_of(r->in, row);
         if (writing)
           to = write_number(to, many);
         else
@@ -126,10 +114,10 @@ static adj_status send_lengths(const adji_returning *r, adj_status status) {
 }
 
 adj_status adji_owners_send(adj_mpi_plan *plan, adj_status status, adji_mode mode, const adji_points *queries,
-                            adji_rows *in, adji_rows *extra, adji_round round, adji_rows *out) {
+                            adji_rows *in, adji_round round, adji_rows *out) {
   adji_group *group = &plan->group;
   uint64_t begin, end, before = group->bytes_sent;
-  adji_returning r = {.plan = plan, .queries = queries, .in = in, .extra = extra, .round = round, .out = out};
+  adji_returning r = {.plan = plan, .queries = queries, .in = in, .round = round, .out = out};
   adji_round_rows(plan, group->rank, round, &begin, &end);
   *out = (adji_rows){.count = end - begin};
   if (plan->spec.kind == ADJ_KNN && mode == ADJI_ROWS) r.each = plan->spec.k;
@@ -142,7 +130,40 @@ adj_status adji_owners_send(adj_mpi_plan *plan, adj_status status, adji_mode mod
   adji_group_free(group, r.starts);
   adji_group_free(group, r.order);
   if (!group->broken.broken) adji_rows_clear(plan, in);
-  if (!group->broken.broken && extra) adji_rows_clear(plan, extra);
   if (status) adji_rows_clear(plan, out);
   return status;
+}
+
+/* ---- Memory of a result ------------------------------------------------------------------------------------------ */
+
+static void *get_block(const adji_growing *g, uint64_t size, bool *ahead, const char *what) {
+  enum { LEAST = 8 << 20, BEGIN = 1 << 20 };
+  adji_memory *memory = &g->plan->ctx->memory;
+  uint64_t bytes = adji_mul(g->out->offsets[g->out->count] + 1, size);
+  void *block = bytes > LEAST ? adji_alloc_ahead(memory, BEGIN, bytes) : NULL;
+  *ahead = block != NULL;
+  return block ? block : adji_alloc(memory, bytes, 1, what);
+}
+
+adj_status adji_growing_open(adji_growing *g) {
+  adji_rows *out = g->out;
+  bool narrow = g->plan->narrow;
+  void *ids = get_block(g, narrow ? 4 : 8, &g->ids_ahead, "ids of the result");
+  if (narrow)
+    out->narrow = ids;
+  else
+    out->ids = ids;
+  if (g->value_size) out->values = get_block(g, g->value_size, &g->values_ahead, "distances of the result");
+  return ids && (!g->value_size || out->values) ? ADJ_OK : ADJ_E_MEMORY;
+}
+
+adj_status adji_growing_claim(const adji_growing *g, uint64_t entries) {
+  adji_memory *memory = &g->plan->ctx->memory;
+  const adji_rows *out = g->out;
+  void *ids = out->narrow ? (void *)out->narrow : (void *)out->ids;
+  if (g->ids_ahead && !adji_claim(memory, ids, (entries + 1) * (out->narrow ? 4 : 8), "ids of the result"))
+    return ADJ_E_MEMORY;
+  if (g->values_ahead && !adji_claim(memory, out->values, (entries + 1) * g->value_size, "distances of the result"))
+    return ADJ_E_MEMORY;
+  return ADJ_OK;
 }

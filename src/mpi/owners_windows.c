@@ -5,19 +5,18 @@
  * of all right points fit, then their sums or distances. While the messages of a window are under way, those of the
  * window before are put into place.
  *
- * Each entry is read once and written once: local ids become global ones when the message is packed, and the two parts
- * of a row are merged there. The result gets its memory window by window, while the memory of rows that were sent is
- * released.
+ * Each entry is read once and written once: local ids become global ones when the message is packed. The result gets
+ * its memory window by window, while the memory of rows that were sent is released.
  */
 #include <string.h>
 
 #include "mpi/owners_private.h"
 
-enum { WINDOW = 1 << 20, LEAST_WINDOW = 1 << 17, LEAST_AHEAD = 8 << 20 };
+enum { WINDOW = 1 << 20, LEAST_WINDOW = 1 << 17 };
 
-/* The rows that go to one owner in this window: row .. end - 1 of `in`, and extra .. extra_end - 1 of `extra`. */
+/* The rows that go to one owner in this window: row .. end - 1. */
 typedef struct stretch {
-  uint64_t row, end, extra, extra_end;
+  uint64_t row, end;
   uint64_t first; /* row at which the owner's first window begins */
   uint64_t at;    /* start of the message in the buffer */
 } stretch;
@@ -43,8 +42,8 @@ typedef struct windows {
   stretch *to;    /* of each owner */
   uint64_t own;   /* place in r->order of the next row that stays here */
   window_buffers slots[2];
-  bool ids_ahead, values_ahead; /* these arrays of the result get their memory window by window */
-  adj_status status;            /* of claiming that memory; after a failure messages are still exchanged */
+  adji_growing growing;
+  adj_status status; /* of claiming memory; after a failure messages are still exchanged */
 } windows;
 
 /* ---- Which rows ----------------------------------------------------------------------------------------------- */
@@ -55,18 +54,6 @@ static uint64_t find_query(const adji_points *queries, uint64_t low, uint64_t id
   while (low < high) {
     uint64_t middle = low + (high - low) / 2;
     if ((uint64_t)adji_point_id(queries, middle) < id)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low;
-}
-
-static uint64_t find_extra(const adji_rows *extra, uint64_t low, uint64_t row) {
-  uint64_t high = extra ? extra->count : 0;
-  while (low < high) {
-    uint64_t middle = low + (high - low) / 2;
-    if (extra->places[middle] < row)
       low = middle + 1;
     else
       high = middle;
@@ -90,10 +77,8 @@ static void next_rows(const windows *v, uint64_t window) {
     stretch *s = &v->to[i];
     uint64_t begin, rows = window_end(v, i, window, &begin);
     s->row = window ? s->end : find_query(r->queries, 0, r->plan->left_starts[i] + begin);
-    s->extra = window ? s->extra_end : find_extra(r->extra, 0, s->row);
     if (!window) s->first = s->row;
     s->end = find_query(r->queries, s->row, r->plan->left_starts[i] + begin + rows);
-    s->extra_end = find_extra(r->extra, s->extra, s->end);
   }
 }
 
@@ -102,8 +87,7 @@ static uint64_t entry_at(const adji_rows *rows, uint64_t row) {
 }
 
 static uint64_t stretch_entries(const windows *v, const stretch *s) {
-  const adji_rows *in = v->r->in, *extra = v->r->extra;
-  return entry_at(in, s->end) - entry_at(in, s->row) + entry_at(extra, s->extra_end) - entry_at(extra, s->extra);
+  return entry_at(v->r->in, s->end) - entry_at(v->r->in, s->row);
 }
 
 /* Sets the places in r->order of the rows that come from each rank in this window, after those of the window before. */
@@ -178,49 +162,21 @@ static void copy_ids(const adji_rows *from, uint64_t first, uint64_t many, const
   }
 }
 
-/* Copies consecutive rows. Returns their number of entries. */
-static uint64_t put_part(const windows *v, const adji_rows *from, uint64_t row, uint64_t end, const adji_rows *to,
-                         uint64_t at) {
+/* Copies consecutive rows of this region. */
+static void put_rows(const windows *v, uint64_t row, uint64_t end, const adji_rows *to, uint64_t at) {
+  const adji_rows *from = v->r->in;
   uint64_t first = entry_at(from, row), many = entry_at(from, end) - first;
   copy_ids(from, first, many, to, at);
   if (v->value_size && many)
     memcpy(to->values + at * v->value_size, from->values + first * v->value_size, many * v->value_size);
-  return many;
-}
-
-/* Copies a row of this region, merged with its row in `extra` if there is one. *extra: the next row there. Returns the
- * length of the row. */
-static uint64_t put_row(const windows *v, uint64_t row, uint64_t *extra, const adji_rows *to, uint64_t at) {
-  const adji_returning *r = v->r;
-  uint64_t many = put_part(v, r->in, row, row + 1, to, at);
-  if (!r->extra || *extra >= r->extra->count || r->extra->places[*extra] != row) return many;
-  uint64_t more = put_part(v, r->extra, *extra, *extra + 1, to, at + many);
-  *extra += 1;
-  adji_rows_merge_runs(r->plan, to, at, at + many, at + many + more);
-  return many + more;
-}
-
-/* Copies the rows that go to one owner, with long stretches of rows at a time: few rows have more entries in `extra`.
- */
-static void pack_stretch(const windows *v, const stretch *s, const adji_rows *to) {
-  const adji_returning *r = v->r;
-  uint64_t row = s->row, extra = s->extra, at = 0;
-  while (extra < s->extra_end) {
-    uint64_t next = r->extra->places[extra];
-    at += put_part(v, r->in, row, next, to, at);
-    at += put_row(v, next, &extra, to, at);
-    row = next + 1;
-  }
-  put_part(v, r->in, row, s->end, to, at);
 }
 
 /* Copies the rows of this region that this rank owns into the result. */
 static void keep_rows(windows *v) {
   const adji_returning *r = v->r;
   const stretch *s = &v->to[r->plan->group.rank];
-  uint64_t extra = s->extra;
   for (uint64_t row = s->row; row < s->end; row++)
-    put_row(v, row, &extra, r->out, r->out->offsets[r->order[v->own++]]);
+    put_rows(v, row, row + 1, r->out, r->out->offsets[r->order[v->own++]]);
 }
 
 typedef struct task {
@@ -240,7 +196,7 @@ static adj_status pack_rows(void *user, uint64_t step, uint32_t lane) {
   }
   const stretch *s = &v->to[(group->rank + (int)step) % group->ranks];
   adji_rows message = open_message(v, t->slot->sent + s->at, stretch_entries(v, s));
-  pack_stretch(v, s, &message);
+  put_rows(v, s->row, s->end, &message, 0);
   return ADJ_OK;
 }
 
@@ -264,25 +220,9 @@ static adj_status place_rows(void *user, uint64_t step, uint32_t lane) {
 
 /* ---- Memory ---------------------------------------------------------------------------------------------------- */
 
-/* Allocates an array of the result. A large one gets its memory window by window, in claim_result(). */
-static void *get_block(const windows *v, uint64_t size, bool *ahead, const char *what) {
-  adji_memory *memory = &v->r->plan->ctx->memory;
-  uint64_t bytes = adji_mul(v->r->out->offsets[v->r->out->count] + 1, size);
-  void *block = bytes > LEAST_AHEAD ? adji_alloc_ahead(memory, WINDOW, bytes) : NULL;
-  *ahead = block != NULL;
-  return block ? block : adji_alloc(memory, bytes, 1, what);
-}
-
-static adj_status claim_result(windows *v, uint64_t window) {
-  adji_rows *out = v->r->out;
-  adji_memory *memory = &v->r->plan->ctx->memory;
-  uint64_t begin, entries = out->offsets[window_end(v, v->r->plan->group.rank, window, &begin)] + 1;
-  void *ids = out->narrow ? (void *)out->narrow : (void *)out->ids;
-  if (v->ids_ahead && !adji_claim(memory, ids, entries * (out->narrow ? 4 : 8), "ids of the result"))
-    return ADJ_E_MEMORY;
-  if (v->values_ahead && !adji_claim(memory, out->values, entries * v->value_size, "distances of the result"))
-    return ADJ_E_MEMORY;
-  return ADJ_OK;
+static adj_status claim_window(const windows *v, uint64_t window) {
+  uint64_t begin;
+  return adji_growing_claim(&v->growing, v->r->out->offsets[window_end(v, v->r->plan->group.rank, window, &begin)]);
 }
 
 /* Releases rows that were sent. A page that two windows of an owner share is released with the later one. A page that
@@ -337,7 +277,6 @@ static uint64_t lay_out_received(const windows *v, const window_buffers *slot) {
 
 /* Allocates buffers for the largest window, and the result. */
 static adj_status get_memory(windows *v) {
-  adji_rows *out = v->r->out;
   uint64_t most[2] = {0, 0};
   for (uint64_t w = 0; w < v->count; w++) {
     next_rows(v, w);
@@ -347,14 +286,8 @@ static adj_status get_memory(windows *v) {
     most[1] = received > most[1] ? received : most[1];
   }
   adj_status status = open_slots(v, most);
-  bool narrow = v->r->plan->narrow;
-  void *ids = status ? NULL : get_block(v, narrow ? 4 : 8, &v->ids_ahead, "ids of the result");
-  if (narrow)
-    out->narrow = ids;
-  else
-    out->ids = ids;
-  if (!status && v->value_size) out->values = get_block(v, v->value_size, &v->values_ahead, "distances of the result");
-  return status ? status : ids && (!v->value_size || out->values) ? ADJ_OK : ADJ_E_MEMORY;
+  v->growing = (adji_growing){.plan = v->r->plan, .out = v->r->out, .value_size = v->value_size};
+  return status ? status : adji_growing_open(&v->growing);
 }
 
 /* ---- Messages ---------------------------------------------------------------------------------------------------- */
@@ -396,7 +329,7 @@ static adj_status begin_window(windows *v, uint64_t window) {
   if (status) return status;
   next_rows(v, window);
   lay_out_sent(v);
-  if (!v->status) v->status = claim_result(v, window);
+  if (!v->status) v->status = claim_window(v, window);
   task t = {v, slot};
   (void)adji_parallel(plan->ctx->team, (uint64_t)plan->group.ranks, pack_rows, &t, false);
   status = post_sends(v, slot);
@@ -431,7 +364,7 @@ static adj_status send_windows(windows *v) {
 static adj_status count_windows(windows *v) {
   const adji_returning *r = v->r;
   adji_group *group = &r->plan->group;
-  uint64_t sent = entry_at(r->in, r->in->count) + (r->extra ? entry_at(r->extra, r->extra->count) : 0);
+  uint64_t sent = entry_at(r->in, r->in->count);
   uint64_t received = r->out->offsets[r->out->count];
   uint64_t bytes = (sent > received ? sent : received) * (v->id_size + v->value_size), most = bytes / 64;
   most = most < LEAST_WINDOW ? LEAST_WINDOW : most > WINDOW ? WINDOW : most;

@@ -15,6 +15,8 @@ bool adji_needs_sums(const adj_mpi_plan *plan) {
 
 void adji_mpi_part_clear(adj_mpi_plan *plan, adji_mpi_part *part) {
   adj_result_destroy(part->result);
+  adji_bins_close(&part->binned.bins);
+  adji_free(&plan->ctx->memory, part->names);
   adji_free(&plan->ctx->memory, part->degrees);
   *part = (adji_mpi_part){0};
 }
@@ -73,10 +75,22 @@ static void add_stats(adj_mpi_plan *plan, const adj_stats *stats) {
   *all = sum;
 }
 
+static double work_of_lengths(const adji_lengths *lengths, uint64_t rows) {
+  double work = 0;
+  uint64_t last = ADJI_LENGTHS - 1, longest = lengths->rows[last], empty = rows - longest;
+  for (uint64_t i = 1; i < last; i++) {
+    work += (double)lengths->rows[i] * adji_query_work((double)i);
+    empty -= lengths->rows[i];
+  }
+  if (longest) work += (double)longest * adji_query_work((double)lengths->longest / (double)longest);
+  return work + (double)empty * adji_query_work(0);
+}
+
 /* The work of the queries, by the formula of the cuts and with the actual numbers of neighbours. */
 static double work_of(const adj_mpi_plan *plan, const adji_mpi_part *part) {
   double work = 0;
   if (plan->spec.kind == ADJ_KNN) return (double)part->row_count * adji_query_work(plan->spec.k);
+  if (part->binned.filled) return work_of_lengths(&part->binned.lengths, part->row_count);
   const uint64_t *offsets = part->degrees ? NULL : adj_result_offsets(part->result);
   for (uint64_t i = 0; i < part->row_count; i++)
     work += adji_query_work(offsets ? (double)(offsets[i + 1] - offsets[i]) : (double)part->degrees[i]);
@@ -95,8 +109,8 @@ static adj_status join_here(void *user, adji_mpi_work *work) {
     part->degrees = adji_alloc(&plan->ctx->memory, part->row_count + 1, sizeof *part->degrees, "counts of rows");
     status = part->degrees ? adj_count(local, part->degrees, NULL, &work->control, &stats) : ADJ_E_MEMORY;
   } else if (!status) {
-    status = adji_collect_labelled(local, request->labels ? request->right->narrow : NULL, &part->result,
-                                   &work->control, &stats);
+    status = adji_collect_labelled(local, request->labels ? request->right->narrow : NULL,
+                                   request->bins ? &part->binned : NULL, &part->result, &work->control, &stats);
   }
   if (!status) add_stats(plan, &stats);
   if (!status) plan->stats.work += work_of(plan, part);

@@ -5,6 +5,7 @@
 #ifndef ADJI_MPI_PARTS_H
 #define ADJI_MPI_PARTS_H
 
+#include "cpu/bins.h"
 #include "mpi/job.h"
 
 typedef enum adji_mode { ADJI_COUNT, ADJI_ROWS } adji_mode;
@@ -19,6 +20,10 @@ typedef struct adji_mpi_part {
   uint64_t row_count;
   int64_t first; /* right is NULL: global id of local id 0 */
   bool whole;    /* all pairs belong to the join: rows.c need not leave any out */
+  /* ADJI_ROWS: bins.lanes is set if the rows are there, with global ids, and not in the result. binned.names may be
+   * `names`, which the part owns. */
+  adji_binned binned;
+  uint32_t *names;
 } adji_mpi_part;
 
 /* A local join to make. */
@@ -32,6 +37,7 @@ typedef struct adji_part_request {
   adji_requests *requests;         /* pending messages, moved during the join; may be NULL */
   double share;                    /* which part of the run this is, for progress */
   bool labels;                     /* the result may have global ids */
+  bool bins;                       /* the rows may stay in out->binned, which is prepared */
   adji_mpi_part *out;
 } adji_part_request;
 /* Makes the join. Not agreed on. */

@@ -227,7 +227,6 @@ bool adji_rows_adopt(const adj_mpi_plan *plan, adji_mpi_part *part, adji_rows *o
   out->narrow = (uint32_t *)adj_result_ids(part->result);
   out->values = (char *)adj_result_distances(part->result);
   out->right = part->result->labelled ? NULL : part->right;
-  out->places = part->rows;
   part->result = NULL;
   return true;
 }

@@ -16,7 +16,6 @@ typedef struct adji_rows {
   char *values;             /* sums or distances, or NULL */
   adj_result *from;         /* the result of libadjoin that owns these arrays, or NULL */
   const adji_points *right; /* narrow has local ids of these points; NULL: global ids */
-  const uint32_t *places;   /* row i belongs to query places[i]; NULL: to query i */
   bool filled;              /* kNN: the lists are written, as entries or padding; before that they are garbage */
 } adji_rows;
 void adji_rows_clear(adj_mpi_plan *plan, adji_rows *rows);

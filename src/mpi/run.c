@@ -67,12 +67,14 @@ adj_status adji_run_part(adji_parts *p, const adji_points *left, const adji_poin
   request.k = plan->spec.k;
   request.out = part;
   request.radii = p->radii;
-  request.labels = p->adopts || plan->spec.kind == ADJ_KNN;
+  request.labels = p->bins || plan->spec.kind == ADJ_KNN;
+  request.bins = p->bins;
   bool window = plan->self_join && left != right && right == &plan->queries;
   bool with_self = plan->spec.flags & ADJ_WITH_SELF;
   if (window && plan->spec.kind == ADJ_KNN && !with_self && !part->whole) request.k++; /* may find the query itself */
   if (right == (plan->self_join ? &plan->queries : &plan->region)) request.index = plan->index;
-  return adji_mpi_part_join(&request);
+  adj_status status = p->bins ? adji_row_bins_offer(plan, p->bins, left->set->count, part) : ADJ_OK;
+  return status ? status : adji_mpi_part_join(&request);
 }
 
 /* Picks the queries of the round that are at the border of the region, and their numbers in the round. */
@@ -233,29 +235,27 @@ static adj_status find_rows(adj_mpi_plan *plan, const adji_points *queries, adji
   return status;
 }
 
-/* Range joins of a region, all queries at once: sends the results of the two parts to the owners as they are. They are
- * merged when messages are packed. Agreed on. */
-static adj_status send_parts(adj_mpi_plan *plan, adji_rows *out) {
-  adji_parts p = {.plan = plan};
-  adji_rows in = {0}, extra = {0};
-  adj_status status = open_parts(&p, plan, &plan->queries, ADJI_ROWS);
-  p.adopts = true;
-  status = find_parts(&p, status);
-  if (!status) {
-    bool two = plan->self_join; /* a part with the region, and one with the points around it */
-    bool more = two && adji_rows_adopt(plan, &p.items[1], &extra);
-    (void)adji_rows_adopt(plan, &p.items[two ? 0 : 1], &in);
-    status =
-        adji_owners_send(plan, status, ADJI_ROWS, &plan->queries, &in, more ? &extra : NULL, (adji_round){0, 1}, out);
-  }
-  clear_parts(&p);
-  return status;
+/* Whether rows travel in bins: those of whole range joins in regions, if no pair is left out afterwards and all numbers
+ * fit 32 bits. */
+static bool sends_bins(const adj_mpi_plan *plan, adji_round round) {
+  return plan->distribution == ADJ_MPI_HALO && plan->spec.kind == ADJ_RANGE && round.of == 1 &&
+         !(plan->spec.flags & ADJ_ONE_WAY) && plan->fits_32 && adji_row_bins_fit(plan);
 }
 
-/* Whether parts can be sent as they are: no pair is left out, and all ids fit 32 bits. */
-static bool sends_parts(const adj_mpi_plan *plan, adji_round round) {
-  return plan->distribution == ADJ_MPI_HALO && plan->spec.kind == ADJ_RANGE && round.of == 1 &&
-         !(plan->spec.flags & ADJ_ONE_WAY) && plan->fits_32;
+/* Joins a region and sends the rows to their owners in bins. Agreed on. */
+static adj_status send_bins(adj_mpi_plan *plan, adji_rows *out) {
+  adji_parts p = {.plan = plan};
+  adji_row_bins bins = {0};
+  adj_status status = open_parts(&p, plan, &plan->queries, ADJI_ROWS);
+  if (!status) status = adji_row_bins_open(plan, &bins);
+  p.bins = &bins;
+  status = find_parts(&p, status);
+  bool self = plan->self_join; /* a part with the region, and one with the points around it */
+  if (!status)
+    status = adji_owners_send_bins(plan, status, &bins, &p.items[self ? 0 : 1], self ? &p.items[1] : NULL, out);
+  clear_parts(&p);
+  adji_row_bins_close(plan, &bins);
+  return status;
 }
 
 adj_status adji_run_rows(adj_mpi_plan *plan, adji_round round, adji_rows *out) {
@@ -265,15 +265,15 @@ adj_status adji_run_rows(adj_mpi_plan *plan, adji_round round, adji_rows *out) {
   *out = (adji_rows){0};
   bool knn = plan->spec.kind == ADJ_KNN, halo = plan->distribution == ADJ_MPI_HALO;
   adj_status status;
-  if (sends_parts(plan, round)) {
-    status = send_parts(plan, out);
+  if (sends_bins(plan, round)) {
+    status = send_bins(plan, out);
   } else {
     status = pick_queries(plan, round, &some, &queries);
     status = find_rows(plan, queries, round, status, &found);
     if (!status && knn) status = adji_agree(&plan->group, adji_rows_report(plan, &found));
     if (!status && halo) {
       if (round.of == 1) drop_index(plan); /* room for the result */
-      status = adji_owners_send(plan, status, ADJI_ROWS, queries, &found, NULL, round, out);
+      status = adji_owners_send(plan, status, ADJI_ROWS, queries, &found, round, out);
     } else if (!status) {
       if (plan->narrow) adji_rows_narrow(plan, &found);
       *out = found;
@@ -342,7 +342,7 @@ adj_status adji_run_lengths(adj_mpi_plan *plan, adji_rows *out) {
   if (plan->spec.kind == ADJ_KNN || (halo && (plan->spec.flags & ADJ_ONE_WAY))) return measure_rows(plan, out);
   adji_rows here = {0};
   adj_status status = count_parts(plan, &here);
-  if (halo) return adji_owners_send(plan, status, ADJI_COUNT, &plan->queries, &here, NULL, (adji_round){0, 1}, out);
+  if (halo) return adji_owners_send(plan, status, ADJI_COUNT, &plan->queries, &here, (adji_round){0, 1}, out);
   *out = here;
   return adji_agree(&plan->group, status);
 }

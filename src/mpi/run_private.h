@@ -19,7 +19,7 @@ typedef struct adji_parts {
   adji_rows *lists;      /* kNN: each part is merged into these as soon as it is found */
   double *radii;         /* kNN, ring: how far each guest must look; NULL: as far as the spec says */
   adji_round round;
-  bool adopts; /* the results of the parts are taken over as they are */
+  const adji_row_bins *bins; /* the rows of the parts go to such bins; NULL: to results */
   /* A ring that joins each pair of blocks once: rows of other ranks' points, one part for each rank. Their ids count
    * this rank's points from number shifts[rank] on. Otherwise NULL. */
   adji_mpi_part *found;

@@ -80,7 +80,7 @@ adj_status adji_describe_measure(adj_ctx *ctx, const adj_join_spec *spec, adj_ty
                                  adji_measure *measure, void **box);
 /* Fails if a coordinate is outside of the box; the message names the first one. */
 adj_status adji_check_inside(const adj_dataset *set, const adji_measure *measure);
-bool adji_metric_derives(adj_metric metric);
+ADJI_SHARED bool adji_metric_derives(adj_metric metric);
 
 /* spec has been checked. name: that of the set in messages, or NULL. The first reference is the caller's. */
 adj_status adji_index_make(adj_ctx *ctx, const adj_join_spec *spec, const adj_dataset *set, bool kept, const char *name,

@@ -455,7 +455,7 @@ static adj_status collect(adj_plan *plan, adji_run *run, adj_result *result) {
   return collect_laid_out(plan, run, result);
 }
 
-adj_status adji_collect_labelled(adj_plan *plan, const uint32_t *labels, adj_result **out,
+adj_status adji_collect_labelled(adj_plan *plan, const uint32_t *labels, struct adji_binned *binned, adj_result **out,
                                  const adj_run_control *control, adj_stats *stats) {
   if (!plan || !out) return adji_fail(ADJ_E_ARGUMENT, "plan and out: neither may be NULL");
   adji_run run;
@@ -464,7 +464,10 @@ adj_status adji_collect_labelled(adj_plan *plan, const uint32_t *labels, adj_res
   if (status) return status;
   adj_result *result = adji_result_create(plan->ctx, plan->left->count, plan->left->type);
   if (!result) status = ADJ_E_MEMORY;
-  if (result) result->labels = labels;
+  if (result) {
+    result->labels = labels;
+    result->binned = labels ? binned : NULL;
+  }
   if (!status) status = check_collect(plan, &run);
   if (!status) status = collect(plan, &run, result);
   if (!status) status = adji_finish_run(plan, &run, begin, 0, result->pairs, stats);
@@ -477,5 +480,5 @@ adj_status adji_collect_labelled(adj_plan *plan, const uint32_t *labels, adj_res
 }
 
 adj_status adj_collect(adj_plan *plan, adj_result **out, const adj_run_control *control, adj_stats *stats) {
-  return adji_collect_labelled(plan, NULL, out, control, stats);
+  return adji_collect_labelled(plan, NULL, NULL, out, control, stats);
 }

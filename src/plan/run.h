@@ -40,9 +40,11 @@ double adji_collect_once_entries(const adj_plan *plan);
 bool adji_counts_instead(const adj_plan *plan, adji_run *run, adj_status status);
 
 /* adj_collect, with labels in place of ids where that costs little: result->labelled says whether. labels: one for each
- * right point, ascending; NULL: none. */
-ADJI_SHARED adj_status adji_collect_labelled(adj_plan *plan, const uint32_t *labels, adj_result **out,
-                                             const adj_run_control *control, adj_stats *stats);
+ * right point, ascending; NULL: none. binned (cpu/bins.h), with labels only: where rows may go in place of the arrays
+ * of the result, which is then empty but for its counts; binned->filled says whether. NULL: nowhere. */
+struct adji_binned;
+ADJI_SHARED adj_status adji_collect_labelled(adj_plan *plan, const uint32_t *labels, struct adji_binned *binned,
+                                             adj_result **out, const adj_run_control *control, adj_stats *stats);
 
 /* kNN: whether a radius limits the neighbours; the number of pairs without a radius; the rows that fit the buffer of a
  * stream; the exact number of pairs. */

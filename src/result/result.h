@@ -28,6 +28,7 @@ struct adj_result {
    * set labelled. */
   const uint32_t *labels;
   bool labelled;
+  struct adji_binned *binned; /* a join that stages rows may leave them here, with labels; see cpu/bins.h. Or NULL */
 };
 
 /* Creates a result without arrays, which the run adds. NULL: failed, the message is set. */
