@@ -8,6 +8,7 @@ that stream, and keep the result alive until the use is over.
 from __future__ import annotations
 
 import ctypes
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from . import _declarations as d
 from ._arrays import F32, F64, INT32, INT64, check_columns
 from ._context import Context, context, finalizer, on_device
-from ._dlpack import DeviceArray, allocate, imported, synchronize
+from ._dlpack import DeviceArray, allocate, imported, synchronize, taken
 from ._errors import ArgumentError, ArrayTypeError
 from ._join import radius_of
 from ._library import check, fresh, lib
@@ -28,13 +29,20 @@ if TYPE_CHECKING:
 __all__ = ["DeviceIndex", "DeviceJob", "row_numbers", "select_on_device", "stack"]
 
 byref, c_void_p = ctypes.byref, ctypes.c_void_p
+_KINDS = {"torch": "torch", "cupy": "cupy", "jax": "jax", "jaxlib": "jax"}
 _NAMES = {np.dtype(name): name for name in ("float32", "float64", "int32", "int64")}  # the property takes microseconds
 
 
 def kind_of(x: Any) -> str:
     """The package of an array: "torch", "cupy", "jax" or "other"."""
-    name = type(x).__module__.partition(".")[0]
-    return {"torch": "torch", "cupy": "cupy", "jax": "jax", "jaxlib": "jax"}.get(name, "other")
+    return _KINDS.get(type(x).__module__.partition(".")[0], "other")
+
+
+def _torch_stream(torch: Any, device: int) -> int:
+    """The current stream of torch. Where torch can give its address alone, that saves making an object around it."""
+    address = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+    stream: int = torch.cuda.current_stream(device).cuda_stream if address is None else address(device)
+    return stream
 
 
 class Place:
@@ -52,13 +60,13 @@ class Place:
             self.package = torch
             self.torch_device = x.device
             self.device = self.torch_device.index or 0
-            self.stream = torch.cuda.current_stream(self.torch_device).cuda_stream
+            self.stream = _torch_stream(torch, self.device)
         elif self.kind == "cupy":
             import cupy
 
             self.package = cupy
             self.device = x.device.id
-            self.stream = cupy.cuda.get_current_stream().ptr
+            self.stream = cupy.cuda.get_current_stream(self.device).ptr
         elif self.kind == "jax":
             x.block_until_ready()
             (device,) = x.devices()
@@ -72,13 +80,14 @@ class Place:
         """An array of this package over memory that belongs to `owner`."""
         if not address or 0 in shape:
             return self.empty(shape, typestr)
-        view = DeviceArray(owner, address, shape, typestr, self.device, self.stream)
         if self.kind == "torch":
-            return self.package.as_tensor(view, device=self.torch_device)
+            take = getattr(self.package._C, "_from_dlpack", self.package.from_dlpack)
+            return taken(take, owner, address, shape, typestr, self.device)
         if self.kind == "cupy":
-            with self.package.cuda.Device(self.device):
-                return self.package.asarray(view)
-        return self._from_view(view)
+            cuda, dtype = self.package.cuda, np.dtype(typestr)
+            memory = cuda.UnownedMemory(address, math.prod(shape) * dtype.itemsize, owner, self.device)
+            return self.package.ndarray(shape, dtype, cuda.MemoryPointer(memory, 0))
+        return self._from_view(DeviceArray(owner, address, shape, typestr, self.device, self.stream))
 
     def _from_view(self, view: DeviceArray) -> Any:
         if self.kind != "jax":
@@ -111,15 +120,19 @@ def _address(x: Any) -> int:
     return address
 
 
-def _interface(x: Any, place: Place) -> tuple[dict[str, Any], Any]:
-    """A __cuda_array_interface__ of an array that _converted() has returned, and what keeps its memory alive."""
+def _layout(x: Any, place: Place) -> tuple[tuple[int, ...], np.dtype[Any], int, Any, Any]:
+    """Shape, type, address and strides (None: packed) of an array from _converted(), and what keeps its memory."""
     if place.kind == "torch":
         dtype = F32 if x.dtype is place.package.float32 else F64
-        strides = None if x.is_contiguous() else tuple(dtype.itemsize * step for step in x.stride())
-        return {"shape": x.shape, "typestr": dtype.str, "data": (x.data_ptr(), False), "strides": strides}, None
-    if hasattr(x, "__cuda_array_interface__"):
-        return x.__cuda_array_interface__, None
-    return imported(x, place.stream)
+        strides = None if x.is_contiguous() else [dtype.itemsize * step for step in x.stride()]
+        return x.shape, dtype, x.data_ptr(), strides, None
+    if place.kind == "cupy":
+        return x.shape, x.dtype, x.data.ptr, x.strides, None
+    interface, keep = (
+        (x.__cuda_array_interface__, None) if hasattr(x, "__cuda_array_interface__") else imported(x, place.stream)
+    )
+    dtype = np.dtype(interface["typestr"])
+    return tuple(interface["shape"]), dtype, interface["data"][0], interface.get("strides"), keep
 
 
 class Points:
@@ -128,21 +141,45 @@ class Points:
     __slots__ = ("array", "dtype", "keep", "shape", "struct")
 
     def __init__(self, x: Any, name: str, place: Place, dtype: np.dtype[Any] | None) -> None:
-        self.array = x = _converted(x, name, place, dtype)
-        interface, self.keep = _interface(x, place)
-        self.shape = tuple(interface["shape"])
-        self.dtype = np.dtype(interface["typestr"])
+        self.array = _converted(x, name, place, dtype)
+        self.shape, self.dtype, address, strides, self.keep = _layout(self.array, place)
         if len(self.shape) != 2 or self.dtype not in (F32, F64):
             raise ArrayTypeError(
                 f"{name}: points on a GPU are a 2-D array of float32 or float64, not shape {self.shape} of {self.dtype}"
             )
-        self.struct = fresh(d.adj_cuda_points)
-        self.struct.count, self.struct.dim = self.shape
-        self.struct.data = interface["data"][0]
-        self.struct.type = d.ADJ_F32 if self.dtype == F32 else d.ADJ_F64
-        strides = interface.get("strides")
+        self.struct = struct = fresh(d.adj_cuda_points)
+        struct.count, struct.dim = self.shape
+        struct.data = address
+        struct.type = d.ADJ_F32 if self.dtype == F32 else d.ADJ_F64
         if strides is not None and 0 not in self.shape:
-            self.struct.row_stride, self.struct.column_stride = strides
+            struct.row_stride, struct.column_stride = strides
+
+
+def _is_kept(x: Any, place: Place, dtype: np.dtype[Any] | None) -> bool:
+    """Whether an array has the wanted type, or without a wanted type one that the library takes."""
+    if place.kind != "torch":
+        return x.dtype in (F32, F64) if dtype is None else x.dtype == dtype
+    torch = place.package
+    if dtype is None:
+        return x.dtype is torch.float32 or x.dtype is torch.float64
+    return x.dtype is getattr(torch, _NAMES[dtype])
+
+
+def _cast(x: Any, name: str, place: Place, dtype: np.dtype[Any] | None) -> Any:
+    """Points as f32 or f64, converted by the array's own package."""
+    if dtype is None:
+        now = str(x.dtype).rpartition(".")[2]
+        if now.startswith("complex"):
+            raise ArrayTypeError(f"{name}: dtype {now} is not a type of real numbers")
+        dtype = F32 if now in ("float16", "bfloat16") else F64
+    if place.kind == "torch":
+        return x.to(getattr(place.package, _NAMES[dtype]))
+    x = x.astype(dtype)
+    if x.dtype != dtype:
+        raise ArrayTypeError(
+            f"{name}: JAX converted it to {x.dtype} instead of {dtype}; set jax_enable_x64, or pass dtype=numpy.float32"
+        )
+    return x
 
 
 def _converted(x: Any, name: str, place: Place, dtype: np.dtype[Any] | None) -> Any:
@@ -150,30 +187,17 @@ def _converted(x: Any, name: str, place: Place, dtype: np.dtype[Any] | None) -> 
     kind = place.kind
     if kind == "other":
         return x
-    if kind == "torch":
+    if kind == "torch" and x.requires_grad:
         x = x.detach()
     if x.ndim == 1:
         x = x.reshape(-1, 1)
     if x.ndim != 2 or x.shape[1] == 0:
         raise ArgumentError(f"{name}: points are a 2-D array with one point per row, not of shape {tuple(x.shape)}")
-    if dtype is None:
-        now = str(x.dtype).rpartition(".")[2]
-        narrow = now in ("float16", "bfloat16", "float32")
-        if not narrow and now.startswith("complex"):
-            raise ArrayTypeError(f"{name}: dtype {now} is not a type of real numbers")
-        dtype = F32 if narrow else F64
+    if not _is_kept(x, place, dtype):
+        x = _cast(x, name, place, dtype)
     if kind == "torch":
-        wanted = getattr(place.package, _NAMES[dtype])
-        x = x if x.dtype is wanted else x.to(wanted)
-        return x if min(x.stride()) > 0 else x.contiguous()
-    x = x if x.dtype == dtype else x.astype(dtype)
-    if x.dtype != dtype:
-        raise ArrayTypeError(
-            f"{name}: JAX converted it to {x.dtype} instead of {dtype}; set jax_enable_x64, or pass dtype=numpy.float32"
-        )
-    if kind == "cupy" and min(x.strides) <= 0:
-        x = x.copy()
-    return x
+        return x if x.is_contiguous() or min(x.stride()) > 0 else x.contiguous()
+    return x.copy() if kind == "cupy" and min(x.strides) <= 0 else x
 
 
 class DeviceHeld:
@@ -208,7 +232,7 @@ class _DeviceJoin:
         raise NotImplementedError
 
     def _run(self, name: str, *outputs: Any) -> None:
-        if is_long(self.left.shape[0], self.candidates, self.left.shape[1]):
+        if is_long(self.left.shape[0], self.candidates, self.left.shape[1], _SPEED):
             interruptible(self.context, lambda call: self.ask(call, name, *outputs))
         else:
             self.ask(Call(), name, *outputs)
@@ -260,6 +284,9 @@ def _device_context(settings: Settings, place: Place) -> Context:
     return settings.on_device(place.device)
 
 
+# A device is assumed to compare so many times as fast as cores. This only decides which joins are watched for Ctrl-C.
+# A join below the limit may take longer in a slow type or metric, such as f64 on a GPU with few f64 units.
+_SPEED = 100
 _JOINS = {"range": lib.adj_cuda_range_join, "knn": lib.adj_cuda_knn_join, "count": lib.adj_cuda_range_count}
 
 
@@ -271,7 +298,8 @@ class DeviceJob(_DeviceJoin):
             raise ArrayTypeError("a, b: b is on a GPU, and a is not")
         if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
             raise ArrayTypeError("a, b: one is on a GPU, and the other is not")
-        check_columns(settings.columns, {"a": a} if b is None else {"a": a, "b": b})
+        if settings.columns is not None:
+            check_columns(settings.columns, {"a": a} if b is None else {"a": a, "b": b})
         self.place = Place(a)
         self.context = _device_context(settings, self.place)
         self.left = Points(a, "a", self.place, settings.dtype)
@@ -286,7 +314,8 @@ class DeviceJob(_DeviceJoin):
         self.candidates = (self.right or self.left).shape[0]
         self.spec = fresh(d.adj_join_spec)
         self.spec.kind = kind
-        settings.fill(self.spec)
+        if not settings.plain:
+            settings.fill(self.spec)
 
     def ask(self, call: Call, name: str, *outputs: Any) -> None:
         right = None if self.right is None else byref(self.right.struct)
@@ -324,8 +353,10 @@ class DeviceIndex:
         check_columns(settings.columns, {"points": points})
         place = Place(points)
         self.context = _device_context(settings, place)
-        if copy:
-            points = points.clone() if place.kind == "torch" else points.copy()
+        if place.kind == "torch":  # detach() keeps the memory, even if the caller gives the tensor other memory
+            points = points.clone() if copy else points.detach()
+        elif copy:
+            points = points.copy()
         self.held = Points(points, "points", place, settings.dtype)
         self.points = self.held.array
         options = fresh(d.adj_index_options)

@@ -14,6 +14,7 @@ import numpy as np
 from . import _declarations as d
 from ._arrays import F32, F64, Array, is_on_device
 from ._context import context as context_of
+from ._device import DeviceJob, select_on_device
 from ._errors import ArgumentError, ArrayTypeError, OutOfMemoryError
 from ._join import PairJob
 from ._library import fresh, lib
@@ -36,8 +37,6 @@ def _flags(distances: bool, include_self: bool) -> int:
 def _job(a: Any, b: Any, chosen: Settings, kind: int) -> Any:
     """A join. It runs on a GPU if the points are there."""
     if is_on_device(a) or (b is not None and is_on_device(b)):
-        from ._device import DeviceJob
-
         return DeviceJob(a, b, chosen, kind)
     return PairJob(a, b, chosen, kind)
 
@@ -439,8 +438,6 @@ def select_k(
     (array([[1., 3.]]), array([[1, 2]], dtype=int32))
     """
     if is_on_device(values):
-        from ._device import select_on_device
-
         return select_on_device(values, k_of(k), largest, ordered)
     try:
         matrix = np.asarray(values)

@@ -21,9 +21,9 @@ __all__ = ["Call", "Control", "check_call", "interruptible", "is_long"]
 LONG = 1_000_000_000
 
 
-def is_long(left: int, right: int, dim: int) -> bool:
-    """Whether a join of this size may take so long that a user wants to interrupt it."""
-    return left * right * dim > LONG
+def is_long(left: int, right: int, dim: int, speed: int = 1) -> bool:
+    """Whether a join of this size, at so many times the speed of cores, may take so long that a user interrupts it."""
+    return left * right * dim > speed * LONG
 
 
 class _Thread(threading.local):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -232,6 +233,13 @@ def check_dlpack(kind: Kind) -> None:
         assert interface["data"][0] == array.address and interface["shape"] == (4, 3)
         assert interface["typestr"] == "<f8" and len(_dlpack._given) == 1
         del keep
+        assert not _dlpack._given
+        capsules: list[Any] = []
+        _dlpack.taken(capsules.append, array, array.address, (12,), "<f8", 0)
+        interface, keep = _dlpack.imported(SimpleNamespace(__dlpack__=lambda stream: capsules[0]), None)
+        assert interface["data"][0] == array.address and interface["shape"] == (12,)
+        (where,) = _dlpack._given
+        _dlpack.DLManagedTensor.from_address(where).deleter(where)
         assert not _dlpack._given
         return
 
