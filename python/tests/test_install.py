@@ -41,7 +41,8 @@ def meanings() -> dict[tuple[str, str], Any]:
     found = {}
     for name, module in list(sys.modules.items()):
         for key, value in list(vars(module).items()):
-            if getattr(value, "__name__", None) in names and name != _install.__name__:
+            named = isinstance(value, (type, types.FunctionType)) and value.__name__ in names
+            if named and name != _install.__name__:
                 found[name, key] = value
     return found
 
