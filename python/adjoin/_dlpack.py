@@ -72,13 +72,13 @@ def _drop(capsule: int) -> None:
 
 # Not a function of Python: there, the handler of a signal could raise before the memory is freed.
 _deleter = _DELETER(_given.__delitem__)
-_free_address = c.cast(_deleter, c.c_void_p).value
+_FREE = c.cast(_deleter, c.c_void_p).value
 _destructor = c.CFUNCTYPE(None, c.c_void_p)(_drop)
 
-# A DLManagedTensor and the two numbers that its shape points to. Packing takes a third of the time of setting fields.
+# A DLManagedTensor and the two sizes that its shape points to. Packing takes a third of the time of setting fields.
 _EXPORT = struct.Struct("PiiiBBHPPQPPqq")
 _Export = c.c_char * _EXPORT.size
-_SHAPE = DLManagedTensor.deleter.offset + DLManagedTensor.deleter.size
+_SIZES = DLManagedTensor.deleter.offset + DLManagedTensor.deleter.size
 _CODE_AND_BITS = {typestr: (_CODES[typestr[1]], 8 * int(typestr[2:])) for typestr in (INT32, INT64, F32.str, F64.str)}
 
 
@@ -87,8 +87,10 @@ def _export(address: int, shape: tuple[int, ...], typestr: str, device: int) -> 
     managed = _Export()
     where = c.addressof(managed)
     code, bits = _CODE_AND_BITS[typestr]
-    kind, numbers = (CUDA, device, len(shape), code, bits, 1), (where + _SHAPE, 0, 0, 0, _free_address)
-    _EXPORT.pack_into(managed, 0, address, *kind, *numbers, shape[0], shape[-1])
+    ndim, sizes = len(shape), where + _SIZES
+    _EXPORT.pack_into(
+        managed, 0, address, CUDA, device, ndim, code, bits, 1, sizes, 0, 0, 0, _FREE, shape[0], shape[-1]
+    )
     return managed, where
 
 
@@ -101,7 +103,7 @@ def taken(
     frees it, so the capsule needs no destructor.
     """
     managed, where = _export(address, shape, typestr, device)
-    arrays = map(take, map(_new, (where,), (_NAME,), (None,)))
+    arrays = map(take, (_new(where, _NAME, None),))
     _given[where] = managed, owner
     (array,) = arrays
     return array

@@ -227,7 +227,8 @@ def count(
     4
     """
     job = _range_job(a, b, radius, options)
-    job.spec.flags = _flags(False, include_self)
+    if include_self:
+        job.spec.flags = d.ADJ_WITH_SELF
     return job.total() if total else job.counts()
 
 
