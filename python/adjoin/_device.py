@@ -187,8 +187,11 @@ def _converted(x: Any, name: str, place: Place, dtype: np.dtype[Any] | None) -> 
     kind = place.kind
     if kind == "other":
         return x
-    if kind == "torch" and x.requires_grad:
-        x = x.detach()
+    if kind == "torch":
+        if x.requires_grad:
+            x = x.detach()
+        if x.is_neg():  # a view whose minus sign torch has not applied yet, such as x.conj().imag
+            x = x.resolve_neg()
     if x.ndim == 1:
         x = x.reshape(-1, 1)
     if x.ndim != 2 or x.shape[1] == 0:

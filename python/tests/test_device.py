@@ -184,6 +184,13 @@ def check_layouts(kind: Kind) -> None:
     if kind.name != "jax":
         wide = HostMemory(points[::2, :2]) if kind.name == "other" else kind.put(points)[::2, :2]
         same(kind, adjoin.knn_join(wide, k=2)[1], expected)
+    if kind.name == "torch":
+        import torch
+
+        negated = torch.view_as_complex(kind.put(np.stack((points, -points), -1))).conj().imag
+        assert negated.is_neg()
+        same(kind, adjoin.knn_join(negated, k=2)[0], adjoin.knn_join(points, k=2)[0])
+        same(kind, adjoin.knn_join(negated, kind.put(points), k=1)[0], np.zeros((len(points), 1)))
     if kind.name != "other":
         whole = kind.put(np.arange(20))
         same(kind, adjoin.knn_join(whole, k=1)[1], adjoin.knn_join(np.arange(20.0), k=1)[1])
