@@ -43,9 +43,10 @@ def is_on_device(x: Any) -> bool:
     """Whether an array is in the memory of a GPU."""
     if isinstance(x, np.ndarray) or not hasattr(x, "shape"):
         return False
-    if type(x).__module__.partition(".")[0] == "torch":
-        return bool(x.is_cuda)  # what follows takes ten times as long
-    if hasattr(x, "__cuda_array_interface__"):
+    package = type(x).__module__.partition(".")[0]  # hasattr() makes a description, which takes ten times as long
+    if package == "torch":
+        return bool(x.is_cuda)
+    if package == "cupy" or hasattr(x, "__cuda_array_interface__"):
         return True
     return hasattr(x, "__dlpack_device__") and int(x.__dlpack_device__()[0]) == 2
 

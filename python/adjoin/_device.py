@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _declarations as d
-from ._arrays import F32, F64, INT32, INT64, check_columns
-from ._context import Context, context, finalizer, on_device
+from ._arrays import F32, F64, INT32, INT64, REAL, check_columns
+from ._context import Context, finalizer, on_device
 from ._dlpack import DeviceArray, allocate, imported, synchronize, taken
 from ._errors import ArgumentError, ArrayTypeError
 from ._join import radius_of
@@ -254,7 +254,7 @@ class _DeviceJoin:
         ids = wrap(owner, lib.adj_cuda_result_ids(handle), (pairs,), INT32)
         distances = None
         if self.spec.flags & d.ADJ_WITH_DISTANCE:
-            distances = wrap(owner, lib.adj_cuda_result_distances(handle), (pairs,), self.left.dtype.str)
+            distances = wrap(owner, lib.adj_cuda_result_distances(handle), (pairs,), REAL[self.left.dtype])
         return Result(indptr, ids, distances, (count, self.candidates))
 
     def nearest(self) -> tuple[Any, Any]:
@@ -262,7 +262,7 @@ class _DeviceJoin:
         owner = self._held("knn")
         shape = (self.left.shape[0], self.spec.k)
         wrap, handle = self.place.wrap, owner.handle
-        distances = wrap(owner, lib.adj_cuda_result_distances(handle), shape, self.left.dtype.str)
+        distances = wrap(owner, lib.adj_cuda_result_distances(handle), shape, REAL[self.left.dtype])
         return distances, wrap(owner, lib.adj_cuda_result_ids(handle), shape, INT32)
 
     def counts(self) -> Any:
@@ -401,7 +401,7 @@ def select_on_device(values: Any, k: int, largest: bool, ordered: bool) -> tuple
     options.order = d.ADJ_ORDER_ID if ordered else d.ADJ_ORDER_ANY
     best = place.empty((held.shape[0], k), held.dtype.str)
     columns = place.empty((held.shape[0], k), INT32)
-    handle, where = context(device=place.device).handle, (_address(columns), _address(best))
+    handle, where = on_device(place.device).handle, (_address(columns), _address(best))
     check(lib.adj_cuda_select_k(handle, byref(matrix), k, byref(options), place.stream, *where))
     if place.kind in ("jax", "other"):
         synchronize(place.device, place.stream)

@@ -8,6 +8,7 @@ memory. The structs here are those of its header dlpack.h.
 from __future__ import annotations
 
 import ctypes as c
+import functools
 import math
 import struct
 from collections.abc import Callable
@@ -183,6 +184,7 @@ def imported(x: Any, stream: int | None) -> tuple[dict[str, Any], Any]:
 # ---- The CUDA driver, which any process with arrays on a GPU has already loaded ----
 
 
+@functools.cache
 def _driver() -> Any:
     try:
         return c.CDLL("libcuda.so.1")
