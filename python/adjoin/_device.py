@@ -289,7 +289,7 @@ def _device_context(settings: Settings, place: Place) -> Context:
 
 # A device is assumed to compare so many times as fast as cores. This only decides which joins are watched for Ctrl-C.
 # A join below the limit may take longer in a slow type or metric, such as f64 on a GPU with few f64 units.
-_SPEED = 100
+_SPEED = 30
 _JOINS = {"range": lib.adj_cuda_range_join, "knn": lib.adj_cuda_knn_join, "count": lib.adj_cuda_range_count}
 
 
