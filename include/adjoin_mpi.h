@@ -249,8 +249,8 @@ ADJ_API adj_status adj_mpi_stream(adj_mpi_plan *plan, const adj_mpi_sink *sink, 
 
 /* Checks that all ranks succeeded. Returns ADJ_OK on every rank if all passed ADJ_OK. Otherwise it returns on every
  * rank the status of the lowest rank that did not, and adj_last_error is that rank's message, preceded by the rank.
- * message NULL: adj_last_error of this rank. For a program's own steps, such as reading and writing files.
- * Collective. */
+ * message NULL: adj_last_error of this rank. For a program's own steps, such as reading and writing files. A rank that
+ * waits for others takes hardly any CPU time. Collective. */
 ADJ_API adj_status adj_mpi_agree(MPI_Comm comm, adj_status status, const char *message);
 
 /* Not final in this version: fields may be added to the end of structs, and the text of explain may change. */

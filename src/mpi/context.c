@@ -112,8 +112,13 @@ adj_status adj_mpi_agree(MPI_Comm comm, adj_status status, const char *message) 
   int code = MPI_Comm_rank(comm, &rank);
   if (!code) code = MPI_Comm_size(comm, &ranks);
   lowest = status ? rank : ranks;
-  if (!code) code = MPI_Allreduce(MPI_IN_PLACE, &lowest, 1, MPI_INT, MPI_MIN, comm);
-  if (!code && lowest < ranks) code = MPI_Bcast(&note, sizeof note, MPI_BYTE, lowest, comm);
+  MPI_Request request;
+  if (!code) code = MPI_Iallreduce(MPI_IN_PLACE, &lowest, 1, MPI_INT, MPI_MIN, comm, &request);
+  if (!code) code = adji_await(&request);
+  if (!code && lowest < ranks) {
+    code = MPI_Ibcast(&note, sizeof note, MPI_BYTE, lowest, comm, &request);
+    if (!code) code = adji_await(&request);
+  }
   if (code) return adji_fail(ADJ_E_IO, "rank %d: MPI failed while the ranks agreed", rank);
   if (lowest == ranks) return ADJ_OK;
   return adji_fail((adj_status)note.status, "rank %d: %s", lowest, note.text);

@@ -123,6 +123,16 @@ static void nap(uint32_t turn, double since) {
   nanosleep(&some, NULL);
 }
 
+int adji_await(MPI_Request *request) {
+  double begin = adji_seconds();
+  int done = 0, code = MPI_SUCCESS;
+  for (uint32_t turn = 0; !code && !done; turn++) {
+    if (turn) nap(turn, begin);
+    code = MPI_Test(request, &done, MPI_STATUS_IGNORE);
+  }
+  return code;
+}
+
 adj_status adji_wait(adji_group *group, int count, MPI_Request *requests) {
   double begin = adji_seconds(), cpu = seconds_of(CLOCK_THREAD_CPUTIME_ID);
   adj_status status = group->broken.broken ? fail_broken(group) : ADJ_OK;

@@ -73,6 +73,8 @@ void adji_group_free(adji_group *group, void *block);
 /* Whether the run should end: by the caller's flag, by adj_cancel, or by a note of another rank. */
 bool adji_group_should_stop(adji_group *group);
 
+/* Waits for a request of any communicator, and leaves the core to others meanwhile. Returns the code of MPI. */
+int adji_await(MPI_Request *request);
 /* Waits for all requests. Ends early if the group breaks. */
 adj_status adji_wait(adji_group *group, int count, MPI_Request *requests);
 

@@ -383,7 +383,7 @@ class Failures(MpiTest):
 
     def test_ctrl_c(self):
         """mpirun passes it on to the ranks, in its own time: so while they join, which takes long."""
-        self.generate("unif", 150000, 16, "b.npy")
+        self.generate("unif", 400000, 16, "b.npy")
         program, ranks = self.start_and_find(2, "knn", "-k", 5, "b.npy", "--algorithm", "brute", "-o", "out.npz")
         time.sleep(0.5)
         program.send_signal(signal.SIGINT)
