@@ -26,9 +26,10 @@ enum { PARTS = 2 }; /* of a region's rows */
 
 /* ---- Windows ---------------------------------------------------------------------------------------------------- */
 
-/* Few rows a window make its part of the result fit a cache. Many bins make filling them slow, and many groups make
- * their memory consist of small pages. */
-enum { WINDOW_ROWS = 1 << 16, LEAST_WINDOW_ROWS = 1 << 12, LEAST_WINDOWS = 8, MOST_BINS = 1 << 11, GROUPS = 16 };
+/* Few rows a window make its part of the result fit a cache. Many bins make filling them slow, and many or small groups
+ * make their memory consist of small pages. */
+enum { WINDOW_ROWS = 1 << 16, LEAST_WINDOW_ROWS = 1 << 12, LEAST_WINDOWS = 8, MOST_BINS = 1 << 11 };
+enum { GROUPS = 16, GROUP_ROWS = 1 << 16 };
 
 static uint64_t rows_of(const adj_mpi_plan *plan, int rank) {
   return plan->left_starts[rank + 1] - plan->left_starts[rank];
@@ -83,6 +84,7 @@ adj_status adji_row_bins_open(adj_mpi_plan *plan, adji_row_bins *bins) {
   }
   bins->first[plan->group.ranks] = at;
   bins->group_windows = bins->windows / GROUPS + 1;
+  if (bins->group_windows << bins->shift < GROUP_ROWS) bins->group_windows = GROUP_ROWS >> bins->shift;
   for (int i = 0; i < plan->group.ranks; i++)
     for (uint64_t bin = bins->first[i]; bin < bins->first[i + 1]; bin++)
       bins->groups[bin] = (uint32_t)((bin - bins->first[i]) / bins->group_windows);
