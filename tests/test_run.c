@@ -129,6 +129,35 @@ static void labels_of_neighbours(void **state) {
   adj_ctx_destroy(ctx);
 }
 
+/* Rows that are collected in a cache before they go to their bins, and others that are too long for that. */
+static void large_results_are_staged(void **state) {
+  (void)state;
+  adj_ctx *ctx = context_of(3, NULL);
+  adj_dataset *set = uniform(ctx, 300000, 2);
+  adj_result *results[2];
+  static const char *const tunings[] = {"staged=on", "staged=off"};
+  for (int i = 0; i < 2; i++) {
+    adj_plan *plan = plan_with(ctx, set, 0.0089, tunings[i]);
+    must(adj_collect(plan, &results[i], NULL, NULL));
+    adj_plan_destroy(plan);
+  }
+  uint64_t rows = adj_result_rows(results[0]), pairs = adj_result_pairs(results[0]), longest = 0, shortest = UINT64_MAX;
+  const uint64_t *offsets = adj_result_offsets(results[0]);
+  for (uint64_t i = 0; i < rows; i++) {
+    uint64_t length = offsets[i + 1] - offsets[i];
+    longest = length > longest ? length : longest;
+    shortest = length < shortest ? length : shortest;
+  }
+  assert_true(pairs * sizeof(uint32_t) > 64 << 20 && shortest < 40 && longest > 90);
+  assert_memory_equal(adj_result_offsets(results[1]), offsets, (rows + 1) * sizeof *offsets);
+  assert_memory_equal(adj_result_ids(results[1]), adj_result_ids(results[0]), pairs * sizeof(uint32_t));
+  adj_result_destroy(results[0]);
+  adj_result_destroy(results[1]);
+  adj_dataset_destroy(set);
+  assert_int_equal(adj_ctx_memory_used(ctx), 0);
+  adj_ctx_destroy(ctx);
+}
+
 /* Lengths of no rows, of few, and of enough rows that threads share them; sums beyond 32 bits. */
 static void lengths_add_up(void **state) {
   (void)state;
@@ -483,14 +512,15 @@ static void traces_are_told(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(sinks_may_refuse),        cmocka_unit_test(labels_take_the_place_of_ids),
-      cmocka_unit_test(labels_of_neighbours),    cmocka_unit_test(max_pairs_is_kept),
-      cmocka_unit_test(memory_limit_is_kept),    cmocka_unit_test(progress_goes_forward),
-      cmocka_unit_test(progress_can_cancel),     cmocka_unit_test(another_thread_can_cancel),
-      cmocka_unit_test(sink_can_cancel),         cmocka_unit_test(plans_explain_themselves),
-      cmocka_unit_test(estimates_are_sane),      cmocka_unit_test(stats_add_up),
-      cmocka_unit_test(threads_share_a_context), cmocka_unit_test(traces_are_told),
-      cmocka_unit_test(lengths_add_up),          cmocka_unit_test(long_rows_lie_together),
+      cmocka_unit_test(sinks_may_refuse),         cmocka_unit_test(labels_take_the_place_of_ids),
+      cmocka_unit_test(labels_of_neighbours),     cmocka_unit_test(max_pairs_is_kept),
+      cmocka_unit_test(memory_limit_is_kept),     cmocka_unit_test(progress_goes_forward),
+      cmocka_unit_test(progress_can_cancel),      cmocka_unit_test(another_thread_can_cancel),
+      cmocka_unit_test(sink_can_cancel),          cmocka_unit_test(plans_explain_themselves),
+      cmocka_unit_test(estimates_are_sane),       cmocka_unit_test(stats_add_up),
+      cmocka_unit_test(threads_share_a_context),  cmocka_unit_test(traces_are_told),
+      cmocka_unit_test(lengths_add_up),           cmocka_unit_test(long_rows_lie_together),
+      cmocka_unit_test(large_results_are_staged),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,6 +13,7 @@
 #include "cpu/single.h"
 #include "cpu/staged.h"
 #include "cpu/walk.h"
+#include "distance/stream_row.h"
 
 /* Queries per batch. Beside devices small joins have smaller batches, so that all workers finish together. */
 enum { DEFAULT_BATCH = 1024, MOST_BATCH = 4096, BATCHES_A_THREAD = 64, SHARED_BATCHES = 2048, LEAST_BATCH = 64 };
@@ -296,6 +297,7 @@ static adj_status process(void *state, const adji_batch *batch, uint32_t lane, a
   const adji_row_style *style = &c->join.style;
   adji_tally found = {0};
   adj_status status = walk_batch(c, batch, lane, &found);
+  if (c->staged) adji_stream_fence(); /* another thread may gather what this one has written */
   if (c->halves && !style->one_way) found.pairs *= 2;
   if (c->halves && !style->one_way && !style->drop_self) found.pairs += batch->end - batch->begin;
   tally->pairs += found.pairs;

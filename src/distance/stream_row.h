@@ -9,7 +9,18 @@
 #include <stdint.h>
 #include <string.h>
 
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
 enum { ADJI_LINE = 64 };
+
+/* Called after the last row: makes writes past the caches visible to other threads. */
+static inline void adji_stream_fence(void) {
+#ifdef __SSE2__
+  _mm_sfence();
+#endif
+}
 
 /* Implements adji_kernels.stream_row with two functions: one copies less than a line, the other one aligned line. */
 static inline void adji_stream_by(void (*few)(char *to, const char *from, uint64_t bytes),

@@ -354,6 +354,6 @@ void adji_knn_rows_take(adji_knn_chunks *c, const adji_knn_rows *rows) {
     keep_open(&s);
     place_complete(&s);
   }
-  adji_rows_placed();
+  adji_stream_fence();
   atomic_fetch_add_explicit(&c->pairs, s.pairs, memory_order_relaxed);
 }

@@ -32,7 +32,7 @@ static uint64_t place_rows(const adji_lists *l, const char *from, uint64_t rows)
     if (size) stream((char *)to->distances + at * size, distances + i * k * size, k * size);
     if (bounded) pairs += adji_padded_row_length((const uint32_t *)(const void *)ids + i * k, to->k);
   }
-  adji_rows_placed();
+  adji_stream_fence();
   return bounded ? pairs : rows * adji_join_reach(l->join);
 }
 

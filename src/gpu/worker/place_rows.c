@@ -129,7 +129,7 @@ static void place_entries(piece *p, const entries *some) {
     if (row_end > end) break; /* the rest of the row comes later */
     p->row++;
   }
-  adji_rows_placed();
+  adji_stream_fence();
 }
 
 static adj_status fetch_entries(const piece *p, const entries *some) {
