@@ -928,7 +928,8 @@ ADJ_API adj_status adj_split_set_bounds(adj_split *split, const double *low, con
  * join of two sets. radii: one for each point, where infinity stands for every region that has points; NULL: the radius
  * of the spec. Call it twice. With rows NULL, counts receives the number of points that each region needs. Then counts
  * must hold where each list begins in rows, and rows receives the lists, each in ascending order. counts has one entry
- * a region and is not changed the second time. Time: O(points log regions + visits log regions). Memory: as above. */
+ * a region and is not changed the second time. Time: O(points log regions + visits log regions). Memory: as above, and
+ * up to 24 bytes for each point that a region needs. */
 ADJ_API adj_status adj_split_halo(const adj_split *split, const adj_dataset *points, const uint32_t *home,
                                   const double *radii, uint64_t *counts, uint32_t *rows);
 

@@ -47,7 +47,7 @@ static void check_labels(adj_ctx *ctx, const adj_join_spec *spec, const adj_data
   adj_result *with_ids = NULL, *with_labels = NULL;
   must(adj_plan_create(ctx, spec, left, right, &plan));
   must(adj_collect(plan, &with_ids, NULL, NULL));
-  must(adji_collect_labelled(plan, labels, NULL, &with_labels, NULL, NULL));
+  must(adji_collect_with(plan, &(adji_extras){.labels = labels}, &with_labels, NULL, NULL));
   assert_true(with_labels->labelled == expected);
   uint64_t rows = adj_result_rows(with_ids), pairs = adj_result_offsets(with_ids)[rows], wrong = 0;
   assert_memory_equal(adj_result_offsets(with_labels), adj_result_offsets(with_ids), (rows + 1) * sizeof(uint64_t));
@@ -124,6 +124,64 @@ static void labels_of_neighbours(void **state) {
     }
     adj_dataset_destroy(few);
     adj_dataset_destroy(many);
+  }
+  assert_int_equal(adj_ctx_memory_used(ctx), 0);
+  adj_ctx_destroy(ctx);
+}
+
+/* The last sums that a kNN join notes are those of its rows. */
+static void check_lasts(adj_ctx *ctx, const adj_join_spec *spec, const adj_dataset *left, const adj_dataset *right) {
+  adj_plan *plan = NULL;
+  adj_result *with_sums = NULL, *with_lasts = NULL;
+  must(adj_plan_create(ctx, spec, left, right, &plan));
+  must(adj_collect(plan, &with_sums, NULL, NULL));
+  assert_true(adji_notes_lasts(plan));
+  uint64_t rows = adj_result_rows(with_sums), wrong = 0, padded = 0, k = spec->k;
+  bool wide = adj_result_type(with_sums) == ADJ_F64;
+  void *lasts = malloc(rows * (wide ? 8 : 4));
+  assert_non_null(lasts);
+  must(adji_collect_with(plan, &(adji_extras){.lasts = lasts}, &with_lasts, NULL, NULL));
+  assert_memory_equal(adj_result_ids(with_lasts), adj_result_ids(with_sums), rows * k * sizeof(uint32_t));
+  const void *sums = adj_result_distances(with_sums);
+  for (uint64_t i = 0; i < rows; i++) {
+    uint64_t last = i * k + k - 1;
+    double expected = wide ? ((const double *)sums)[last] : (double)((const float *)sums)[last];
+    wrong += (wide ? ((const double *)lasts)[i] : (double)((const float *)lasts)[i]) != expected;
+    padded += isinf(expected);
+  }
+  assert_int_equal(wrong, 0);
+  assert_true(isinf(spec->radius) || (padded && padded < rows));
+  free(lasts);
+  adj_result_destroy(with_sums);
+  adj_result_destroy(with_lasts);
+  adj_plan_destroy(plan);
+}
+
+static void last_sums_are_noted(void **state) {
+  (void)state;
+  static const uint32_t ks[] = {1, 2, 8, 40, 150};
+  adj_ctx *ctx = context_of(2, NULL);
+  for (int wide = 0; wide < 2; wide++) {
+    adj_dataset *set = uniform(ctx, 3000, 2), *others = uniform(ctx, 2000, 2), *sets[2] = {set, others};
+    for (int i = 0; i < 2 && wide; i++)
+      must(adj_dataset_convert(i ? others : set, ADJ_F64, &sets[i]));
+    for (size_t i = 0; i < 2 * sizeof ks / sizeof *ks; i++) {
+      adj_join_spec spec;
+      adj_join_spec_init(&spec, sizeof spec);
+      spec.kind = ADJ_KNN;
+      spec.k = ks[i / 2];
+      spec.flags = ADJ_WITH_SUM;
+      spec.backend = ADJ_BACKEND_CPU;
+      spec.algorithm = "kdtree";
+      if (i % 2) spec.radius = sqrt((double)spec.k / 3000 / 3.14); /* as many neighbours on average */
+      check_lasts(ctx, &spec, sets[0], NULL);
+      if (i % 2) spec.radius = sqrt((double)spec.k / 2000 / 3.14);
+      check_lasts(ctx, &spec, sets[0], sets[1]);
+    }
+    for (int i = 0; i < 2 && wide; i++)
+      adj_dataset_destroy(sets[i]);
+    adj_dataset_destroy(set);
+    adj_dataset_destroy(others);
   }
   assert_int_equal(adj_ctx_memory_used(ctx), 0);
   adj_ctx_destroy(ctx);
@@ -512,15 +570,15 @@ static void traces_are_told(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(sinks_may_refuse),         cmocka_unit_test(labels_take_the_place_of_ids),
-      cmocka_unit_test(labels_of_neighbours),     cmocka_unit_test(max_pairs_is_kept),
-      cmocka_unit_test(memory_limit_is_kept),     cmocka_unit_test(progress_goes_forward),
-      cmocka_unit_test(progress_can_cancel),      cmocka_unit_test(another_thread_can_cancel),
-      cmocka_unit_test(sink_can_cancel),          cmocka_unit_test(plans_explain_themselves),
-      cmocka_unit_test(estimates_are_sane),       cmocka_unit_test(stats_add_up),
-      cmocka_unit_test(threads_share_a_context),  cmocka_unit_test(traces_are_told),
-      cmocka_unit_test(lengths_add_up),           cmocka_unit_test(long_rows_lie_together),
-      cmocka_unit_test(large_results_are_staged),
+      cmocka_unit_test(sinks_may_refuse),        cmocka_unit_test(labels_take_the_place_of_ids),
+      cmocka_unit_test(labels_of_neighbours),    cmocka_unit_test(max_pairs_is_kept),
+      cmocka_unit_test(memory_limit_is_kept),    cmocka_unit_test(progress_goes_forward),
+      cmocka_unit_test(progress_can_cancel),     cmocka_unit_test(another_thread_can_cancel),
+      cmocka_unit_test(sink_can_cancel),         cmocka_unit_test(plans_explain_themselves),
+      cmocka_unit_test(estimates_are_sane),      cmocka_unit_test(stats_add_up),
+      cmocka_unit_test(threads_share_a_context), cmocka_unit_test(traces_are_told),
+      cmocka_unit_test(lengths_add_up),          cmocka_unit_test(long_rows_lie_together),
+      cmocka_unit_test(last_sums_are_noted),     cmocka_unit_test(large_results_are_staged),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -54,17 +54,21 @@ struct adj_split {
 /* The cells of the regions, cuts.dim values for each. In a periodic dimension they end at the faces of the box. */
 void adji_split_cells(const adj_split *split, double *low, double *high);
 
-/* Does the work of both calls of adj_split_halo in fewer passes. starts: where the list of each region begins, and
- * where the last one ends. *rows: the lists; free them with adji_free. */
-ADJI_SHARED adj_status adji_split_halo_lists(const adj_split *split, const adj_dataset *points, const uint32_t *home,
-                                             const double *radii, uint64_t *starts, uint32_t **rows);
+/* A point, and a region that needs it for its halo. */
+typedef struct adji_visit {
+  uint32_t row, region;
+} adji_visit;
+/* Finds the visits of all points in ascending order of rows, in one pass; otherwise as adj_split_halo. Free *visits
+ * with adji_free. */
+ADJI_SHARED adj_status adji_split_visits(const adj_split *split, const adj_dataset *points, const uint32_t *home,
+                                         const double *radii, adji_visit **visits, uint64_t *count);
 /* The last sums of kNN lists: that of list i is `stride` bytes after that of list i - 1. */
 typedef struct adji_last_sums {
   const char *first;
   uint64_t stride;
 } adji_last_sums;
-/* Finds the points that may reach another region, in ascending order: within the radius of the spec, or within the sum
- * of their list if there are lists. All points are at home in `region`. rows has room for all of them.
+/* Finds the points that may reach another region within the last sums of their lists and the radius of the spec, in
+ * ascending order. All points are at home in `region`. rows has room for all of them.
  * The test is conservative: some of the points found may reach no other region. */
 ADJI_SHARED adj_status adji_split_border(const adj_split *split, const adj_dataset *points, uint32_t region,
                                          const adji_last_sums *sums, uint32_t *rows, uint64_t *count);

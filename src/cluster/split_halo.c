@@ -13,6 +13,12 @@ static const double SPLIT_SLACK = 0x1p-50;
 
 /* ---- Halos ---------------------------------------------------------------------------------------------------- */
 
+/* The visits of a slice. */
+typedef struct visit_list {
+  adji_visit *items;
+  uint64_t count, room;
+} visit_list;
+
 typedef struct haloing {
   adji_part p;
   const uint32_t *home;
@@ -20,19 +26,15 @@ typedef struct haloing {
   double *widths;    /* by dimension, of the spec's radius */
   double *cells;     /* of the regions: low, then high values */
   void *inner;       /* of the regions, in the type of the points: see INNER. NULL: not tested */
-  uint64_t *counts;  /* by slice and region: members, then where they go */
-  uint32_t *rows;    /* NULL: count */
-  uint64_t *leavers; /* by slice and block, set when members are counted: the points that are in a halo */
+  visit_list *lists; /* by slice */
 } haloing;
 
-/* One point, and where its visits go. */
+/* One point, and where its visits go, with room for one of each region. */
 typedef struct visiting {
   const adj_split *split;
   const double *x, *widths; /* widths NULL: it reaches everything */
   uint32_t home, row;
-  uint64_t *counts;
-  uint32_t *rows;
-  bool leaves; /* out: it reaches another region */
+  visit_list *list;
 } visiting;
 
 static double width_in(const adj_split *split, double radius, uint32_t j) {
@@ -67,9 +69,7 @@ static void visit(visiting *v, uint32_t node) {
     visit(v, cut->below);
     visit(v, cut->below + 1);
   } else if (cut->region != v->home) {
-    uint64_t at = v->counts[cut->region]++;
-    if (v->rows) v->rows[at] = v->row;
-    v->leaves = true;
+    v->list->items[v->list->count++] = (adji_visit){v->row, cut->region};
   }
 }
 
@@ -126,7 +126,7 @@ INNER(double, nextafter)
 
 /* Which of up to 64 points may reach beyond the cell of their home, as bits: all, if no test tells. region: the home of
  * all points, if h->home is NULL; NO_REGION: they have none. */
-enum { BLOCK = 64, SLICE_BLOCKS = ADJI_SLICE_POINTS / BLOCK + 1 };
+enum { BLOCK = 64 };
 static const uint32_t NO_REGION = UINT32_MAX;
 
 static uint64_t find_leavers(const haloing *h, uint64_t first, uint64_t many, uint32_t region) {
@@ -170,26 +170,31 @@ typedef struct slice_room {
   width_table table;
 } slice_room;
 
-/* A point that may reach another region. Returns whether it does. */
-static bool visit_regions(const haloing *h, uint64_t slice, uint64_t i, const double *widths, double *x) {
-  const adj_split *split = h->p.split;
-  visiting v = {split, x, widths, h->home ? h->home[i] : UINT32_MAX, (uint32_t)i, NULL, h->rows, false};
-  v.counts = h->counts + slice * split->cuts.count;
-  for (uint32_t j = 0; j < split->cuts.dim; j++)
-    x[j] = adji_dataset_at(h->p.points, i, j);
-  visit(&v, 0);
-  return v.leaves;
+static bool make_room(const adj_split *split, visit_list *list) {
+  enum { FIRST = 1024 };
+  uint64_t wanted = list->count + split->cuts.count;
+  if (wanted <= list->room) return true;
+  list->room = 2 * wanted + FIRST;
+  return adji_grow(&split->ctx->memory, (void **)&list->items, list->room, sizeof *list->items,
+                   list->count * sizeof *list->items, "points of halos");
 }
 
-static bool halo_point(const haloing *h, uint64_t slice, uint64_t i, slice_room *room) {
+/* A point that may reach other regions. */
+static adj_status halo_point(const haloing *h, uint64_t i, slice_room *room, visit_list *list) {
+  const adj_split *split = h->p.split;
   const double *widths = h->widths;
   if (h->radii) {
-    if (h->home && surely_stays(h, i, &room->table, room->widths)) return false;
+    if (h->home && surely_stays(h, i, &room->table, room->widths)) return ADJ_OK;
     widths = isinf(h->radii[i]) ? NULL : room->widths;
-    if (widths) width_of(h->p.split, h->radii[i], room->widths);
-    if (h->home && widths && stays_home(h, i, h->home[i], widths)) return false;
+    if (widths) width_of(split, h->radii[i], room->widths);
+    if (h->home && widths && stays_home(h, i, h->home[i], widths)) return ADJ_OK;
   }
-  return visit_regions(h, slice, i, widths, room->x);
+  if (!make_room(split, list)) return ADJ_E_MEMORY;
+  for (uint32_t j = 0; j < split->cuts.dim; j++)
+    room->x[j] = adji_dataset_at(h->p.points, i, j);
+  visiting v = {split, room->x, widths, h->home ? h->home[i] : NO_REGION, (uint32_t)i, list};
+  visit(&v, 0);
+  return ADJ_OK;
 }
 
 static adj_status halo_slice(void *user, uint64_t slice, uint32_t lane) {
@@ -201,31 +206,16 @@ static adj_status halo_slice(void *user, uint64_t slice, uint32_t lane) {
   if (!room) return ADJ_E_MEMORY;
   room->x = (double *)(void *)(room + 1);
   room->widths = room->x + dim;
+  adj_status status = ADJ_OK;
   adji_slice(h->p.points->count, h->p.slices, slice, &begin, &end);
-  uint64_t *leavers = h->leavers + slice * SLICE_BLOCKS;
-  for (uint64_t i = begin; i < end; i += BLOCK, leavers++) {
-    if (!h->rows) *leavers = find_leavers(h, i, end - i < BLOCK ? end - i : BLOCK, NO_REGION);
-    for (uint64_t l = *leavers; l; l &= l - 1)
-      if (!halo_point(h, slice, i + (uint64_t)__builtin_ctzll(l), room)) *leavers &= ~(l & -l);
-  }
+  for (uint64_t i = begin; i < end; i += BLOCK)
+    for (uint64_t l = find_leavers(h, i, end - i < BLOCK ? end - i : BLOCK, NO_REGION); l && !status; l &= l - 1)
+      status = halo_point(h, i + (uint64_t)__builtin_ctzll(l), room, &h->lists[slice]);
   adji_free(&split->ctx->memory, room);
-  return ADJ_OK;
+  return status;
 }
 
-/* Counts by slice become places: the lists of a region follow each other, slice by slice. */
-static void place_slices(const haloing *h, const uint64_t *starts) {
-  uint64_t regions = h->p.split->cuts.count;
-  for (uint64_t region = 0; region < regions; region++) {
-    uint64_t at = starts[region];
-    for (uint64_t slice = 0; slice < h->p.slices; slice++) {
-      uint64_t *count = &h->counts[slice * regions + region], many = *count;
-      *count = at;
-      at += many;
-    }
-  }
-}
-
-/* ---- The three questions ------------------------------------------------------------------------------------- */
+/* ---- Visits --------------------------------------------------------------------------------------------------- */
 
 static adj_status open_halo(haloing *h, const adj_dataset *points) {
   const adj_split *split = h->p.split;
@@ -233,11 +223,9 @@ static adj_status open_halo(haloing *h, const adj_dataset *points) {
   adj_status status = adji_split_open_part(split, points, &h->p);
   if (!status) status = adji_split_check_home(split, points, h->home);
   if (status) return status;
-  h->counts = adji_alloc_zero(memory, adji_mul(h->p.slices, split->cuts.count), sizeof *h->counts, "regions");
   bool everywhere = !h->radii && isinf(split->spec.radius);
   if (!everywhere) h->widths = adji_alloc(memory, split->cuts.dim, sizeof *h->widths, "regions");
-  h->leavers = adji_alloc(memory, adji_mul(h->p.slices, SLICE_BLOCKS), sizeof *h->leavers, "regions");
-  if (!h->counts || !h->leavers || (!everywhere && !h->widths)) return ADJ_E_MEMORY;
+  if (!everywhere && !h->widths) return ADJ_E_MEMORY;
   if (!h->radii && !everywhere) width_of(split, split->spec.radius, h->widths);
   uint64_t cells = (uint64_t)split->cuts.count * split->cuts.dim;
   h->cells = adji_alloc(memory, 2 * cells, sizeof *h->cells, "regions");
@@ -258,62 +246,55 @@ static void close_halo(haloing *h) {
   adji_free(memory, h->widths);
   adji_free(memory, h->cells);
   adji_free(memory, h->inner);
-  adji_free(memory, h->counts);
-  adji_free(memory, h->leavers);
+  for (uint64_t i = 0; h->lists && i < h->p.slices; i++)
+    adji_free(memory, h->lists[i].items);
+  adji_free(memory, h->lists);
   adj_dataset_destroy(h->p.derived);
 }
 
-static adj_status fill_lists(haloing *h, const uint64_t *starts, uint32_t *rows) {
-  place_slices(h, starts);
-  h->rows = rows;
-  return adji_loop(h->p.split->ctx, h->p.slices, halo_slice, h);
+/* Puts the visits of all slices into one array. */
+static adj_status join_lists(const haloing *h, adji_visit **visits, uint64_t *count) {
+  *count = 0;
+  for (uint64_t i = 0; i < h->p.slices; i++)
+    *count += h->lists[i].count;
+  *visits = adji_alloc(&h->p.split->ctx->memory, *count + 1, sizeof **visits, "points of halos");
+  if (!*visits) return ADJ_E_MEMORY;
+  adji_visit *to = *visits;
+  for (uint64_t i = 0; i < h->p.slices; to += h->lists[i].count, i++)
+    if (h->lists[i].count) memcpy(to, h->lists[i].items, h->lists[i].count * sizeof *to);
+  return ADJ_OK;
 }
 
-static void add_counts(const haloing *h, uint64_t *counts) {
-  uint64_t regions = h->p.split->cuts.count;
-  memset(counts, 0, regions * sizeof *counts);
-  for (uint64_t i = 0; i < h->p.slices * regions; i++)
-    counts[i % regions] += h->counts[i];
-}
-
-adj_status adj_split_halo(const adj_split *split, const adj_dataset *points, const uint32_t *home, const double *radii,
-                          uint64_t *counts, uint32_t *rows) {
-  if (!split || !points || !counts) return adji_fail(ADJ_E_ARGUMENT, "split, points and counts: none may be NULL");
+adj_status adji_split_visits(const adj_split *split, const adj_dataset *points, const uint32_t *home,
+                             const double *radii, adji_visit **visits, uint64_t *count) {
   haloing h = {.p.split = split, .home = home, .radii = radii};
   adji_call outer = adji_call_begin(&split->ctx->cancels);
+  *visits = NULL;
   adj_status status = open_halo(&h, points);
+  if (!status) h.lists = adji_alloc_zero(&split->ctx->memory, h.p.slices, sizeof *h.lists, "regions");
+  if (!status && !h.lists) status = ADJ_E_MEMORY;
   if (!status) status = adji_loop(split->ctx, h.p.slices, halo_slice, &h);
-  if (!status && rows)
-    status = fill_lists(&h, counts, rows);
-  else if (!status)
-    add_counts(&h, counts);
+  if (!status) status = join_lists(&h, visits, count);
   close_halo(&h);
   adji_call_set(outer);
   return status;
 }
 
-adj_status adji_split_halo_lists(const adj_split *split, const adj_dataset *points, const uint32_t *home,
-                                 const double *radii, uint64_t *starts, uint32_t **rows) {
-  haloing h = {.p.split = split, .home = home, .radii = radii};
-  adji_memory *memory = &split->ctx->memory;
-  adji_call outer = adji_call_begin(&split->ctx->cancels);
-  adj_status status = open_halo(&h, points);
-  *rows = NULL;
-  if (!status) status = adji_loop(split->ctx, h.p.slices, halo_slice, &h);
-  if (!status) {
-    uint64_t at = 0;
-    add_counts(&h, starts);
-    for (uint32_t i = 0; i < split->cuts.count; i++) {
-      uint64_t many = starts[i];
-      starts[i] = at;
-      at += many;
-    }
-    starts[split->cuts.count] = at;
-    *rows = adji_alloc(memory, at + 1, sizeof **rows, "points of halos");
-    status = *rows ? fill_lists(&h, starts, *rows) : ADJ_E_MEMORY;
+adj_status adj_split_halo(const adj_split *split, const adj_dataset *points, const uint32_t *home, const double *radii,
+                          uint64_t *counts, uint32_t *rows) {
+  if (!split || !points || !counts) return adji_fail(ADJ_E_ARGUMENT, "split, points and counts: none may be NULL");
+  uint64_t regions = split->cuts.count, many = 0;
+  adji_visit *visits = NULL;
+  uint64_t *next = adji_alloc_zero(&split->ctx->memory, regions, sizeof *next, "regions");
+  adj_status status = next ? adji_split_visits(split, points, home, radii, &visits, &many) : ADJ_E_MEMORY;
+  if (!status && rows) memcpy(next, counts, regions * sizeof *next);
+  for (uint64_t i = 0; i < many && !status; i++) {
+    uint64_t at = next[visits[i].region]++;
+    if (rows) rows[at] = visits[i].row;
   }
-  close_halo(&h);
-  adji_call_set(outer);
+  if (!status && !rows) memcpy(counts, next, regions * sizeof *next);
+  adji_free(&split->ctx->memory, visits);
+  adji_free(&split->ctx->memory, next);
   return status;
 }
 
@@ -343,15 +324,16 @@ static adj_status set_widths(const adj_split *split, double *table) {
   return status;
 }
 
-static uint32_t bucket_of(adj_type type, const char *sum) {
-  uint64_t wide;
-  uint32_t narrow;
-  if (type == ADJ_F64) {
-    memcpy(&wide, sum, sizeof wide);
-    return (uint32_t)(wide >> 52);
-  }
-  memcpy(&narrow, sum, sizeof narrow);
-  return narrow >> 20;
+static uint32_t bucket_of_double(const char *sum) {
+  uint64_t bits;
+  memcpy(&bits, sum, sizeof bits);
+  return (uint32_t)(bits >> 52);
+}
+
+static uint32_t bucket_of_float(const char *sum) {
+  uint32_t bits;
+  memcpy(&bits, sum, sizeof bits);
+  return bits >> 20;
 }
 
 /* What a loop over the points of a region works on. Each slice writes the points it finds from its first point on. */
@@ -364,20 +346,33 @@ typedef struct bordering {
   uint64_t *found; /* by slice */
 } bordering;
 
-/* Whether a point stays at home within its last sum. */
-static bool stays_within(const bordering *b, uint64_t i) {
-  const adj_split *split = b->h.p.split;
-  uint64_t dim = split->cuts.dim, cells = dim * split->cuts.count;
-  uint32_t bucket = bucket_of(split->type, b->sums->first + i * b->sums->stride);
-  double width = b->table[bucket];
-  const double *low = b->h.cells + b->region * dim, *high = low + cells;
-  bool in = true;
-  for (uint32_t j = 0; j < dim; j++) {
-    double x = adji_dataset_at(b->h.p.points, i, j);
-    in = in & (x - low[j] > width) & (high[j] - x > width);
+/* Which of up to 64 points do not stay at home within their last sums, as bits. */
+#define WITHIN(T)                                                                                        \
+  static inline uint64_t leave_in_##T(const bordering *b, uint64_t first, uint64_t many, uint32_t dim) { \
+    const adj_dataset *set = b->h.p.points;                                                              \
+    const double *low = b->h.cells + (uint64_t)b->region * dim,                                          \
+                 *high = low + (uint64_t)dim * b->h.p.split->cuts.count;                                 \
+    uint64_t leavers = 0;                                                                                \
+    for (uint64_t i = 0; i < many; i++) {                                                                \
+      const char *row = set->data + (first + i) * set->row_stride;                                       \
+      double width = b->table[bucket_of_##T(b->sums->first + (first + i) * b->sums->stride)];            \
+      bool in = true;                                                                                    \
+      for (uint32_t j = 0; j < dim; j++) {                                                               \
+        double x = (double)*(const T *)(const void *)(row + j * set->column_stride);                     \
+        in = in & (x - low[j] > width) & (high[j] - x > width);                                          \
+      }                                                                                                  \
+      leavers |= (uint64_t)!in << i;                                                                     \
+    }                                                                                                    \
+    return leavers;                                                                                      \
+  }                                                                                                      \
+  static uint64_t leave_##T(const bordering *b, uint64_t first, uint64_t many) {                         \
+    uint32_t dim = b->h.p.split->cuts.dim;                                                               \
+    if (dim == 2) return leave_in_##T(b, first, many, 2);                                                \
+    if (dim == 3) return leave_in_##T(b, first, many, 3);                                                \
+    return leave_in_##T(b, first, many, dim);                                                            \
   }
-  return in;
-}
+WITHIN(float)
+WITHIN(double)
 
 /* The spec's radius bounds the reach of kNN queries as well. */
 static adj_status border_slice(void *user, uint64_t slice, uint32_t lane) {
@@ -385,12 +380,12 @@ static adj_status border_slice(void *user, uint64_t slice, uint32_t lane) {
   const bordering *b = user;
   uint64_t begin, end, found = 0;
   adji_slice(b->h.p.points->count, b->h.p.slices, slice, &begin, &end);
-  for (uint64_t i = begin; i < end; i += BLOCK)
-    for (uint64_t l = find_leavers(&b->h, i, end - i < BLOCK ? end - i : BLOCK, b->region); l; l &= l - 1) {
-      uint64_t row = i + (uint64_t)__builtin_ctzll(l);
-      b->rows[begin + found] = (uint32_t)row;
-      found += !b->sums || !stays_within(b, row);
-    }
+  for (uint64_t i = begin; i < end; i += BLOCK) {
+    uint64_t many = end - i < BLOCK ? end - i : BLOCK;
+    uint64_t leavers = b->h.p.points->type == ADJ_F64 ? leave_double(b, i, many) : leave_float(b, i, many);
+    for (leavers &= find_leavers(&b->h, i, many, b->region); leavers; leavers &= leavers - 1)
+      b->rows[begin + found++] = (uint32_t)(i + (uint64_t)__builtin_ctzll(leavers));
+  }
   b->found[slice] = found;
   return ADJ_OK;
 }
@@ -411,9 +406,8 @@ static adj_status open_border(bordering *b, const adj_dataset *points) {
   adj_status status = open_halo(&b->h, points);
   if (status) return status;
   b->found = adji_alloc(memory, b->h.p.slices, sizeof *b->found, "regions");
-  b->table = b->sums ? adji_alloc(memory, BUCKETS, sizeof *b->table, "regions") : NULL;
-  if (!b->found || (b->sums && !b->table)) return ADJ_E_MEMORY;
-  return b->sums ? set_widths(b->h.p.split, b->table) : ADJ_OK;
+  b->table = adji_alloc(memory, BUCKETS, sizeof *b->table, "regions");
+  return b->found && b->table ? set_widths(b->h.p.split, b->table) : ADJ_E_MEMORY;
 }
 
 adj_status adji_split_border(const adj_split *split, const adj_dataset *points, uint32_t region,

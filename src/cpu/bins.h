@@ -58,11 +58,12 @@ static inline const uint32_t *adji_bin_end(const adji_bin *bin, const adji_chunk
   return chunk->end ? chunk->end : bin->at;
 }
 
-/* ---- Records ------------------------------------------------------------------------------------------------------
- */
+/* ---- Records ---------------------------------------------------------------------------------------------------- */
 
 /* A row in a bin: its number, its length, its ids, and its distances if they are wanted. */
 enum { ADJI_RECORD = 2 }; /* words before the ids */
+/* The name of a row that is not wanted. */
+#define ADJI_NO_NAME UINT32_MAX
 
 /* How many rows have each length. */
 enum { ADJI_LENGTHS = 128 };
@@ -73,13 +74,13 @@ typedef struct adji_lengths {
 
 /* A range join's result in bins, for a caller that puts the rows into place itself. */
 typedef struct adji_binned {
-  /* Set by the caller. The numbers of rows in records and for bins, by row; ascending. All of `bins` up to
-   * group_count. */
+  /* Set by the caller. The numbers of rows in records and for bins, by row; ascending, but for rows that are not
+   * wanted. All of `bins` up to group_count. */
   const uint32_t *names;
   adji_bins bins;
   /* Set by a join that finds rows in one pass; any other join fills a result as usual. */
   bool filled;
-  adji_lengths lengths; /* of the rows that are not empty */
+  adji_lengths lengths; /* of the wanted rows that are not empty */
 } adji_binned;
 
 #endif

@@ -333,6 +333,7 @@ static bool place_from_pool(adji_knn_group *g, uint32_t q, const adji_window *wi
   }
   update_mean(g, to.last);
   if (!window) return true;
+  adji_window_note_last(window, g->right->type, g->rows[q], to.last);
   if (!directly) adji_row_place_padded(window, &g->join->style, g->rows[q], g->ids, g->sums, g->k);
   tally->pairs += g->k;
   return true;
@@ -394,6 +395,7 @@ static void place_nearest(const adji_knn_group *g, uint32_t row, const adji_near
   }
   uint64_t at = adji_window_at(window, row);
   window->ids[at] = id;
+  adji_window_note_last(window, g->right->type, row, wide ? task->sums.f64[i] : task->sums.f32[i]);
   if (!window->distances) return;
   if (wide)
     ((double *)window->distances)[at] = sqrt(task->sums.f64[i]);

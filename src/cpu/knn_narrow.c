@@ -148,6 +148,7 @@ static void place_row(const adji_narrow_group *g, uint64_t leaf, uint32_t i, uin
     return;
   }
   memcpy(window->ids + at, g->ids + first, count * sizeof *g->ids);
+  adji_window_note_last(window, ADJ_F64, row, g->sums[first + count - 1]);
   if (window->distances) n->kernels->roots(g->sums + first, count, (double *)window->distances + at);
 }
 

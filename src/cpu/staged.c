@@ -350,6 +350,7 @@ adj_status adji_staged_begin(adji_walk *walk, adji_run *run, const adji_pass *pa
   run->progress_to = 0.9;
   adj_status status = pass->result->labels ? open_labels(s) : ADJ_OK;
   walk->right_ids = s->labels;
+  walk->names = s->names;
   return status ? status : open_bins(s, pairs);
 }
 

@@ -62,7 +62,7 @@ static adj_status open_walker(adji_walker *w, const adji_walk *walk, uint32_t la
   w->lane = lane;
   w->right = index->right.view;
   if (walk->right_ids) w->right.ids = walk->right_ids;
-  w->all_wanted = !walk->window || wants_all(walk->window, walk->join->left->count);
+  w->all_wanted = walk->window ? wants_all(walk->window, walk->join->left->count) : !walk->names;
   w->split.compare_all = walk->sums;
   w->limited = index->boxes;
   w->shape = shape_of(walk);
@@ -189,7 +189,10 @@ static inline void fetch_ahead(const adji_window *window, const uint32_t *rows_a
   __builtin_prefetch(offsets + 1);
 }
 
-static inline bool is_wanted(const adji_window *window, uint64_t row) {
+static inline bool is_wanted(const adji_walker *w, uint32_t position) {
+  const adji_window *window = w->walk.window;
+  if (!window) return w->walk.names[position] != ADJI_NO_NAME;
+  uint64_t row = w->walk.index->left->view.ids[position];
   return row >= window->first_row && row < window->end_row && window->offsets[row + 1] > window->offsets[row];
 }
 
@@ -200,7 +203,7 @@ static uint32_t collect_queries(adji_walker *w, uint32_t *position, uint32_t end
   uint32_t many = 0, p = *position;
   for (; p < end && many < w->shape.most; p++) {
     w->queries[many] = p;
-    many += w->all_wanted || is_wanted(window, rows[p]);
+    many += w->all_wanted || is_wanted(w, p);
     if (window) fetch_ahead(window, rows + p);
   }
   *position = p;
@@ -249,8 +252,8 @@ static void skip_unwanted(const adji_walker *w, uint32_t batch_end, walk_place *
   const uint32_t *rows = w->walk.index->left->view.ids;
   const adji_window *window = w->walk.window;
   if (w->all_wanted) return;
-  for (; at->position < batch_end && !is_wanted(window, rows[at->position]); at->position++)
-    fetch_ahead(window, rows + at->position);
+  for (; at->position < batch_end && !is_wanted(w, at->position); at->position++)
+    if (window) fetch_ahead(window, rows + at->position);
 }
 
 /* Finds the next stretch and its number of candidate ranges. Returns false at the end of the batch. */

@@ -6,6 +6,7 @@
 #ifndef ADJI_WALK_H
 #define ADJI_WALK_H
 
+#include "cpu/bins.h"
 #include "cpu/panel.h"
 #include "cpu/range_index.h"
 #include "distance/count_narrow.h"
@@ -32,6 +33,7 @@ typedef struct adji_walk {
   const adji_join *join;
   const adji_range_index *index;
   const adji_window *window; /* visit the queries whose row is in it, except most empty rows; NULL: all */
+  const uint32_t *names;     /* without a window: visit no query whose name, by position, is ADJI_NO_NAME; or NULL */
   bool counts;               /* neighbours are only counted */
   uint64_t row_length; /* without a window: estimated length of the rows, if they will be sorted; 0: they will not */
   bool forward;        /* each unordered pair once: only candidates after the query */

@@ -297,7 +297,7 @@ static adj_status serve_until_done(adji_group *group, job *j, adji_requests *req
   double turn = 0.1;
   while (!await_end(j, turn)) {
     int done;
-    if (turn < 2) turn *= 1.2;
+    if (turn < (requests && requests->count ? 2 : 20)) turn *= 1.2;
     if (!status && requests && requests->count)
       status =
           adji_mpi_check(group, MPI_Testall(requests->count, requests->items, &done, MPI_STATUSES_IGNORE), "a message");

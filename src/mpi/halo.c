@@ -5,9 +5,9 @@
  *
  *   1. Every rank sends a sample of its points to rank 0, which makes the cuts and sends them to all (adj_split).
  *   2. Each left point goes to the rank of its home region. In kNN joins each right point does so as well.
- *   3. Range joins: each right point goes to every region (in self-joins every other one) that may have left points
- *      within the radius, judged by the box around these points. split.h proves that none is missed. A region then has
- *      all neighbours of its queries.
+ *   3. Range joins: each right point goes to every region that may have left points within the radius, judged by the
+ *      box around these points; in self-joins by the cell of the region, so that points go home and around other
+ *      regions in one message. split.h proves that none is missed. A region then has all neighbours of its queries.
  *   4. kNN joins: each rank searches its own region first. A query is done if it has k neighbours there and the k-th is
  *      nearer than any other region. Other queries visit the regions that are within the distance of the k-th one, or
  *      all within the radius of the join if there are fewer than k.
@@ -173,59 +173,40 @@ static adj_status cut_space(adj_mpi_plan *plan) {
 
 /* ---- Moving points ---------------------------------------------------------------------------------------------- */
 
-/* Groups rows by region, in ascending order, by a counting sort. */
-static adj_status sort_homes(adj_mpi_plan *plan, const uint32_t *home, uint64_t count, uint64_t *starts,
-                             uint32_t **rows) {
-  *rows = adji_alloc(&plan->ctx->memory, count + 1, sizeof **rows, "rows of regions");
-  if (!*rows) return ADJ_E_MEMORY;
-  int ranks = plan->group.ranks;
-  memset(starts, 0, ((uint64_t)ranks + 1) * sizeof *starts);
-  for (uint64_t i = 0; i < count; i++)
-    starts[home[i] + 1]++;
-  for (int i = 0; i < ranks; i++)
-    starts[i + 1] += starts[i];
-  for (uint64_t i = 0; i < count; i++)
-    (*rows)[starts[home[i]]++] = (uint32_t)i;
-  for (int i = ranks; i > 0; i--)
-    starts[i] = starts[i - 1];
-  starts[0] = 0;
-  return ADJ_OK;
-}
-
 /* Sends each point of a set to the rank of its home region. */
 static adj_status send_home(adj_mpi_plan *plan, const adj_dataset *set, const double *radii, const uint32_t *home,
                             adji_points *out) {
-  uint64_t *starts = adji_alloc(&plan->ctx->memory, (uint64_t)plan->group.ranks + 1, sizeof *starts, "regions");
-  uint32_t *rows = NULL;
-  adj_status status = starts ? sort_homes(plan, home, set->count, starts, &rows) : ADJ_E_MEMORY;
-  bool left = set == plan->left;
-  adji_parcel parcel = {.set = set, .radii = radii, .starts = starts, .rows = rows};
-  parcel.first = (int64_t)(left ? plan->left_starts : plan->right_starts)[plan->group.rank];
-  status = adji_points_exchange(plan, status, &parcel, out);
-  adji_free(&plan->ctx->memory, starts);
-  adji_free(&plan->ctx->memory, rows);
-  return status;
+  adji_parcel parcel = {.set = set, .radii = radii, .home = home};
+  return adji_points_exchange(plan, ADJ_OK, &parcel, out);
 }
 
-adj_status adji_halo_lists(adj_mpi_plan *plan, const adj_dataset *set, const uint32_t *home, const double *radii,
-                           uint64_t *starts, uint32_t **rows) {
-  adj_status status = adji_split_halo_lists(plan->split, set, home, radii, starts, rows);
-  for (int i = (int)adj_split_regions(plan->split); i < plan->group.ranks && !status; i++)
-    starts[i + 1] = starts[i];
-  return status;
-}
-
+/* Two sets: sends each right point to the regions that it is in or around. */
 static adj_status send_halo(adj_mpi_plan *plan) {
-  uint64_t *starts = adji_alloc_zero(&plan->ctx->memory, (uint64_t)plan->group.ranks + 1, sizeof *starts, "regions");
-  uint32_t *rows = NULL;
-  const uint32_t *home = plan->self_join ? plan->home : NULL;
-  adj_status status = starts ? adji_halo_lists(plan, plan->right, home, NULL, starts, &rows) : ADJ_E_MEMORY;
-  adji_parcel parcel = {.set = plan->right, .starts = starts, .rows = rows};
-  parcel.first = (int64_t)plan->right_starts[plan->group.rank];
-  status = adji_points_exchange(plan, status, &parcel, &plan->others);
-  adji_free(&plan->ctx->memory, starts);
-  adji_free(&plan->ctx->memory, rows);
+  adji_visit *visits = NULL;
+  adji_parcel parcel = {.set = plan->right};
+  adj_status status = adji_split_visits(plan->split, plan->right, NULL, NULL, &visits, &parcel.visit_count);
+  parcel.visits = visits;
+  status = adji_points_exchange(plan, status, &parcel, &plan->region);
+  adji_free(&plan->ctx->memory, visits);
   return status;
+}
+
+/* Self-joins: sends each point to its home and to the regions that it is around, in one message. */
+static adj_status send_both(adj_mpi_plan *plan) {
+  adji_visit *visits = NULL;
+  adji_parcel parcel = {.set = plan->left, .radii = plan->radii, .home = plan->home};
+  parcel.own = &plan->own;
+  parcel.own_count = &plan->own_count;
+  adj_status status = adji_split_visits(plan->split, plan->left, plan->home, NULL, &visits, &parcel.visit_count);
+  parcel.visits = visits;
+  status = adji_points_exchange(plan, status, &parcel, &plan->region);
+  adji_free(&plan->ctx->memory, visits);
+  return status;
+}
+
+adj_status adji_halo_queries(adj_mpi_plan *plan) {
+  if (!plan->own || plan->queries.set) return ADJ_OK;
+  return adji_points_pick(plan, &plan->region, plan->own, 0, plan->own_count, &plan->queries);
 }
 
 /* Sets the box around the points of this region, which are here, or those of all regions around this rank's points, if
@@ -263,25 +244,6 @@ static adj_status share_bounds(adj_mpi_plan *plan, const adj_dataset *region, co
   return status;
 }
 
-/* Finds the queries that may have neighbours among the others: those that may reach another region. */
-static adj_status find_border(adj_mpi_plan *plan) {
-  if (!plan->self_join) return ADJ_OK; /* all queries may */
-  adji_memory *memory = &plan->ctx->memory;
-  uint64_t count = plan->queries.set->count;
-  plan->border = adji_alloc(memory, count + 1, sizeof *plan->border, "border of the region");
-  if (!plan->border) return ADJ_E_MEMORY;
-  if (!count) return ADJ_OK;
-  adj_status status = adji_split_border(plan->split, plan->queries.set, (uint32_t)plan->group.rank, NULL, plan->border,
-                                        &plan->border_count);
-  uint32_t *trimmed =
-      status ? NULL : adji_alloc(memory, plan->border_count + 1, sizeof *trimmed, "border of the region");
-  if (!trimmed) return status ? status : ADJ_E_MEMORY;
-  memcpy(trimmed, plan->border, plan->border_count * sizeof *trimmed);
-  adji_free(memory, plan->border);
-  plan->border = trimmed;
-  return ADJ_OK;
-}
-
 static adj_status place_points(adj_mpi_plan *plan) {
   adji_group *group = &plan->group;
   adji_memory *memory = &plan->ctx->memory;
@@ -293,6 +255,7 @@ static adj_status place_points(adj_mpi_plan *plan) {
     status = right_home ? adj_split_home(plan->split, plan->right, right_home) : ADJ_E_MEMORY;
   }
   status = adji_agree(group, status);
+  if (!status && !knn && !two) return send_both(plan);
   if (!status) status = send_home(plan, plan->left, plan->radii, plan->home, &plan->queries);
   if (!status && knn && two) {
     status = send_home(plan, plan->right, NULL, right_home, &plan->region);
@@ -301,7 +264,6 @@ static adj_status place_points(adj_mpi_plan *plan) {
     status = share_bounds(plan, plan->queries.set, plan->left, plan->home);
   }
   if (!status && !knn) status = send_halo(plan);
-  if (!status && !knn) status = adji_agree(group, find_border(plan));
   adji_free(memory, right_home);
   return status;
 }
@@ -327,10 +289,10 @@ void adji_halo_forget(adj_mpi_plan *plan) {
   adji_points_clear(plan, &plan->region);
   adji_points_clear(plan, &plan->others);
   adji_free(memory, plan->home);
-  adji_free(memory, plan->border);
+  adji_free(memory, plan->own);
   plan->index = NULL;
   plan->split = NULL;
-  plan->home = plan->border = NULL;
-  plan->border_count = 0;
+  plan->home = plan->own = NULL;
+  plan->own_count = 0;
   plan->placed = false;
 }

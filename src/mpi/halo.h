@@ -12,6 +12,8 @@
 adj_status adji_halo_estimate(adj_mpi_plan *plan, double *visits);
 /* Moves points to their regions, if they are not there yet. Agreed on. */
 adj_status adji_halo_place(adj_mpi_plan *plan);
+/* Makes plan->queries of the points of this region, if the run needs them and they are not there yet. */
+adj_status adji_halo_queries(adj_mpi_plan *plan);
 /* Frees all that the first run of a plan made, for any distribution. */
 void adji_halo_forget(adj_mpi_plan *plan);
 /* kNN: sends queries to other regions and merges what these find into `lists`, the lists of the queries. Agreed on. */

@@ -7,10 +7,6 @@
 
 #include "mpi/halo.h"
 
-/* The lists of rows that go to each rank's region. A rank without a region gets an empty list. */
-adj_status adji_halo_lists(adj_mpi_plan *plan, const adj_dataset *set, const uint32_t *home, const double *radii,
-                           uint64_t *starts, uint32_t **rows);
-
 /* Rank 0 receives `wanted` sampled points of a set, or somewhat more, from all ranks. *out stays NULL on the other
  * ranks. starts: the first global id of each rank in that set. Agreed on. */
 adj_status adji_halo_sample(adj_mpi_plan *plan, const adj_dataset *set, const uint64_t *starts, uint64_t wanted,

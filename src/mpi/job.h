@@ -12,7 +12,7 @@
  *   ring, range   own left points                block by block from all ranks; in most self-joins only one of two
  *                                                ranks joins each pair of blocks
  *   ring, kNN     left points of all ranks       own right points; the queries travel round the ranks
- *   halo, range   left points of the own region  those within a radius of the region
+ *   halo, range   left points of the own region  those of the region and within a radius of it
  *   halo, kNN     left points of the own region  those of the own region; then queries visit other regions
  *
  * Points are stored in ascending order of global id, so local ids have the same order. A local join therefore orders
@@ -59,18 +59,28 @@ struct adj_mpi_plan {
   char reason[512];
   char joined[2048];    /* explains the join of this rank with the most queries in the last run */
   uint64_t joined_rows; /* these queries */
-  /* Made by the first run. split, home and border: halo only. */
+  /* Made by the first run. split and home: halo only. */
   adj_split *split;
   bool placed;         /* the points are where they are joined */
   uint32_t *home;      /* region of each of this rank's left points */
   adji_points queries; /* halo: left points of this region; ring, replicated: this rank's own */
-  adji_points region;  /* halo: right points of this region; ring: this rank's own; self-joins use queries instead */
-  adji_points others;  /* halo, range: right points around the region; replicated: those of other ranks */
-  uint32_t *border;    /* queries that may have neighbours among the others; NULL: all may */
-  uint64_t border_count;
+  /* Right points; kNN self-joins, and those in rings, use queries instead.
+   * halo: those of this region, in range joins with the points around it; ring: this rank's own. */
+  adji_points region;
+  adji_points others; /* replicated: right points of other ranks */
+  /* Halo, range self-joins: which points of `region` have their home there, ascending. They are the queries;
+   * adji_halo_queries makes `queries` of them where that is needed. NULL: other joins, in which `queries` is always
+   * there and, in self-joins, takes the place of `region`. */
+  uint32_t *own;
+  uint64_t own_count;
   adj_index *index; /* of the right points here, if they are searched several times; or NULL */
   uint64_t *rounds; /* adj_mpi_stream in several rounds: of each rank the first row of each round, and the end of all */
   adj_mpi_stats stats;
 };
+
+/* The right points that are searched here first, all of them in halo joins. */
+static inline const adji_points *adji_points_here(const adj_mpi_plan *plan) {
+  return plan->self_join && !plan->own ? &plan->queries : &plan->region;
+}
 
 #endif

@@ -28,18 +28,17 @@ typedef struct adji_row_bins {
   uint64_t *first;         /* the first bin of each rank, and the end */
   uint64_t group_windows;  /* windows in each group of bins */
   uint32_t *groups;        /* of each bin */
-  uint32_t *names;         /* of the queries: their numbers among the rows of all ranks, with gaps */
+  uint32_t *names;         /* of rows of the join here: their numbers among the rows of all ranks, with gaps */
 } adji_row_bins;
 /* Whether the numbers of rows fit 32 bits. */
 bool adji_row_bins_fit(const adj_mpi_plan *plan);
 /* Makes the bins for all queries. After a failure they must still be closed. */
 adj_status adji_row_bins_open(adj_mpi_plan *plan, adji_row_bins *bins);
 void adji_row_bins_close(adj_mpi_plan *plan, adji_row_bins *bins);
-/* Lets the join of a part, of so many rows, leave them in such bins. part->rows must be set. */
-adj_status adji_row_bins_offer(adj_mpi_plan *plan, const adji_row_bins *bins, uint64_t rows, adji_mpi_part *part);
-/* Sends the rows of all queries, one round only. second (may be NULL): more entries for some of the rows of the first
- * part. Both were offered bins, and are left to be cleared. Agreed on. */
-adj_status adji_owners_send_bins(adj_mpi_plan *plan, adj_status status, const adji_row_bins *bins, adji_mpi_part *first,
-                                 adji_mpi_part *second, adji_rows *out);
+/* Lets a join leave its rows in such bins. */
+void adji_row_bins_offer(adj_mpi_plan *plan, const adji_row_bins *bins, adji_mpi_part *part);
+/* Sends the rows of all queries, one round only. The part was offered bins, and is left to be cleared. Agreed on. */
+adj_status adji_owners_send_bins(adj_mpi_plan *plan, adj_status status, const adji_row_bins *bins, adji_mpi_part *part,
+                                 adji_rows *out);
 
 #endif

@@ -5,13 +5,12 @@
  * between ranks in between.
  *
  *   1. The rows of all ranks have consecutive numbers, with a gap after each rank so that its rows begin with a bin.
- * The bins of a rank's rows are its windows. The join of a region has up to two parts: with the points of the region,
- *      and with those around it. Each part leaves its rows in bins (cpu/bins.h); if it has made a result instead, its
- *      rows are copied to bins here.
+ *      The bins of a rank's rows are its windows. The join of a region leaves its rows in bins (cpu/bins.h); if it has
+ *      made a result instead, its rows are copied to bins here.
  *   2. A piece is a chunk of a bin. Every rank tells the owners the lengths of all pieces. An owner then knows the size
  *      of its result.
  *   3. Window by window, the pieces are sent as they are. The owner takes the lengths of rows from their records and
- *      copies the entries. A row may have a record of each part; its two runs are merged.
+ *      copies the entries.
  *
  * While the pieces of a window are under way, those of the window before are put into place. Bins are in groups of
  * consecutive windows, and are freed when the windows of their group were sent. The result gets its memory window by
@@ -21,8 +20,6 @@
 
 #include "mpi/owners_private.h"
 #include "result/result.h"
-
-enum { PARTS = 2 }; /* of a region's rows */
 
 /* ---- Windows ---------------------------------------------------------------------------------------------------- */
 
@@ -68,8 +65,8 @@ bool adji_row_bins_fit(const adj_mpi_plan *plan) {
 
 adj_status adji_row_bins_open(adj_mpi_plan *plan, adji_row_bins *bins) {
   adji_memory *memory = &plan->ctx->memory;
-  const adji_points *queries = &plan->queries;
-  uint64_t count = queries->set->count, at = 0;
+  const adji_points *rows = plan->own ? &plan->region : &plan->queries;
+  uint64_t count = rows->set->count, at = 0, next = 0;
   *bins = (adji_row_bins){.shift = choose_shift(plan)};
   bins->count = count_bins(plan, bins->shift);
   bins->first = adji_alloc(memory, (uint64_t)plan->group.ranks + 1, sizeof *bins->first, "bins of rows");
@@ -90,7 +87,10 @@ adj_status adji_row_bins_open(adj_mpi_plan *plan, adji_row_bins *bins) {
       bins->groups[bin] = (uint32_t)((bin - bins->first[i]) / bins->group_windows);
   int owner = 0;
   for (uint64_t i = 0; i < count; i++) { /* ids ascend */
-    uint64_t id = (uint64_t)adji_point_id(queries, i);
+    uint64_t id = (uint64_t)adji_point_id(rows, i);
+    bins->names[i] = ADJI_NO_NAME;
+    if (plan->own && (next == plan->own_count || plan->own[next] != i)) continue;
+    next++;
     while (id >= plan->left_starts[owner + 1])
       owner++;
     bins->names[i] = (uint32_t)((bins->first[owner] << bins->shift) + id - plan->left_starts[owner]);
@@ -105,19 +105,12 @@ void adji_row_bins_close(adj_mpi_plan *plan, adji_row_bins *bins) {
   *bins = (adji_row_bins){0};
 }
 
-adj_status adji_row_bins_offer(adj_mpi_plan *plan, const adji_row_bins *bins, uint64_t rows, adji_mpi_part *part) {
+void adji_row_bins_offer(adj_mpi_plan *plan, const adji_row_bins *bins, adji_mpi_part *part) {
   adji_binned *binned = &part->binned;
   binned->names = bins->names;
   binned->bins = (adji_bins){.ctx = plan->ctx, .shift = bins->shift, .count = bins->count};
   binned->bins.groups = bins->groups;
   binned->bins.group_count = bins->windows / bins->group_windows + 1;
-  if (!part->rows) return ADJ_OK;
-  part->names = adji_alloc(&plan->ctx->memory, rows + 1, sizeof *part->names, "numbers of rows");
-  if (!part->names) return ADJ_E_MEMORY;
-  for (uint64_t i = 0; i < rows; i++)
-    part->names[i] = bins->names[part->rows[i]];
-  binned->names = part->names;
-  return ADJ_OK;
 }
 
 /* ---- From a result to bins -------------------------------------------------------------------------------------- */
@@ -136,8 +129,8 @@ static adj_status bin_slice(void *user, uint64_t slice, uint32_t lane) {
   adji_slice(b->end - b->first, b->slices, slice, &begin, &end);
   for (uint64_t row = b->first + begin; row < b->first + end; row++) {
     uint64_t from = result->offsets[row], many = result->offsets[row + 1] - from;
-    if (!many) continue;
     uint32_t name = b->part->binned.names[row];
+    if (!many || name == ADJI_NO_NAME) continue;
     uint64_t words = ADJI_RECORD + many * (1 + b->value_words);
     adji_bin *bin = adji_bins_reserve(&b->part->binned.bins, lane, name, words);
     if (!bin) return ADJ_E_MEMORY;
@@ -159,7 +152,7 @@ static void release_copied(adji_memory *memory, void *block, uint64_t from, uint
   if (block) adji_release(memory, block, from / ADJI_HUGE_PAGE * ADJI_HUGE_PAGE, to);
 }
 
-/* Copies the rows of a part's result to bins, and gives back the memory of the result on the way. */
+/* Copies the rows of a result to bins, and gives back the memory of the result on the way. */
 static adj_status bin_result(adj_mpi_plan *plan, adji_mpi_part *part) {
   enum { STRETCHES = 16, SLICE = 4096 };
   if (!part->result || part->binned.filled) return ADJ_OK;
@@ -191,39 +184,38 @@ typedef struct piece {
 
 /* The pieces of the even windows, or of the odd ones. */
 typedef struct window_pieces {
-  uint32_t *buffer;     /* for pieces of other ranks */
-  piece *pieces[PARTS]; /* of all ranks, by part */
-  uint64_t counts[PARTS];
+  uint32_t *buffer; /* for pieces of other ranks */
+  piece *pieces;    /* of all ranks */
+  uint64_t count;
   adji_requests sends, receives;
 } window_pieces;
 
 typedef struct sending {
   adj_mpi_plan *plan;
   const adji_row_bins *bins;
-  adji_mpi_part *parts[PARTS]; /* or NULL */
+  const adji_bins *from; /* the bins of this rank; lanes NULL: there are none */
   adji_rows *out;
   adji_growing growing;
   uint64_t value_size;
   uint64_t windows;      /* of this rank */
-  adji_mail told;        /* by other ranks, of each window: its entries; of each part the pieces, then their words */
+  adji_mail told;        /* by other ranks, of each window: its entries, its pieces, and the words of each piece */
   const uint64_t **next; /* by rank: what it told of the next window */
   window_pieces slots[2];
   uint64_t at;       /* entries of the windows before */
   adj_status status; /* of making room; after a failure pieces are still exchanged */
 } sending;
 
-typedef void (*piece_fn)(void *user, uint32_t part, piece p);
+typedef void (*piece_fn)(void *user, piece p);
 
-/* Calls fn with the pieces of a bin of one part. Returns their number. */
-static uint64_t each_piece(const sending *s, uint32_t part, uint64_t bin, piece_fn fn, void *user) {
+/* Calls fn with the pieces of a bin. Returns their number. */
+static uint64_t each_piece(const sending *s, uint64_t bin, piece_fn fn, void *user) {
   uint64_t pieces = 0;
-  if (!s->parts[part] || !s->parts[part]->binned.bins.lanes) return 0;
-  for (uint32_t l = 0; l < s->plan->ctx->threads; l++) {
-    const adji_bin *b = &s->parts[part]->binned.bins.lanes[l].bins[bin];
+  for (uint32_t l = 0; s->from->lanes && l < s->plan->ctx->threads; l++) {
+    const adji_bin *b = &s->from->lanes[l].bins[bin];
     for (const adji_chunk *c = b->chunks; c; c = c->next) {
       piece p = {c->words, adji_bin_end(b, c)};
       if (p.words == p.end) continue;
-      if (fn) fn(user, part, p);
+      if (fn) fn(user, p);
       pieces++;
     }
   }
@@ -232,15 +224,12 @@ static uint64_t each_piece(const sending *s, uint32_t part, uint64_t bin, piece_
 
 static uint64_t entries_of(const sending *s, uint64_t bin) {
   uint64_t entries = 0;
-  for (uint32_t part = 0; part < PARTS; part++)
-    for (uint32_t l = 0; l < s->plan->ctx->threads; l++)
-      if (s->parts[part] && s->parts[part]->binned.bins.lanes)
-        entries += s->parts[part]->binned.bins.lanes[l].bins[bin].entries;
+  for (uint32_t l = 0; s->from->lanes && l < s->plan->ctx->threads; l++)
+    entries += s->from->lanes[l].bins[bin].entries;
   return entries;
 }
 
-static void write_words(void *user, uint32_t part, piece p) {
-  (void)part;
+static void write_words(void *user, piece p) {
   uint64_t **to = user;
   *(*to)++ = (uint64_t)(p.end - p.words);
 }
@@ -251,11 +240,8 @@ static adj_status tell_pieces(sending *s) {
   adj_status status = adji_mail_open(group, &mail);
   for (int i = 0; i < group->ranks && !status; i++) {
     uint64_t numbers = 0;
-    for (uint64_t bin = s->bins->first[i]; bin < s->bins->first[i + 1] && i != group->rank; bin++) {
-      numbers += 1 + PARTS;
-      for (uint32_t part = 0; part < PARTS; part++)
-        numbers += each_piece(s, part, bin, NULL, NULL);
-    }
+    for (uint64_t bin = s->bins->first[i]; bin < s->bins->first[i + 1] && i != group->rank; bin++)
+      numbers += 2 + each_piece(s, bin, NULL, NULL);
     mail.starts[i + 1] = mail.starts[i] + numbers * sizeof numbers;
   }
   if (!status) mail.bytes = adji_alloc(&s->plan->ctx->memory, mail.starts[group->ranks] + 1, 1, "lengths of pieces");
@@ -264,10 +250,8 @@ static adj_status tell_pieces(sending *s) {
   for (int i = 0; i < group->ranks && !status; i++)
     for (uint64_t bin = s->bins->first[i]; bin < s->bins->first[i + 1] && i != group->rank; bin++) {
       *to++ = entries_of(s, bin);
-      for (uint32_t part = 0; part < PARTS; part++) {
-        uint64_t *count = to++;
-        *count = each_piece(s, part, bin, write_words, &to);
-      }
+      uint64_t *count = to++;
+      *count = each_piece(s, bin, write_words, &to);
     }
   status = adji_exchange(group, status, &mail, &s->told);
   adji_mail_clear(group, &mail);
@@ -285,38 +269,30 @@ static void rewind_told(const sending *s) {
 static adj_status get_memory(sending *s) {
   adji_group *group = &s->plan->group;
   adji_memory *memory = &s->plan->ctx->memory;
-  uint64_t all = 0, most_words = 0, most[PARTS] = {0};
+  uint64_t all = 0, most_words = 0, most = 0;
   s->next = adji_alloc(memory, (uint64_t)group->ranks, sizeof *s->next, "bins of rows");
   if (!s->next) return ADJ_E_MEMORY;
   rewind_told(s);
   for (uint64_t w = 0; w < s->windows; w++) {
-    uint64_t words = 0, counts[PARTS];
-    for (uint32_t part = 0; part < PARTS; part++)
-      counts[part] = each_piece(s, part, s->bins->first[group->rank] + w, NULL, NULL);
+    uint64_t words = 0, count = each_piece(s, s->bins->first[group->rank] + w, NULL, NULL);
     all += entries_of(s, s->bins->first[group->rank] + w);
     for (int i = 0; i < group->ranks; i++) {
       if (i == group->rank) continue;
       all += *s->next[i]++;
-      for (uint32_t part = 0; part < PARTS; part++) {
-        uint64_t many = *s->next[i]++;
-        counts[part] += many;
-        while (many--)
-          words += *s->next[i]++;
-      }
+      uint64_t many = *s->next[i]++;
+      count += many;
+      while (many--)
+        words += *s->next[i]++;
     }
     most_words = words > most_words ? words : most_words;
-    for (uint32_t part = 0; part < PARTS; part++)
-      most[part] = counts[part] > most[part] ? counts[part] : most[part];
+    most = count > most ? count : most;
   }
   rewind_told(s);
   for (int i = 0; i < 2; i++) {
     window_pieces *slot = &s->slots[i];
     slot->buffer = adji_alloc(memory, most_words + 1, sizeof *slot->buffer, "rows of other ranks");
-    if (!slot->buffer) return ADJ_E_MEMORY;
-    for (uint32_t part = 0; part < PARTS; part++) {
-      slot->pieces[part] = adji_alloc(memory, most[part] + 1, sizeof(piece), "rows of other ranks");
-      if (!slot->pieces[part]) return ADJ_E_MEMORY;
-    }
+    slot->pieces = adji_alloc(memory, most + 1, sizeof *slot->pieces, "rows of other ranks");
+    if (!slot->buffer || !slot->pieces) return ADJ_E_MEMORY;
   }
   s->out->offsets = adji_alloc_zero(memory, s->out->count + 1, sizeof *s->out->offsets, "offsets of rows");
   if (!s->out->offsets) return ADJ_E_MEMORY;
@@ -328,9 +304,8 @@ static adj_status get_memory(sending *s) {
 /* ---- Rows into place --------------------------------------------------------------------------------------------- */
 
 typedef struct placing {
-  sending *s;
+  const sending *s;
   const window_pieces *slot;
-  uint32_t part;
 } placing;
 
 static uint64_t row_of(const sending *s, const uint32_t *record) {
@@ -347,12 +322,12 @@ enum { LINE = 16, AHEAD = 512 };
 static adj_status note_lengths(void *user, uint64_t number, uint32_t lane) {
   (void)lane;
   const placing *p = user;
-  const piece *from = &p->slot->pieces[p->part][number];
+  const piece *from = &p->slot->pieces[number];
   const uint32_t *ahead = from->words;
   for (const uint32_t *r = from->words; r < from->end; r = next_record(p->s, r)) {
     for (; ahead < r + AHEAD && ahead < from->end; ahead += LINE) /* the next record is known only after this one */
       __builtin_prefetch(ahead);
-    p->s->out->offsets[row_of(p->s, r)] += r[1];
+    p->s->out->offsets[row_of(p->s, r)] = r[1];
   }
   return ADJ_OK;
 }
@@ -371,31 +346,13 @@ static void copy_record(const sending *s, const uint32_t *record, uint64_t at) {
   if (size) memcpy(s->out->values + at * size, ids + many, many * size);
 }
 
-/* The record of the first part begins a row, that of the second part ends it. */
 static adj_status copy_records(void *user, uint64_t number, uint32_t lane) {
   (void)lane;
   const placing *p = user;
-  const sending *s = p->s;
-  const piece *from = &p->slot->pieces[p->part][number];
-  const uint64_t *offsets = s->out->offsets;
-  for (const uint32_t *r = from->words; r < from->end; r = next_record(s, r)) {
-    uint64_t row = row_of(s, r), first = offsets[row];
-    if (p->part == 0) {
-      copy_record(s, r, first);
-      continue;
-    }
-    uint64_t end = offsets[row + 1], middle = end - r[1];
-    copy_record(s, r, middle);
-    adji_rows_merge_runs(s->plan, s->out, first, middle, end);
-  }
+  const piece *from = &p->slot->pieces[number];
+  for (const uint32_t *r = from->words; r < from->end; r = next_record(p->s, r))
+    copy_record(p->s, r, p->s->out->offsets[row_of(p->s, r)]);
   return ADJ_OK;
-}
-
-static adj_status each_part(placing *p, adj_status (*fn)(void *user, uint64_t number, uint32_t lane)) {
-  adj_status status = ADJ_OK;
-  for (p->part = 0; p->part < PARTS && !status; p->part++)
-    status = adji_parallel(p->s->plan->ctx->team, p->slot->counts[p->part], fn, p, false);
-  return status;
 }
 
 static adj_status place_window(sending *s, const window_pieces *slot, uint64_t window) {
@@ -403,7 +360,7 @@ static adj_status place_window(sending *s, const window_pieces *slot, uint64_t w
   placing p = {.s = s, .slot = slot};
   if (end > s->out->count) end = s->out->count;
   offsets[row] = 0; /* the window before ended here */
-  adj_status status = each_part(&p, note_lengths);
+  adj_status status = adji_parallel(s->plan->ctx->team, slot->count, note_lengths, &p, false);
   for (; row < end; row++) {
     uint64_t length = offsets[row];
     offsets[row] = s->at;
@@ -413,14 +370,14 @@ static adj_status place_window(sending *s, const window_pieces *slot, uint64_t w
     return adji_fail(ADJ_E_INTERNAL, "the lengths of rows do not add up");
   offsets[end] = s->at;
   if (!status) status = adji_growing_claim(&s->growing, s->at);
-  return status ? status : each_part(&p, copy_records);
+  return status ? status : adji_parallel(s->plan->ctx->team, slot->count, copy_records, &p, false);
 }
 
 /* ---- Messages ---------------------------------------------------------------------------------------------------- */
 
-static void add_piece(void *user, uint32_t part, piece p) {
+static void add_piece(void *user, piece p) {
   window_pieces *slot = user;
-  slot->pieces[part][slot->counts[part]++] = p;
+  slot->pieces[slot->count++] = p;
 }
 
 static adj_status post_receives(sending *s, window_pieces *slot, uint64_t window) {
@@ -428,19 +385,17 @@ static adj_status post_receives(sending *s, window_pieces *slot, uint64_t window
   adj_status status = ADJ_OK;
   uint32_t *to = slot->buffer;
   slot->receives.count = 0;
-  slot->counts[0] = slot->counts[1] = 0;
-  for (uint32_t part = 0; part < PARTS && window < s->windows; part++)
-    each_piece(s, part, s->bins->first[group->rank] + window, add_piece, slot);
+  slot->count = 0;
+  if (window < s->windows) each_piece(s, s->bins->first[group->rank] + window, add_piece, slot);
   for (int i = 1; i < group->ranks && window < s->windows && !status; i++) {
     int from = (group->rank + group->ranks - i) % group->ranks;
     const uint64_t *told = s->next[from] + 1;
-    for (uint32_t part = 0; part < PARTS; part++)
-      for (uint64_t many = *told++; many && !status; many--) {
-        uint64_t words = *told++;
-        add_piece(slot, part, (piece){to, to + words});
-        status = adji_post_receive(group, &slot->receives, (char *)to, words * sizeof *to, from);
-        to += words;
-      }
+    for (uint64_t many = *told++; many && !status; many--) {
+      uint64_t words = *told++;
+      add_piece(slot, (piece){to, to + words});
+      status = adji_post_receive(group, &slot->receives, (char *)to, words * sizeof *to, from);
+      to += words;
+    }
     s->next[from] = told;
   }
   return status;
@@ -453,8 +408,7 @@ typedef struct posting {
   adj_status status;
 } posting;
 
-static void post_piece(void *user, uint32_t part, piece p) {
-  (void)part;
+static void post_piece(void *user, piece p) {
   posting *t = user;
   uint64_t bytes = (uint64_t)(p.end - p.words) * sizeof *p.words;
   if (!t->status) t->status = adji_post_send(&t->s->plan->group, &t->slot->sends, (const char *)p.words, bytes, t->to);
@@ -468,8 +422,7 @@ static adj_status post_sends(const sending *s, window_pieces *slot, uint64_t win
   for (int i = 1; i < group->ranks && !t.status; i++) {
     t.to = (group->rank + i) % group->ranks;
     uint64_t bin = s->bins->first[t.to] + window;
-    for (uint32_t part = 0; part < PARTS && bin < s->bins->first[t.to + 1]; part++)
-      each_piece(s, part, bin, post_piece, &t);
+    if (bin < s->bins->first[t.to + 1]) each_piece(s, bin, post_piece, &t);
   }
   return t.status;
 }
@@ -481,11 +434,9 @@ static adj_status end_window(sending *s, uint64_t window) {
   adj_status status = adji_wait(group, slot->receives.count, slot->receives.items);
   if (!status && !s->status && window < s->windows) s->status = place_window(s, slot, window);
   if (!status) status = adji_wait(group, slot->sends.count, slot->sends.items);
-  if (status || (window + 1) % s->bins->group_windows) return status;
-  for (uint32_t part = 0; part < PARTS; part++)
-    if (s->parts[part] && s->parts[part]->binned.bins.lanes)
-      adji_bins_drop(&s->parts[part]->binned.bins, window / s->bins->group_windows);
-  return ADJ_OK;
+  if (!status && (window + 1) % s->bins->group_windows == 0 && s->from->lanes)
+    adji_bins_drop(s->from, window / s->bins->group_windows);
+  return status;
 }
 
 static adj_status send_windows(sending *s) {
@@ -505,22 +456,20 @@ static void close_sending(sending *s) {
   for (int i = 0; i < 2; i++) {
     window_pieces *slot = &s->slots[i];
     adji_group_free(group, slot->buffer);
-    for (uint32_t part = 0; part < PARTS; part++)
-      adji_free(&s->plan->ctx->memory, slot->pieces[part]);
+    adji_free(&s->plan->ctx->memory, slot->pieces);
     adji_requests_clear(&slot->sends);
     adji_requests_clear(&slot->receives);
   }
 }
 
-adj_status adji_owners_send_bins(adj_mpi_plan *plan, adj_status status, const adji_row_bins *bins, adji_mpi_part *first,
-                                 adji_mpi_part *second, adji_rows *out) {
+adj_status adji_owners_send_bins(adj_mpi_plan *plan, adj_status status, const adji_row_bins *bins, adji_mpi_part *part,
+                                 adji_rows *out) {
   adji_group *group = &plan->group;
   uint64_t before = group->bytes_sent;
-  sending s = {.plan = plan, .bins = bins, .parts = {first, second}, .out = out, .value_size = adji_value_size(plan)};
+  sending s = {.plan = plan, .bins = bins, .from = &part->binned.bins, .out = out, .value_size = adji_value_size(plan)};
   *out = (adji_rows){.count = rows_of(plan, group->rank)};
   s.windows = bins->first ? bins->first[group->rank + 1] - bins->first[group->rank] : 0;
-  for (uint32_t part = 0; part < PARTS && !status; part++)
-    if (s.parts[part]) status = bin_result(plan, s.parts[part]);
+  if (!status) status = bin_result(plan, part);
   status = adji_agree(group, status);
   if (!status) status = tell_pieces(&s);
   if (!status) status = adji_agree(group, get_memory(&s));

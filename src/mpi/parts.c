@@ -16,21 +16,20 @@ bool adji_needs_sums(const adj_mpi_plan *plan) {
 void adji_mpi_part_clear(adj_mpi_plan *plan, adji_mpi_part *part) {
   adj_result_destroy(part->result);
   adji_bins_close(&part->binned.bins);
-  adji_free(&plan->ctx->memory, part->names);
   adji_free(&plan->ctx->memory, part->degrees);
   *part = (adji_mpi_part){0};
 }
 
 /* The spec of the local join. A self-join can leave pairs out by local ids, as these have the order of global ids. For
  * other joins rows.c leaves them out. */
-static adj_join_spec spec_of(const adji_part_request *request) {
+static adj_join_spec spec_of(const adji_part_request *request, bool sums) {
   const adj_mpi_plan *plan = request->plan;
   adj_join_spec spec = plan->spec;
   bool self = request->left == request->right;
   spec.flags = self ? plan->spec.flags & (ADJ_WITH_SELF | ADJ_ONE_WAY) : 0;
-  if (adji_needs_sums(plan))
+  if (sums)
     spec.flags |= ADJ_WITH_SUM;
-  else
+  else if (!adji_needs_sums(plan))
     spec.flags |= plan->spec.flags & ADJ_WITH_DISTANCE;
   spec.order = plan->spec.order == ADJ_ORDER_DISTANCE ? ADJ_ORDER_DISTANCE : ADJ_ORDER_ID;
   spec.k = request->k;
@@ -39,8 +38,8 @@ static adj_join_spec spec_of(const adji_part_request *request) {
   return spec;
 }
 
-static adj_status make_plan(const adji_part_request *request, adj_plan **out) {
-  adj_join_spec spec = spec_of(request);
+static adj_status make_plan(const adji_part_request *request, bool sums, adj_plan **out) {
+  adj_join_spec spec = spec_of(request, sums);
   if (!request->index) return adj_plan_create(request->plan->ctx, &spec, request->left->set, request->right->set, out);
   adj_question question;
   adj_question_init(&question, sizeof question);
@@ -52,6 +51,21 @@ static adj_status make_plan(const adji_part_request *request, adj_plan **out) {
   question.radii = spec.radii;
   question.radius_count = spec.radius_count;
   return adj_index_plan(request->index, &question, request->left == request->right ? NULL : request->left->set, out);
+}
+
+/* Makes the plan without sums if these are not needed or only the last ones are, and the join can note them. */
+static adj_status choose_plan(const adji_part_request *request, adj_plan **out) {
+  adji_mpi_part *part = request->out;
+  bool sums = adji_needs_sums(request->plan);
+  adj_status status = make_plan(request, sums && !request->lasts, out);
+  if (status || !request->lasts) return status;
+  if (adji_notes_lasts(*out)) {
+    part->lasts = request->lasts;
+    return ADJ_OK;
+  }
+  adj_plan_destroy(*out);
+  *out = NULL;
+  return make_plan(request, sums, out);
 }
 
 static void add_stats(adj_mpi_plan *plan, const adj_stats *stats) {
@@ -92,8 +106,10 @@ static double work_of(const adj_mpi_plan *plan, const adji_mpi_part *part) {
   if (plan->spec.kind == ADJ_KNN) return (double)part->row_count * adji_query_work(plan->spec.k);
   if (part->binned.filled) return work_of_lengths(&part->binned.lengths, part->row_count);
   const uint64_t *offsets = part->degrees ? NULL : adj_result_offsets(part->result);
-  for (uint64_t i = 0; i < part->row_count; i++)
-    work += adji_query_work(offsets ? (double)(offsets[i + 1] - offsets[i]) : (double)part->degrees[i]);
+  for (uint64_t i = 0; i < part->row_count; i++) {
+    uint64_t row = adji_part_row(part, i);
+    work += adji_query_work(offsets ? (double)(offsets[row + 1] - offsets[row]) : (double)part->degrees[row]);
+  }
   return work;
 }
 
@@ -104,13 +120,15 @@ static adj_status join_here(void *user, adji_mpi_work *work) {
   adj_plan *local = NULL;
   adj_stats stats;
   adj_stats_init(&stats, sizeof stats);
-  adj_status status = make_plan(request, &local);
+  adj_status status = choose_plan(request, &local);
   if (!status && request->mode == ADJI_COUNT) {
-    part->degrees = adji_alloc(&plan->ctx->memory, part->row_count + 1, sizeof *part->degrees, "counts of rows");
+    uint64_t rows = request->left->set->count;
+    part->degrees = adji_alloc(&plan->ctx->memory, rows + 1, sizeof *part->degrees, "counts of rows");
     status = part->degrees ? adj_count(local, part->degrees, NULL, &work->control, &stats) : ADJ_E_MEMORY;
   } else if (!status) {
-    status = adji_collect_labelled(local, request->labels ? request->right->narrow : NULL,
-                                   request->bins ? &part->binned : NULL, &part->result, &work->control, &stats);
+    adji_extras extras = {.labels = request->labels ? request->right->narrow : NULL, .lasts = part->lasts};
+    if (request->bins) extras.binned = &part->binned;
+    status = adji_collect_with(local, &extras, &part->result, &work->control, &stats);
   }
   if (!status) add_stats(plan, &stats);
   if (!status) plan->stats.work += work_of(plan, part);
@@ -123,12 +141,13 @@ static adj_status join_here(void *user, adji_mpi_work *work) {
 }
 
 adj_status adji_mpi_part_join(adji_part_request *request) {
-  adji_group *group = &request->plan->group;
+  adj_mpi_plan *plan = request->plan;
+  adji_group *group = &plan->group;
   adji_mpi_part *part = request->out;
   double begin = adji_seconds(), cpu = adji_cpu_seconds();
   part->right = request->right;
-  part->whole = part->whole || request->left == request->right || !request->plan->self_join;
-  part->row_count = request->left->set->count;
+  part->whole = part->whole || request->left == request->right || !plan->self_join;
+  part->row_count = part->own ? plan->own_count : request->left->set->count;
   if (!part->row_count || !request->right->set->count) { /* nothing to join; some metrics do not take empty sets */
     part->row_count = 0;
     return ADJ_OK;
@@ -136,8 +155,8 @@ adj_status adji_mpi_part_join(adji_part_request *request) {
   group->step_to = group->step_from + request->share;
   adj_status status = adji_do_work(group, join_here, request, request->requests);
   group->step_from = group->step_to;
-  request->plan->stats.join_s += adji_seconds() - begin;
-  request->plan->stats.join_cpu_s += adji_cpu_seconds() - cpu;
-  if (status || group->stopped) adji_mpi_part_clear(request->plan, part);
+  plan->stats.join_s += adji_seconds() - begin;
+  plan->stats.join_cpu_s += adji_cpu_seconds() - cpu;
+  if (status || group->stopped) adji_mpi_part_clear(plan, part);
   return status;
 }

@@ -16,14 +16,13 @@ typedef struct adji_mpi_part {
   adj_result *result;       /* ADJI_ROWS */
   uint32_t *degrees;        /* ADJI_COUNT */
   const adji_points *right; /* the points that local ids number; NULL: they are gone, see first */
-  const uint32_t *rows;     /* row i belongs to query rows[i], ascending; NULL: to query i */
-  uint64_t row_count;
-  int64_t first; /* right is NULL: global id of local id 0 */
-  bool whole;    /* all pairs belong to the join: rows.c need not leave any out */
-  /* ADJI_ROWS: bins.lanes is set if the rows are there, with global ids, and not in the result. binned.names may be
-   * `names`, which the part owns. */
+  const uint32_t *own;      /* the row of query i is own[i], ascending; NULL: it is i */
+  uint64_t row_count;       /* of queries */
+  void *lasts;              /* kNN: the last sum of each row, in place of all sums; the caller's. NULL: all sums */
+  int64_t first;            /* right is NULL: global id of local id 0 */
+  bool whole;               /* all pairs belong to the join: rows.c need not leave any out */
+  /* ADJI_ROWS: bins.lanes is set if the rows are there, with global ids, and not in the result. */
   adji_binned binned;
-  uint32_t *names;
 } adji_mpi_part;
 
 /* A local join to make. */
@@ -37,12 +36,19 @@ typedef struct adji_part_request {
   adji_requests *requests;         /* pending messages, moved during the join; may be NULL */
   double share;                    /* which part of the run this is, for progress */
   bool labels;                     /* the result may have global ids */
-  bool bins;                       /* the rows may stay in out->binned, which is prepared */
+  /* kNN: room for the sum of each row's last neighbour; if the join notes these, the result has no sums and
+   * out->lasts is set. NULL: the result has sums. */
+  void *lasts;
+  bool bins; /* the rows may stay in out->binned, which is prepared */
   adji_mpi_part *out;
 } adji_part_request;
 /* Makes the join. Not agreed on. */
 adj_status adji_mpi_part_join(adji_part_request *request);
 void adji_mpi_part_clear(adj_mpi_plan *plan, adji_mpi_part *part);
+/* The row of a query in a part's result. */
+static inline uint64_t adji_part_row(const adji_mpi_part *part, uint64_t query) {
+  return part->own ? part->own[query] : query;
+}
 /* Whether rows need sums to be put together. */
 bool adji_needs_sums(const adj_mpi_plan *plan);
 

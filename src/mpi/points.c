@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sends points between ranks. A message has the number of points, their coordinates, their radii if they have any, and
- * their rows as differences in base 128, which mostly take one or two bytes. The receiver takes the message of rank 0
- * first, then that of rank 1, and so on. Rows ascend in each message, so the global ids ascend.
+ * Sends points between ranks. A message has its numbers of points, their coordinates, their radii if they have any, and
+ * their rows as differences in base 128, which mostly take one or two bytes; the lowest bit tells visitors from points
+ * that are at home there. The receiver takes the message of rank 0 first, then that of rank 1, and so on.
+ * Rows ascend in each message, so the global ids ascend.
  */
 #include <string.h>
 
@@ -26,11 +27,21 @@ adj_status adji_points_open_ids(adj_mpi_plan *plan, uint64_t count, uint64_t all
   return ids ? ADJ_OK : ADJ_E_MEMORY;
 }
 
+/* Copies of a fixed size take no call. */
+static inline void copy_packed(const char *from, uint64_t width, char *to) {
+  if (width == 12)
+    memcpy(to, from, 12);
+  else if (width == 8)
+    memcpy(to, from, 8);
+  else
+    memcpy(to, from, width);
+}
+
 void adji_points_copy(const adj_dataset *set, uint64_t row, char *to) {
   size_t size = adji_type_size(set->type);
   const char *from = set->data + row * set->row_stride;
   if (set->column_stride == size) {
-    memcpy(to, from, set->dim * size);
+    copy_packed(from, set->dim * size, to);
     return;
   }
   for (uint32_t j = 0; j < set->dim; j++)
@@ -78,74 +89,158 @@ adj_status adji_points_pick(adj_mpi_plan *plan, const adji_points *from, const u
 
 /* ---- Writing ---------------------------------------------------------------------------------------------------- */
 
-static uint64_t difference_bytes(uint64_t x) {
-  uint64_t bytes = 1;
-  while (x >>= 7)
-    bytes++;
-  return bytes;
+typedef struct header {
+  uint64_t count, own; /* points; those of them that are at home, or all if only visits are sent */
+} header;
+
+/* What goes to one rank: first it is measured, then written. */
+typedef struct destination {
+  uint64_t count, own, code_bytes; /* measured */
+  uint64_t before;                 /* the last row */
+  char *point, *radius, *code;     /* where the next ones are written */
+} destination;
+
+typedef struct writing {
+  const adj_mpi_plan *plan;
+  const adji_parcel *parcel;
+  destination *to;
+} writing;
+
+/* The code of the next row for a destination: twice the difference to the row before, and a bit. */
+static inline uint64_t next_code(destination *d, uint64_t row, bool around) {
+  uint64_t code = (row - d->before) << 1 | around;
+  d->before = row;
+  return code;
 }
 
-static uint64_t fixed_bytes(const adj_mpi_plan *plan, bool radii, uint64_t count) {
-  return 8 + count * (plan->dim * adji_type_size(plan->type) + (radii ? 8 : 0));
+static inline void measure_point(const writing *w, uint32_t rank, uint64_t row, bool around) {
+  destination *d = &w->to[rank];
+  d->count++;
+  d->own += !around;
+  for (uint64_t code = next_code(d, row, around); code >= 128; code >>= 7)
+    d->code_bytes++;
+  d->code_bytes++;
 }
 
-static void write_parcel(const adj_mpi_plan *plan, const adji_parcel *parcel, uint64_t first, uint64_t count,
-                         char *to) {
-  uint64_t width = plan->dim * adji_type_size(plan->type), before = 0;
-  const uint32_t *rows = parcel->rows + first;
-  memcpy(to, &count, 8);
-  to += 8;
-  for (uint64_t i = 0; i < count; i++, to += width)
-    adji_points_copy(parcel->set, rows[i], to);
-  for (uint64_t i = 0; parcel->radii && i < count; i++, to += 8)
-    memcpy(to, &parcel->radii[rows[i]], 8);
-  for (uint64_t i = 0; i < count; i++) {
-    uint64_t x = rows[i] - before;
-    before = rows[i];
-    for (; x >= 128; x >>= 7)
-      *to++ = (char)(x | 128);
-    *to++ = (char)x;
+static inline void write_point(const writing *w, uint32_t rank, uint64_t row, bool around) {
+  destination *d = &w->to[rank];
+  const adj_dataset *set = w->parcel->set;
+  adji_points_copy(set, row, d->point);
+  d->point += set->dim * adji_type_size(set->type);
+  uint64_t code = next_code(d, row, around);
+  for (; code >= 128; code >>= 7)
+    *d->code++ = (char)(code | 128);
+  *d->code++ = (char)code;
+  if (!w->parcel->radii) return;
+  double radius = around ? 0 : w->parcel->radii[row];
+  memcpy(d->radius, &radius, 8);
+  d->radius += 8;
+}
+
+/* Calls fn for each point and each rank that it goes to, in ascending order of rows. */
+static inline void each_point(const writing *w,
+                              void (*fn)(const writing *w, uint32_t rank, uint64_t row, bool around)) {
+  const adji_parcel *p = w->parcel;
+  const adji_visit *visit = p->visits, *end = visit + p->visit_count;
+  for (uint64_t row = 0; p->home && row < p->set->count; row++) {
+    fn(w, p->home[row], row, false);
+    for (; visit < end && visit->row == row; visit++)
+      fn(w, visit->region, row, true);
+  }
+  for (; visit < end; visit++)
+    fn(w, visit->region, visit->row, false);
+}
+
+/* Lays the messages out, one after the other. */
+static void lay_out(adj_mpi_plan *plan, const writing *w, adji_mail *mail) {
+  uint64_t width = plan->dim * adji_type_size(plan->type);
+  for (int i = 0; i < plan->group.ranks; i++) {
+    destination *d = &w->to[i];
+    uint64_t bytes = sizeof(header) + d->count * (width + (w->parcel->radii ? 8 : 0)) + d->code_bytes;
+    mail->starts[i + 1] = mail->starts[i] + (d->count ? bytes : 0);
+    if (i != plan->group.rank) plan->stats.bytes_least += d->count * width;
+  }
+}
+
+static void begin_messages(const writing *w, const adji_mail *mail) {
+  uint64_t width = w->plan->dim * adji_type_size(w->plan->type);
+  for (int i = 0; i < w->plan->group.ranks; i++) {
+    destination *d = &w->to[i];
+    header h = {d->count, d->own};
+    char *at = mail->bytes + mail->starts[i];
+    if (!d->count) continue;
+    memcpy(at, &h, sizeof h);
+    d->before = 0;
+    d->point = at + sizeof h;
+    d->radius = d->point + d->count * width;
+    d->code = d->radius + (w->parcel->radii ? d->count * 8 : 0);
   }
 }
 
 static adj_status write_mail(adj_mpi_plan *plan, const adji_parcel *parcel, adji_mail *mail) {
-  adji_group *group = &plan->group;
-  adj_status status = adji_mail_open(group, mail);
-  for (int i = 0; i < group->ranks && !status; i++) {
-    uint64_t count = parcel->starts[i + 1] - parcel->starts[i], before = 0, bytes = 0;
-    for (uint64_t at = parcel->starts[i]; at < parcel->starts[i + 1]; at++) {
-      bytes += difference_bytes(parcel->rows[at] - before);
-      before = parcel->rows[at];
-    }
-    if (count) bytes += fixed_bytes(plan, parcel->radii, count);
-    mail->starts[i + 1] = mail->starts[i] + bytes;
-    if (i != group->rank) plan->stats.bytes_least += count * plan->dim * adji_type_size(plan->type);
+  adji_memory *memory = &plan->ctx->memory;
+  uint64_t ranks = (uint64_t)plan->group.ranks;
+  adj_status status = adji_mail_open(&plan->group, mail);
+  writing w = {plan, parcel, adji_alloc_zero(memory, ranks, sizeof *w.to, "points on their way")};
+  if (!status && !w.to) status = ADJ_E_MEMORY;
+  if (!status) {
+    each_point(&w, measure_point);
+    lay_out(plan, &w, mail);
+    mail->bytes = adji_alloc(memory, mail->starts[ranks] + 1, 1, "points on their way");
+    status = mail->bytes ? ADJ_OK : ADJ_E_MEMORY;
   }
-  if (status) return status;
-  mail->bytes = adji_alloc(&plan->ctx->memory, mail->starts[group->ranks] + 1, 1, "points on their way");
-  if (!mail->bytes) return ADJ_E_MEMORY;
-  for (int i = 0; i < group->ranks; i++)
-    if (mail->starts[i + 1] > mail->starts[i])
-      write_parcel(plan, parcel, parcel->starts[i], parcel->starts[i + 1] - parcel->starts[i],
-                   mail->bytes + mail->starts[i]);
-  return ADJ_OK;
+  if (!status) begin_messages(&w, mail);
+  if (!status) each_point(&w, write_point);
+  adji_free(memory, w.to);
+  return status;
 }
 
 /* ---- Reading ---------------------------------------------------------------------------------------------------- */
 
-/* Reads the ids of `count` points; the first of them is point `done` of the output. */
-static void read_rows(const char *at, uint64_t count, int64_t first, const adji_points *out, uint64_t done) {
-  int64_t row = first;
-  for (uint64_t i = done; i < done + count; i++) {
-    uint64_t x = 0;
+/* The points received so far. */
+typedef struct reading {
+  adji_points *out;
+  char *block;
+  uint32_t *own; /* or NULL */
+  uint64_t done, own_done, width;
+} reading;
+
+/* Reads a message. first: the global id of the sender's row 0. */
+static void read_parcel(reading *r, const char *at, int64_t first) {
+  header h;
+  memcpy(&h, at, sizeof h);
+  at += sizeof h;
+  memcpy(r->block + r->done * r->width, at, h.count * r->width);
+  at += h.count * r->width;
+  if (r->out->radii) memcpy(r->out->radii + r->done, at, h.count * 8);
+  if (r->out->radii) at += h.count * 8;
+  uint64_t end = r->done + h.count, row = (uint64_t)first;
+  for (; r->done < end; r->done++) {
+    uint64_t code = 0;
     for (int shift = 0;; shift += 7) {
       unsigned char byte = (unsigned char)*at++;
-      x |= (uint64_t)(byte & 127) << shift;
+      code |= (uint64_t)(byte & 127) << shift;
       if (byte < 128) break;
     }
-    row += (int64_t)x;
-    adji_points_set_id(out, i, row);
+    row += code >> 1;
+    adji_points_set_id(r->out, r->done, (int64_t)row);
+    if (!r->own) continue;
+    r->own[r->own_done] = (uint32_t)r->done;
+    r->own_done += !(code & 1);
   }
+}
+
+/* Adds up the numbers of points in all messages. */
+static header read_headers(const adj_mpi_plan *plan, const adji_mail *mail, uint64_t *received) {
+  header all = {0};
+  for (int i = 0; i < plan->group.ranks; i++) {
+    header h = {0};
+    if (mail->starts[i + 1] > mail->starts[i]) memcpy(&h, mail->bytes + mail->starts[i], sizeof h);
+    if (received) received[i] = h.count;
+    all.count += h.count;
+    all.own += h.own;
+  }
+  return all;
 }
 
 /* starts: first global id of each rank, in the set that the points are from. */
@@ -153,33 +248,21 @@ static adj_status read_mail(adj_mpi_plan *plan, const adji_mail *mail, const uin
                             const adji_parcel *parcel, adji_points *out) {
   adji_memory *memory = &plan->ctx->memory;
   int ranks = plan->group.ranks;
-  bool radii = parcel->radii;
-  uint64_t width = plan->dim * adji_type_size(plan->type), all = 0, count = 0, done = 0;
-  for (int i = 0; i < ranks; i++) {
-    count = 0;
-    if (mail->starts[i + 1] > mail->starts[i]) memcpy(&count, mail->bytes + mail->starts[i], 8);
-    if (parcel->received) parcel->received[i] = count;
-    all += count;
-  }
+  header all = read_headers(plan, mail, parcel->received);
+  reading r = {.out = out, .width = plan->dim * adji_type_size(plan->type)};
   *out = (adji_points){0};
-  char *block = adji_alloc(memory, adji_mul(all + 1, width), 1, "points of this region");
-  adj_status status = adji_points_open_ids(plan, all, starts[ranks], out);
-  out->radii = radii ? adji_alloc(memory, all + 1, sizeof *out->radii, "radii") : NULL;
-  if (!block || (radii && !out->radii)) status = ADJ_E_MEMORY;
-  for (int i = 0; i < ranks && !status; i++) {
-    if (mail->starts[i + 1] == mail->starts[i]) continue;
-    const char *at = mail->bytes + mail->starts[i];
-    memcpy(&count, at, 8);
-    memcpy(block + done * width, at + 8, count * width);
-    at += 8 + count * width;
-    if (radii) memcpy(out->radii + done, at, count * 8);
-    read_rows(at + (radii ? count * 8 : 0), count, (int64_t)starts[i], out, done);
-    done += count;
-  }
+  r.block = adji_alloc(memory, adji_mul(all.count + 1, r.width), 1, "points of this region");
+  adj_status status = adji_points_open_ids(plan, all.count, starts[ranks], out);
+  if (parcel->radii) out->radii = adji_alloc(memory, all.count + 1, sizeof *out->radii, "radii");
+  if (parcel->own) *parcel->own = r.own = adji_alloc(memory, all.own + 1, sizeof *r.own, "points of this region");
+  if (parcel->own) *parcel->own_count = all.own;
+  if (!r.block || (parcel->radii && !out->radii) || (parcel->own && !r.own)) status = ADJ_E_MEMORY;
+  for (int i = 0; i < ranks && !status; i++)
+    if (mail->starts[i + 1] > mail->starts[i]) read_parcel(&r, mail->bytes + mail->starts[i], (int64_t)starts[i]);
   if (!status)
-    status = adji_points_adopt(plan, block, all, &out->owned);
+    status = adji_points_adopt(plan, r.block, all.count, &out->owned);
   else
-    adji_free(memory, block);
+    adji_free(memory, r.block);
   out->set = out->owned;
   if (status) adji_points_clear(plan, out);
   return status;

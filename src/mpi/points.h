@@ -5,16 +5,21 @@
 #ifndef ADJI_MPI_POINTS_H
 #define ADJI_MPI_POINTS_H
 
+#include "cluster/split.h"
 #include "mpi/job.h"
 
-/* Points to send: a list of rows for each rank, as adj_split_halo makes them. */
+/* Points to send: each to its home, and to the regions that it visits. */
 typedef struct adji_parcel {
   const adj_dataset *set;
-  int64_t first;          /* global id of row 0 */
-  const double *radii;    /* sent with the points; NULL: no radii are sent */
-  const uint64_t *starts; /* rows[starts[i]] is the first row for rank i; ranks + 1 values */
-  const uint32_t *rows;
+  const double *radii;  /* sent with the points; NULL: no radii are sent */
+  const uint32_t *home; /* NULL: only visits are sent */
+  const adji_visit *visits;
+  uint64_t visit_count;
   uint64_t *received; /* out: the number of points from each rank; may be NULL */
+  /* out: the places of the points received that are at home here, to be freed with adji_free; both may be NULL.
+   * Visitors are then points around the region, which have no radius of their own and get the radius 0. */
+  uint32_t **own;
+  uint64_t *own_count;
 } adji_parcel;
 /* Sends the points of a parcel and receives those of other ranks, in ascending order of id. Agreed on. */
 adj_status adji_points_exchange(adj_mpi_plan *plan, adj_status status, const adji_parcel *parcel, adji_points *out);

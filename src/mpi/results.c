@@ -51,20 +51,13 @@ static adj_status begin_run(adj_mpi_plan *plan, const adj_run_control *control, 
 
 static void count_points(adj_mpi_plan *plan) {
   adj_mpi_stats *stats = &plan->stats;
-  bool halo = plan->distribution == ADJ_MPI_HALO;
-  const adji_points *region = plan->self_join ? &plan->queries : &plan->region;
-  stats->queries = plan->queries.set ? plan->queries.set->count : 0;
-  bool counted = plan->distribution == ADJ_MPI_RING && plan->spec.kind == ADJ_RANGE; /* run_ring.c counts them */
-  if (!counted) stats->points = region->set ? region->set->count : 0;
-  if (plan->others.set) stats->halo_points += plan->others.set->count;
-  if (plan->distribution == ADJ_MPI_REPLICATED) {
-    stats->points += stats->halo_points;
-    stats->halo_points = 0;
-  }
-  if (halo && !plan->self_join && plan->spec.kind == ADJ_RANGE) { /* all right points came as a halo */
-    stats->points = stats->halo_points;
-    stats->halo_points = 0;
-  }
+  const adj_dataset *here = adji_points_here(plan)->set, *others = plan->others.set;
+  stats->queries = plan->own ? plan->own_count : plan->queries.set ? plan->queries.set->count : 0;
+  if (plan->distribution == ADJ_MPI_RING && plan->spec.kind == ADJ_RANGE) return; /* run_ring.c counts the points */
+  stats->points = (here ? here->count : 0) + (others ? others->count : 0);
+  if (!plan->own) return;
+  stats->halo_points = stats->points - plan->own_count;
+  stats->points = plan->own_count;
 }
 
 static adj_status end_run(adj_mpi_plan *plan, adj_status status, span *s, adj_mpi_stats *out) {

@@ -14,6 +14,7 @@
 
 void adji_rows_clear(adj_mpi_plan *plan, adji_rows *rows) {
   adji_memory *memory = &plan->ctx->memory;
+  adji_free(memory, rows->lasts);
   if (rows->from) {
     if (rows->offsets != adj_result_offsets(rows->from)) adji_free(memory, rows->offsets);
     adj_result_destroy(rows->from);
@@ -64,20 +65,6 @@ typedef struct joining {
   uint64_t slices;
 } joining;
 
-/* The first row of a part whose query is `first` or a later one. */
-static uint64_t find_row(const adji_mpi_part *part, uint64_t first) {
-  if (!part->rows) return first < part->row_count ? first : part->row_count;
-  uint64_t low = 0, high = part->row_count;
-  while (low < high) {
-    uint64_t middle = (low + high) / 2;
-    if (part->rows[middle] < first)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low;
-}
-
 /* Counts the entries that the parts add to each query of a slice. */
 static adj_status measure_slice(void *user, uint64_t slice, uint32_t lane) {
   (void)lane;
@@ -89,9 +76,8 @@ static adj_status measure_slice(void *user, uint64_t slice, uint32_t lane) {
     if (!part->result) continue;
     const uint64_t *offsets = adj_result_offsets(part->result);
     const uint32_t *ids = adj_result_ids(part->result);
-    for (uint64_t i = find_row(part, begin); i < part->row_count; i++) {
-      uint64_t row = part->rows ? part->rows[i] : i;
-      if (row >= end) break;
+    for (uint64_t row = begin; row < end && row < part->row_count; row++) {
+      uint64_t i = adji_part_row(part, row);
       uint64_t many = offsets[i + 1] - offsets[i];
       for (uint64_t e = offsets[i]; e < offsets[i + 1] && !part->whole; e++)
         many -= is_left_out(j->plan, adji_point_id(j->queries, row), id_of(part, ids[e]));
@@ -135,9 +121,9 @@ static void merge_ids(uint32_t *ids, uint64_t mine, uint64_t theirs) {
   }
 }
 
-/* An insertion sort: few rows have two runs, and mostly one of them is short. */
-void adji_rows_merge_runs(const adj_mpi_plan *plan, const adji_rows *rows, uint64_t first, uint64_t middle,
-                          uint64_t end) {
+/* Merges two ascending runs of a row, first .. middle - 1 and middle .. end - 1, in place: an insertion sort. Few rows
+ * have two runs, and mostly one of them is short. */
+static void merge_runs(const adj_mpi_plan *plan, const adji_rows *rows, uint64_t first, uint64_t middle, uint64_t end) {
   uint64_t size = adji_value_size(plan), width = rows->narrow ? 4 : 8;
   char *ids = rows->narrow ? (char *)rows->narrow : (char *)rows->ids;
   if (middle == first || middle == end || is_before(plan, rows, middle - 1, middle)) return;
@@ -200,23 +186,18 @@ static adj_status fill_slice(void *user, uint64_t slice, uint32_t lane) {
   (void)lane;
   const joining *j = user;
   adji_rows *out = j->out;
-  uint64_t begin, end, *next = adji_alloc(&j->plan->ctx->memory, j->count, sizeof *next, "parts of rows");
-  if (!next) return ADJ_E_MEMORY;
+  uint64_t begin, end;
   adji_slice(j->queries->set->count, j->slices, slice, &begin, &end);
-  for (uint32_t p = 0; p < j->count; p++)
-    next[p] = find_row(&j->parts[p], begin);
   for (uint64_t row = begin; row < end; row++) {
     uint64_t at = out->offsets[row];
     for (uint32_t p = 0; p < j->count; p++) {
       const adji_mpi_part *part = &j->parts[p];
-      if (!part->result || next[p] >= part->row_count) continue;
-      if ((part->rows ? part->rows[next[p]] : next[p]) != row) continue;
+      if (!part->result || row >= part->row_count) continue;
       uint64_t middle = at;
-      at = add_row(j, part, next[p]++, row, at);
-      adji_rows_merge_runs(j->plan, out, out->offsets[row], middle, at);
+      at = add_row(j, part, adji_part_row(part, row), row, at);
+      merge_runs(j->plan, out, out->offsets[row], middle, at);
     }
   }
-  adji_free(&j->plan->ctx->memory, next);
   return ADJ_OK;
 }
 
@@ -226,8 +207,10 @@ bool adji_rows_adopt(const adj_mpi_plan *plan, adji_mpi_part *part, adji_rows *o
   out->offsets = (uint64_t *)adj_result_offsets(part->result);
   out->narrow = (uint32_t *)adj_result_ids(part->result);
   out->values = (char *)adj_result_distances(part->result);
+  out->lasts = part->lasts;
   out->right = part->result->labelled ? NULL : part->right;
   part->result = NULL;
+  part->lasts = NULL;
   return true;
 }
 
@@ -346,7 +329,7 @@ adj_status adji_rows_merge(adj_mpi_plan *plan, const adji_points *queries, const
   adji_memory *memory = &plan->ctx->memory;
   if (!part->result || !part->row_count) return ADJ_OK;
   uint64_t size = adji_type_size(plan->type), k = plan->spec.k, asked = adj_result_offsets(part->result)[1];
-  if (!to->filled && part->whole && asked == k && part->row_count == to->count && !part->rows) {
+  if (!to->filled && part->whole && asked == k && part->row_count == to->count) {
     copy_lists(plan, part, to);
     return ADJ_OK;
   }
@@ -360,13 +343,12 @@ adj_status adji_rows_merge(adj_mpi_plan *plan, const adji_points *queries, const
   adj_status status = list.ids && list.sums ? ADJ_OK : ADJ_E_MEMORY;
   all = list;
   for (uint64_t i = 0; i < part->row_count && !status; i++) {
-    uint64_t row = part->rows ? part->rows[i] : i;
-    bool empty = to->ids[row * k] < 0;
-    all.ids = to->ids + row * k;
-    all.sums = to->values + row * k * size;
+    bool empty = to->ids[i * k] < 0;
+    all.ids = to->ids + i * k;
+    all.sums = to->values + i * k * size;
     all.k = (uint32_t)k;
     list.k = (uint32_t)asked;
-    take_list(plan, part, i, adji_point_id(queries, row), empty ? &all : &list);
+    take_list(plan, part, i, adji_point_id(queries, i), empty ? &all : &list);
     if (!empty && list.k) status = adj_lists_merge(&all, &list, NULL);
   }
   adji_free(memory, list.ids);
@@ -374,13 +356,20 @@ adj_status adji_rows_merge(adj_mpi_plan *plan, const adji_points *queries, const
   return status;
 }
 
+adji_last_sums adji_rows_last_sums(const adj_mpi_plan *plan, const adji_rows *lists) {
+  uint64_t k = plan->spec.k, size = adji_type_size(plan->type);
+  if (lists->lasts) return (adji_last_sums){lists->lasts, size};
+  return (adji_last_sums){lists->values + (k - 1) * size, k * size};
+}
+
 adj_status adji_rows_reach(const adj_mpi_plan *plan, const adji_points *queries, const adji_rows *lists,
                            const uint32_t *which, uint64_t count, double *radii) {
-  uint64_t k = plan->spec.k, size = adji_type_size(plan->type);
+  uint64_t size = adji_type_size(plan->type);
+  adji_last_sums last = adji_rows_last_sums(plan, lists);
   char *sums = (char *)radii; /* converted in place: each sum is read before a radius is written over it */
   if (size == 4) sums += 4 * count;
   for (uint64_t i = 0; i < count; i++)
-    memcpy(sums + i * size, lists->values + ((which ? which[i] : i) * k + k - 1) * size, size);
+    memcpy(sums + i * size, last.first + (which ? which[i] : i) * last.stride, size);
   adj_status status = adj_sums_radii(&plan->spec, plan->type, count, sums, radii);
   for (uint64_t i = 0; i < count && !status; i++) {
     double most = queries->radii ? queries->radii[which ? which[i] : i] : plan->spec.radius;

@@ -5,6 +5,7 @@
 #ifndef ADJI_MPI_ROWS_H
 #define ADJI_MPI_ROWS_H
 
+#include "cluster/split.h"
 #include "mpi/parts.h"
 
 /* Rows, with global ids unless `right` is set. */
@@ -14,6 +15,7 @@ typedef struct adji_rows {
   int64_t *ids;             /* or NULL, if narrow is set */
   uint32_t *narrow;         /* ids of 32 bits, if plan->fits_32: in rows that go to their owners, or plan->narrow */
   char *values;             /* sums or distances, or NULL */
+  char *lasts;              /* kNN: only the last sum of each list, in place of values; or NULL */
   adj_result *from;         /* the result of libadjoin that owns these arrays, or NULL */
   const adji_points *right; /* narrow has local ids of these points; NULL: global ids */
   bool filled;              /* kNN: the lists are written, as entries or padding; before that they are garbage */
@@ -30,22 +32,21 @@ adj_status adji_rows_join(adj_mpi_plan *plan, const adji_points *queries, adji_m
                           adji_rows *out);
 /* kNN: allocates lists of k entries with sums, not yet filled. */
 adj_status adji_rows_open_lists(adj_mpi_plan *plan, uint64_t count, adji_rows *out);
-/* Takes over the result of a part, with local ids. Returns false and changes nothing if the part has no result or is
- * not whole, or if ids need more than 32 bits. */
+/* Takes over the result of a part, with local ids, and its last sums. Returns false and changes nothing if the part has
+ * no result or is not whole, or if ids need more than 32 bits. */
 bool adji_rows_adopt(const adj_mpi_plan *plan, adji_mpi_part *part, adji_rows *out);
 /* Makes ids of 64 bits, which must fit, ids of 32 bits, in place. */
 void adji_rows_narrow(adj_mpi_plan *plan, adji_rows *rows);
 /* Replaces local ids by global ones, in place, unless the join did so. */
 void adji_rows_globalise(adji_rows *rows);
-/* Merges two ascending runs of a row, first .. middle - 1 and middle .. end - 1, in place. */
-void adji_rows_merge_runs(const adj_mpi_plan *plan, const adji_rows *rows, uint64_t first, uint64_t middle,
-                          uint64_t end);
 /* kNN without a radius: the number of neighbours in every list. */
 uint64_t adji_list_length(const adj_mpi_plan *plan);
 /* Fills lists that are not filled yet with padding. */
 void adji_rows_pad(const adj_mpi_plan *plan, adji_rows *lists);
 /* Merges the lists of a part into those of the queries. */
 adj_status adji_rows_merge(adj_mpi_plan *plan, const adji_points *queries, const adji_mpi_part *part, adji_rows *to);
+/* The last sums of kNN lists. */
+adji_last_sums adji_rows_last_sums(const adj_mpi_plan *plan, const adji_rows *lists);
 /* How far the listed queries must look: to their k-th neighbours so far, but no further than their radii. which NULL:
  * the first `count` queries. */
 adj_status adji_rows_reach(const adj_mpi_plan *plan, const adji_points *queries, const adji_rows *lists,

@@ -38,8 +38,9 @@ adj_status adji_run_place(adj_mpi_plan *plan) {
 /* Picks the queries of a round: all of them, or those in their owner's stretch. */
 static adj_status pick_queries(adj_mpi_plan *plan, adji_round round, adji_points *some, const adji_points **out) {
   const adji_points *all = &plan->queries;
+  adj_status status = adji_halo_queries(plan);
   *out = all;
-  if (round.of == 1) return ADJ_OK;
+  if (status || round.of == 1) return status;
   uint64_t count = all->set->count, found = 0, begin = 0, end = 0;
   uint32_t *rows = adji_alloc(&plan->ctx->memory, count + 1, sizeof *rows, "queries of a round");
   if (!rows) return ADJ_E_MEMORY;
@@ -51,7 +52,7 @@ static adj_status pick_queries(adj_mpi_plan *plan, adji_round round, adji_points
     uint64_t row = id - plan->left_starts[owner];
     if (row >= begin && row < end) rows[found++] = (uint32_t)i;
   }
-  adj_status status = adji_points_pick(plan, all, rows, 0, found, some);
+  status = adji_points_pick(plan, all, rows, 0, found, some);
   adji_free(&plan->ctx->memory, rows);
   *out = some;
   return status;
@@ -67,52 +68,39 @@ adj_status adji_run_part(adji_parts *p, const adji_points *left, const adji_poin
   request.k = plan->spec.k;
   request.out = part;
   request.radii = p->radii;
+  request.lasts = p->lasts;
   request.labels = p->bins || plan->spec.kind == ADJ_KNN;
   request.bins = p->bins;
-  bool window = plan->self_join && left != right && right == &plan->queries;
+  bool window = plan->self_join && left != right && right == adji_points_here(plan);
   bool with_self = plan->spec.flags & ADJ_WITH_SELF;
   if (window && plan->spec.kind == ADJ_KNN && !with_self && !part->whole) request.k++; /* may find the query itself */
-  if (right == (plan->self_join ? &plan->queries : &plan->region)) request.index = plan->index;
-  adj_status status = p->bins ? adji_row_bins_offer(plan, p->bins, left->set->count, part) : ADJ_OK;
-  return status ? status : adji_mpi_part_join(&request);
+  if (right == adji_points_here(plan)) request.index = plan->index;
+  if (p->bins) adji_row_bins_offer(plan, p->bins, part);
+  return adji_mpi_part_join(&request);
 }
 
-/* Picks the queries of the round that are at the border of the region, and their numbers in the round. */
-static adj_status pick_border(adji_parts *p) {
+/* Joins the queries of a region with the points there and around it. All queries of a self-join: these points are
+ * joined with themselves, and the rows of the points around the region are not used. */
+static adj_status join_region(adji_parts *p) {
   adj_mpi_plan *plan = p->plan;
-  uint64_t found = 0, at = 0;
-  p->border_rows =
-      adji_alloc(&plan->ctx->memory, plan->border_count + 1, sizeof *p->border_rows, "border of the region");
-  if (!p->border_rows) return ADJ_E_MEMORY;
-  for (uint64_t i = 0; i < plan->border_count; i++) {
-    int64_t id = adji_point_id(&plan->queries, plan->border[i]);
-    while (at < p->queries->set->count && adji_point_id(p->queries, at) < id)
-      at++;
-    if (at < p->queries->set->count && adji_point_id(p->queries, at) == id) p->border_rows[found++] = (uint32_t)at;
+  const adji_points *left = p->queries;
+  p->count = 1;
+  if (plan->own && left == &plan->queries) {
+    left = &plan->region;
+    p->items[0].own = plan->own;
   }
-  return adji_points_pick(plan, p->queries, p->border_rows, 0, found, &p->border);
+  return adji_run_part(p, left, &plan->region, &p->items[0], NULL, 1);
 }
 
-/* Joins the queries with the points that are here: in self-joins with the queries of all rounds first, then with the
- * others. */
-static adj_status join_here(adji_parts *p) {
+/* Joins the queries of a round with all points: in self-joins with this rank's own first, then with the others. */
+static adj_status join_replicated(adji_parts *p) {
   adj_mpi_plan *plan = p->plan;
   adj_status status = ADJ_OK;
   p->count = 2;
   if (plan->self_join) status = adji_run_part(p, p->queries, &plan->queries, &p->items[0], NULL, 0.8);
   if (status || plan->group.stopped) return status;
-  const adji_points *left = p->queries;
-  if (plan->border) {
-    status = pick_border(p);
-    left = &p->border;
-    p->items[1].rows = p->border_rows;
-  }
-  bool one_way = plan->spec.flags & ADJ_ONE_WAY;
-  p->items[1].whole = !one_way || plan->distribution == ADJ_MPI_REPLICATED; /* the query is never among the others */
-  const uint32_t *rows = p->items[1].rows;
-  if (!status) status = adji_run_part(p, left, &plan->others, &p->items[1], NULL, 0.2);
-  p->items[1].rows = rows;
-  return status;
+  p->items[1].whole = true;
+  return adji_run_part(p, p->queries, &plan->others, &p->items[1], NULL, 0.2);
 }
 
 static adj_status open_parts(adji_parts *p, adj_mpi_plan *plan, const adji_points *queries, adji_mode mode) {
@@ -124,13 +112,12 @@ static adj_status open_parts(adji_parts *p, adj_mpi_plan *plan, const adji_point
 static void clear_parts(adji_parts *p) {
   for (int i = 0; p->items && i <= p->plan->group.ranks; i++)
     adji_mpi_part_clear(p->plan, &p->items[i]);
-  adji_points_clear(p->plan, &p->border);
   for (int i = 0; p->found && i < p->plan->group.ranks; i++)
     adji_mpi_part_clear(p->plan, &p->found[i]);
   adji_free(&p->plan->ctx->memory, p->found);
   adji_free(&p->plan->ctx->memory, p->shifts);
   adji_free(&p->plan->ctx->memory, p->radii);
-  adji_free(&p->plan->ctx->memory, p->border_rows);
+  adji_free(&p->plan->ctx->memory, p->lasts);
   adji_free(&p->plan->ctx->memory, p->items);
 }
 
@@ -139,7 +126,8 @@ static adj_status find_parts(adji_parts *p, adj_status status) {
   status = adji_agree(&p->plan->group, status);
   if (status) return status;
   if (p->plan->distribution == ADJ_MPI_RING) return adji_run_ring_parts(p);
-  return adji_agree(&p->plan->group, join_here(p));
+  bool halo = p->plan->distribution == ADJ_MPI_HALO;
+  return adji_agree(&p->plan->group, halo ? join_region(p) : join_replicated(p));
 }
 
 /* ---- kNN -------------------------------------------------------------------------------------------------------- */
@@ -157,17 +145,16 @@ static adj_status make_index(void *user, adji_mpi_work *work) {
   options.p = plan->spec.p;
   options.sphere_radius = plan->spec.sphere_radius;
   options.box = plan->spec.box;
-  return adj_index_create(plan->ctx, &options, plan->self_join ? plan->queries.set : plan->region.set, &plan->index);
+  return adj_index_create(plan->ctx, &options, adji_points_here(plan)->set, &plan->index);
 }
 
 /* Regions are searched several times, for their own queries and for guests, so one index serves all searches. A plan
  * with an algorithm, tuning or system of its own, or for the reference, goes without. */
 adj_status adji_run_index(adj_mpi_plan *plan) {
   const adj_join_spec *spec = &plan->spec;
-  const adji_points *region = plan->self_join ? &plan->queries : &plan->region;
   if (plan->index || spec->algorithm || spec->tuning || spec->system || spec->backend == ADJ_BACKEND_REFERENCE)
     return ADJ_OK;
-  if (!region->set->count) return ADJ_OK;
+  if (!adji_points_here(plan)->set->count) return ADJ_OK;
   double begin = adji_seconds(), cpu = adji_cpu_seconds();
   adj_status status = adji_do_work(&plan->group, make_index, plan, NULL);
   plan->stats.join_s += adji_seconds() - begin;
@@ -180,16 +167,28 @@ static void drop_index(adj_mpi_plan *plan) {
   plan->index = NULL;
 }
 
+/* In regions most queries need only their last sums, which tell whether they must visit other regions. If nobody else
+ * asks for sums, the lists have no others: that is nearly half of their memory. */
+static adj_status open_lasts(adji_parts *p) {
+  adj_mpi_plan *plan = p->plan;
+  bool whole = !plan->self_join || p->queries == &plan->queries;
+  if (plan->distribution != ADJ_MPI_HALO || adji_reported_size(plan) || !plan->fits_32 || !whole) return ADJ_OK;
+  p->lasts = adji_alloc(&plan->ctx->memory, p->queries->set->count + 1, adji_type_size(plan->type), "lists");
+  return p->lasts ? ADJ_OK : ADJ_E_MEMORY;
+}
+
 /* Finds the nearest neighbours of the queries among the points that are here. */
 static adj_status search_here(adji_parts *p) {
   adj_mpi_plan *plan = p->plan;
   bool halo = plan->distribution == ADJ_MPI_HALO;
   adj_status status = halo ? adji_run_index(plan) : ADJ_OK;
+  if (!status) status = open_lasts(p);
   const adji_points *first = plan->self_join ? &plan->queries : halo ? &plan->region : NULL;
   if (!status && !plan->group.stopped && first) {
     status = adji_run_part(p, p->queries, first, &p->items[0], NULL, 0.8);
     bool all = halo && p->items[0].row_count == p->queries->set->count;
     if (!status && all && adji_rows_adopt(plan, &p->items[0], p->lists)) {
+      if (p->lists->lasts) p->lasts = NULL;
       adji_rows_globalise(p->lists);
       return ADJ_OK;
     }
@@ -250,9 +249,7 @@ static adj_status send_bins(adj_mpi_plan *plan, adji_rows *out) {
   if (!status) status = adji_row_bins_open(plan, &bins);
   p.bins = &bins;
   status = find_parts(&p, status);
-  bool self = plan->self_join; /* a part with the region, and one with the points around it */
-  if (!status)
-    status = adji_owners_send_bins(plan, status, &bins, &p.items[self ? 0 : 1], self ? &p.items[1] : NULL, out);
+  if (!status) status = adji_owners_send_bins(plan, status, &bins, &p.items[0], out);
   clear_parts(&p);
   adji_row_bins_close(plan, &bins);
   return status;
@@ -303,12 +300,13 @@ static void add_up(adji_rows *rows) {
 /* Range joins: adds up the counts of all parts for each query here. */
 static adj_status count_parts(adj_mpi_plan *plan, adji_rows *out) {
   adji_parts p = {.plan = plan};
-  adj_status status = open_parts(&p, plan, &plan->queries, ADJI_COUNT);
+  adj_status status = adji_halo_queries(plan);
+  if (!status) status = open_parts(&p, plan, &plan->queries, ADJI_COUNT);
   status = find_parts(&p, status);
   if (!status) status = new_lengths(plan, plan->queries.set->count, out);
   for (uint32_t i = 0; i < p.count && !status; i++)
     for (uint64_t row = 0; p.items[i].degrees && row < p.items[i].row_count; row++)
-      out->offsets[(p.items[i].rows ? p.items[i].rows[row] : row) + 1] += p.items[i].degrees[row];
+      out->offsets[row + 1] += p.items[i].degrees[adji_part_row(&p.items[i], row)];
   if (!status) add_up(out);
   clear_parts(&p);
   return status;

@@ -12,12 +12,11 @@ typedef struct adji_parts {
   adj_mpi_plan *plan;
   const adji_points *queries;
   adji_mode mode;
-  adji_mpi_part *items;  /* ring: one for each rank with right points, and one more, see mirror.h; otherwise two */
-  uint32_t count;        /* of the items in use */
-  adji_points border;    /* halo: the queries that are joined with points around the region */
-  uint32_t *border_rows; /* their numbers among the queries */
-  adji_rows *lists;      /* kNN: each part is merged into these as soon as it is found */
-  double *radii;         /* kNN, ring: how far each guest must look; NULL: as far as the spec says */
+  adji_mpi_part *items; /* ring: one for each rank with right points, and one more, see mirror.h; otherwise two */
+  uint32_t count;       /* of the items in use */
+  adji_rows *lists;     /* kNN: each part is merged into these as soon as it is found */
+  double *radii;        /* kNN, ring: how far each guest must look; NULL: as far as the spec says */
+  void *lasts;          /* kNN, halo: room for the last sums of lists, if no others are needed; or NULL */
   adji_round round;
   const adji_row_bins *bins; /* the rows of the parts go to such bins; NULL: to results */
   /* A ring that joins each pair of blocks once: rows of other ranks' points, one part for each rank. Their ids count

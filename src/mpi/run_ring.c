@@ -111,10 +111,6 @@ adj_status adji_run_ring_parts(adji_parts *p) {
 
 /* ---- kNN -------------------------------------------------------------------------------------------------------- */
 
-static const adji_points *points_here(const adj_mpi_plan *plan) {
-  return plan->self_join ? &plan->queries : &plan->region;
-}
-
 /* Searches here for the guests from another rank, and merges what is found into their lists. Guests are never points
  * here. Their neighbours so far bound the search, except on devices, which have no radius for each query, and for inner
  * products. */
@@ -128,7 +124,7 @@ static adj_status search_for_guests(void *user, const adji_points *guests, adji_
     p->radii = adji_alloc(&plan->ctx->memory, guests->set->count + 1, sizeof *p->radii, "radii");
     status = p->radii ? adji_rows_reach(plan, guests, lists, NULL, guests->set->count, p->radii) : ADJ_E_MEMORY;
   }
-  if (!status) status = adji_run_part(p, guests, points_here(plan), &part, requests, 1.0 / plan->group.ranks);
+  if (!status) status = adji_run_part(p, guests, adji_points_here(plan), &part, requests, 1.0 / plan->group.ranks);
   if (!status) status = adji_rows_merge(plan, guests, &part, lists);
   adji_mpi_part_clear(plan, &part);
   adji_free(&plan->ctx->memory, p->radii);
@@ -141,7 +137,7 @@ static adj_status search_own(adji_parts *p) {
   adji_mpi_part *part = &p->items[0];
   adj_status status = index_here(plan);
   if (!status && !plan->group.stopped)
-    status = adji_run_part(p, p->queries, points_here(plan), part, NULL, 1.0 / plan->group.ranks);
+    status = adji_run_part(p, p->queries, adji_points_here(plan), part, NULL, 1.0 / plan->group.ranks);
   if (!status) status = adji_rows_open_lists(plan, p->queries->set->count, p->lists);
   if (!status) status = adji_rows_merge(plan, p->queries, part, p->lists);
   if (!status) adji_rows_pad(plan, p->lists);

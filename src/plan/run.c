@@ -374,10 +374,14 @@ static adj_status make_rows(adj_plan *plan, uint64_t pairs, adj_result *result) 
 /* Whether kNN rows get their labels from the search. It labels the whole tree first, which needs a few bytes a right
  * point. If there are fewer entries than points, the caller replaces the ids in less time. */
 static bool labels_pay(const adj_plan *plan, const adji_layout *layout) {
-  const adji_choice *choice = &plan->choice;
   uint64_t points = plan->right->count;
-  return layout->k && choice->backend == ADJ_BACKEND_CPU && choice->algorithm == ADJI_ALGORITHM_KDTREE &&
-         layout->entries >= points && adji_fits(&plan->ctx->memory, 2 * points * sizeof(uint32_t));
+  return adji_notes_lasts(plan) && layout->entries >= points &&
+         adji_fits(&plan->ctx->memory, 2 * points * sizeof(uint32_t));
+}
+
+bool adji_notes_lasts(const adj_plan *plan) {
+  const adji_choice *choice = &plan->choice;
+  return plan->join.k && choice->backend == ADJ_BACKEND_CPU && choice->algorithm == ADJI_ALGORITHM_KDTREE;
 }
 
 static adj_status fill_result(adj_plan *plan, adji_run *run, const adji_layout *layout, adj_result *result) {
@@ -387,7 +391,8 @@ static adj_status fill_result(adj_plan *plan, adji_run *run, const adji_layout *
                         .offsets = layout->offsets,
                         .ids = result->ids,
                         .distances = result->distances,
-                        .k = layout->k};
+                        .k = layout->k,
+                        .lasts = result->lasts};
   if (result->labels && labels_pay(plan, layout)) window.labels = result->labels;
   status = adji_fill_rows(plan, run, &window);
   result->labelled = !status && window.labels;
@@ -455,8 +460,8 @@ static adj_status collect(adj_plan *plan, adji_run *run, adj_result *result) {
   return collect_laid_out(plan, run, result);
 }
 
-adj_status adji_collect_labelled(adj_plan *plan, const uint32_t *labels, struct adji_binned *binned, adj_result **out,
-                                 const adj_run_control *control, adj_stats *stats) {
+adj_status adji_collect_with(adj_plan *plan, const adji_extras *extras, adj_result **out,
+                             const adj_run_control *control, adj_stats *stats) {
   if (!plan || !out) return adji_fail(ADJ_E_ARGUMENT, "plan and out: neither may be NULL");
   adji_run run;
   uint64_t begin = adji_now_ns();
@@ -465,8 +470,9 @@ adj_status adji_collect_labelled(adj_plan *plan, const uint32_t *labels, struct 
   adj_result *result = adji_result_create(plan->ctx, plan->left->count, plan->left->type);
   if (!result) status = ADJ_E_MEMORY;
   if (result) {
-    result->labels = labels;
-    result->binned = labels ? binned : NULL;
+    result->labels = extras->labels;
+    result->binned = extras->labels ? extras->binned : NULL;
+    result->lasts = extras->lasts;
   }
   if (!status) status = check_collect(plan, &run);
   if (!status) status = collect(plan, &run, result);
@@ -480,5 +486,5 @@ adj_status adji_collect_labelled(adj_plan *plan, const uint32_t *labels, struct 
 }
 
 adj_status adj_collect(adj_plan *plan, adj_result **out, const adj_run_control *control, adj_stats *stats) {
-  return adji_collect_labelled(plan, NULL, NULL, out, control, stats);
+  return adji_collect_with(plan, &(adji_extras){0}, out, control, stats);
 }

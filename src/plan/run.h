@@ -39,12 +39,22 @@ double adji_collect_once_entries(const adj_plan *plan);
 /* Whether rows must be counted after all, because collecting them ended with this status. The run then starts anew. */
 bool adji_counts_instead(const adj_plan *plan, adji_run *run, adj_status status);
 
-/* adj_collect, with labels in place of ids where that costs little: result->labelled says whether. labels: one for each
- * right point, ascending; NULL: none. binned (cpu/bins.h), with labels only: where rows may go in place of the arrays
- * of the result, which is then empty but for its counts; binned->filled says whether. NULL: nowhere. */
+/* What a rank of several wants besides the arrays of a result. Each may be NULL. */
 struct adji_binned;
-ADJI_SHARED adj_status adji_collect_labelled(adj_plan *plan, const uint32_t *labels, struct adji_binned *binned,
-                                             adj_result **out, const adj_run_control *control, adj_stats *stats);
+typedef struct adji_extras {
+  /* One for each right point, ascending. They replace ids where that costs little; result->labelled says whether. */
+  const uint32_t *labels;
+  /* With labels only: where the rows of a range join may go in place of the arrays of the result, which is then empty
+   * but for its counts; binned->filled says whether. See cpu/bins.h. */
+  struct adji_binned *binned;
+  /* If adji_notes_lasts: room for the last sum of each row, as in adji_window. */
+  void *lasts;
+} adji_extras;
+/* adj_collect with extras. */
+ADJI_SHARED adj_status adji_collect_with(adj_plan *plan, const adji_extras *extras, adj_result **out,
+                                         const adj_run_control *control, adj_stats *stats);
+/* Whether the join can note the last sums of its rows: kNN through trees on cores. */
+ADJI_SHARED bool adji_notes_lasts(const adj_plan *plan);
 
 /* kNN: whether a radius limits the neighbours; the number of pairs without a radius; the rows that fit the buffer of a
  * stream; the exact number of pairs. */

@@ -169,6 +169,11 @@ void adji_row_place_padded(const adji_window *window, const adji_row_style *styl
   if (count) memcpy(window->ids + at, ids, count * sizeof *ids);
   for (uint32_t i = count; i < window->k; i++)
     window->ids[at + i] = ADJ_NO_ID;
+  if (window->lasts) {
+    bool full = count && count == window->k, wide = style->type == ADJ_F64;
+    double last = full ? wide ? ((const double *)sums)[count - 1] : ((const float *)sums)[count - 1] : INFINITY;
+    adji_window_note_last(window, style->type, row, last);
+  }
   if (!window->distances) return;
   store_distances(style, sums, count, window->distances, at);
   float far = style->measure->report == ADJI_REPORT_NEGATED ? -INFINITY : INFINITY;

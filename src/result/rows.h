@@ -33,9 +33,11 @@ typedef struct adji_window {
   uint64_t first_row, end_row;
   const uint64_t *offsets; /* of all rows; the window's first entry is offsets[first_row]. NULL: kNN */
   uint32_t *ids;
-  void *distances;        /* NULL when not wanted */
-  uint32_t k;             /* kNN */
-  const uint32_t *labels; /* kNN through trees on cores: they replace ids, and ascend as these do. NULL: ids */
+  void *distances; /* NULL when not wanted */
+  uint32_t k;      /* kNN */
+  /* kNN through trees on cores: */
+  const uint32_t *labels; /* they replace ids, and ascend as these do. NULL: ids */
+  void *lasts;            /* receives the sum of each row's last neighbour; infinity: the row has padding. NULL */
 } adji_window;
 
 /* The place of a row's first entry in the window's arrays. */
@@ -46,6 +48,15 @@ static inline uint64_t adji_window_at(const adji_window *window, uint64_t row) {
 
 static inline bool adji_window_has(const adji_window *window, uint64_t row) {
   return row >= window->first_row && row < window->end_row;
+}
+
+/* Stores the last sum of a row, if these are wanted. */
+static inline void adji_window_note_last(const adji_window *window, adj_type type, uint64_t row, double last) {
+  if (!window->lasts) return;
+  if (type == ADJ_F64)
+    ((double *)window->lasts)[row - window->first_row] = last;
+  else
+    ((float *)window->lasts)[row - window->first_row] = (float)last;
 }
 
 /* Entries of a row of the window; 0 for others. */
