@@ -130,7 +130,7 @@ enum { BLOCK = 64 };
 static const uint32_t NO_REGION = UINT32_MAX;
 
 static uint64_t find_leavers(const haloing *h, uint64_t first, uint64_t many, uint32_t region) {
-  if (!h->inner || (!h->home && region == NO_REGION)) return UINT64_MAX >> (BLOCK - many);
+  if (!h->inner || (!h->home && region == NO_REGION)) return many ? UINT64_MAX >> (BLOCK - many) : 0;
   return h->p.points->type == ADJ_F64 ? find_leavers_double(h, first, many, region)
                                       : find_leavers_float(h, first, many, region);
 }

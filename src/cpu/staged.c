@@ -283,7 +283,7 @@ adj_status adji_staged_gather(staged *s, adji_run *run) {
 /* Stretches have four megabytes of the result, twice the cache of a core, but there are several per lane. With more
  * bins, filling them would cost more than is saved when rows are copied. */
 static adj_status open_bins(staged *s, double pairs) {
-  enum { STRETCH = 4 << 20, BINS_A_LANE = 16, MOST_BINS = 2048, LEAST_BIN = 4096, LARGE = 64 << 20 };
+  enum { STRETCH = 4 << 20, BINS_A_LANE = 16, MOST_BINS = 2048, LEAST_BIN = 4096, LARGE = 64 << 20, SHARE = 16 };
   adji_memory *memory = &s->join->ctx->memory;
   double lanes = s->join->ctx->threads, entry = 4 * (1 + (double)s->distance_words);
   double bytes = pairs * entry, wanted = bytes / STRETCH, total = bytes + 4 * HEADER * (double)s->rows;
@@ -295,8 +295,9 @@ static adj_status open_bins(staged *s, double pairs) {
   if (!s->names) s->own.count = (s->rows >> s->own.shift) + 1;
   s->begins = adji_alloc(memory, s->bins->count + 1, sizeof *s->begins, "rows");
   if (!s->begins) return ADJ_E_MEMORY;
-  if (total > LARGE) {
-    s->newest = adji_alloc_zero(memory, s->join->ctx->threads * s->bins->count, sizeof *s->newest, "rows");
+  uint64_t newest_count = s->join->ctx->threads * s->bins->count;
+  if (total > LARGE && total > SHARE * (double)(newest_count * sizeof *s->newest)) {
+    s->newest = adji_alloc_zero(memory, newest_count, sizeof *s->newest, "rows");
     if (!s->newest) return ADJ_E_MEMORY;
   }
   return adji_bins_open(s->bins, total);

@@ -38,7 +38,6 @@ void adji_row_bins_close(adj_mpi_plan *plan, adji_row_bins *bins);
 /* Lets a join leave its rows in such bins. */
 void adji_row_bins_offer(adj_mpi_plan *plan, const adji_row_bins *bins, adji_mpi_part *part);
 /* Sends the rows of all queries, one round only. The part was offered bins, and is left to be cleared. Agreed on. */
-adj_status adji_owners_send_bins(adj_mpi_plan *plan, adj_status status, const adji_row_bins *bins, adji_mpi_part *part,
-                                 adji_rows *out);
+adj_status adji_owners_send_bins(adj_mpi_plan *plan, const adji_row_bins *bins, adji_mpi_part *part, adji_rows *out);
 
 #endif

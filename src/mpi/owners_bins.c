@@ -462,15 +462,13 @@ static void close_sending(sending *s) {
   }
 }
 
-adj_status adji_owners_send_bins(adj_mpi_plan *plan, adj_status status, const adji_row_bins *bins, adji_mpi_part *part,
-                                 adji_rows *out) {
+adj_status adji_owners_send_bins(adj_mpi_plan *plan, const adji_row_bins *bins, adji_mpi_part *part, adji_rows *out) {
   adji_group *group = &plan->group;
   uint64_t before = group->bytes_sent;
   sending s = {.plan = plan, .bins = bins, .from = &part->binned.bins, .out = out, .value_size = adji_value_size(plan)};
   *out = (adji_rows){.count = rows_of(plan, group->rank)};
-  s.windows = bins->first ? bins->first[group->rank + 1] - bins->first[group->rank] : 0;
-  if (!status) status = bin_result(plan, part);
-  status = adji_agree(group, status);
+  s.windows = bins->first[group->rank + 1] - bins->first[group->rank];
+  adj_status status = adji_agree(group, bin_result(plan, part));
   if (!status) status = tell_pieces(&s);
   if (!status) status = adji_agree(group, get_memory(&s));
   if (!status) status = send_windows(&s);

@@ -249,7 +249,7 @@ static adj_status send_bins(adj_mpi_plan *plan, adji_rows *out) {
   if (!status) status = adji_row_bins_open(plan, &bins);
   p.bins = &bins;
   status = find_parts(&p, status);
-  if (!status) status = adji_owners_send_bins(plan, status, &bins, &p.items[0], out);
+  if (!status) status = adji_owners_send_bins(plan, &bins, &p.items[0], out);
   clear_parts(&p);
   adji_row_bins_close(plan, &bins);
   return status;
