@@ -13,15 +13,33 @@ ADJI_DEFINE_INIT(adj_lists, .type = ADJ_F32)
 /* ---- Merging -------------------------------------------------------------------------------------------------- */
 
 /* Merges one row into another in place. The first loop finds how many of the k smallest entries come from each list;
- * the second places them from the back. Padding is at the end of both lists. */
+ * the second places them from the back. Padding is at the end of both lists. An entry that both lists have is taken
+ * from `other` and dropped from the row: equal ids have equal sums, so both copies are met one after the other. */
 #define MERGE(T)                                                                                                 \
   static bool comes_first_##T(T a, int64_t a_id, T b, int64_t b_id) {                                            \
     if (a_id < 0 || b_id < 0) return b_id < 0;                                                                   \
     return a < b || (a == b && a_id < b_id);                                                                     \
   }                                                                                                              \
+  /* Moves the entries of a row that are also in the other list to its end, as padding. */                       \
+  static void drop_doubles_##T(uint32_t k, int64_t *ids, T *sums, uint32_t other_k, const int64_t *other_ids,    \
+                               const T *other_sums) {                                                            \
+    uint32_t kept = 0, theirs = 0;                                                                               \
+    for (uint32_t mine = 0; mine < k; mine++) {                                                                  \
+      while (theirs < other_k && comes_first_##T(other_sums[theirs], other_ids[theirs], sums[mine], ids[mine]))  \
+        theirs++;                                                                                                \
+      if (theirs < other_k && ids[mine] >= 0 && other_ids[theirs] == ids[mine]) continue;                        \
+      ids[kept] = ids[mine];                                                                                     \
+      sums[kept++] = sums[mine];                                                                                 \
+    }                                                                                                            \
+    for (; kept < k; kept++) {                                                                                   \
+      ids[kept] = -1;                                                                                            \
+      sums[kept] = (T)INFINITY;                                                                                  \
+    }                                                                                                            \
+  }                                                                                                              \
   static void merge_##T(uint32_t k, int64_t *ids, T *sums, uint32_t other_k, const int64_t *other_ids,           \
                         const T *other_sums) {                                                                   \
     uint32_t mine = 0, theirs = 0;                                                                               \
+    drop_doubles_##T(k, ids, sums, other_k, other_ids, other_sums);                                              \
     while (mine + theirs < k) {                                                                                  \
       if (theirs == other_k || comes_first_##T(sums[mine], ids[mine], other_sums[theirs], other_ids[theirs]))    \
         mine++;                                                                                                  \

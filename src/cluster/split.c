@@ -101,27 +101,32 @@ adj_status adj_split_weights(adj_ctx *ctx, const adj_join_spec *spec, const adj_
 
 /* ---- Boxes of nodes ------------------------------------------------------------------------------------------ */
 
-/* Sets the boxes of a node and of all nodes below it from the boxes of the regions. */
-static void box_nodes(adj_split *split, uint32_t node, const double *low, const double *high) {
+static void box_below(const adj_split *split, uint32_t node, const adji_region_boxes *regions,
+                      const adji_region_boxes *nodes) {
   const adji_cut *cut = &split->cuts.nodes[node];
   uint64_t dim = split->cuts.dim;
-  double *lows = split->low + node * dim, *highs = split->high + node * dim;
+  double *lows = nodes->low + node * dim, *highs = nodes->high + node * dim;
   if (cut->below == node) {
-    memcpy(lows, low + cut->region * dim, dim * sizeof *low);
-    memcpy(highs, high + cut->region * dim, dim * sizeof *high);
+    memcpy(lows, regions->low + cut->region * dim, dim * sizeof *lows);
+    memcpy(highs, regions->high + cut->region * dim, dim * sizeof *highs);
     return;
   }
-  box_nodes(split, cut->below, low, high);
-  box_nodes(split, cut->below + 1, low, high);
+  box_below(split, cut->below, regions, nodes);
+  box_below(split, cut->below + 1, regions, nodes);
   for (uint64_t j = 0, a = cut->below * dim; j < dim; j++) {
-    lows[j] = fmin(split->low[a + j], split->low[a + dim + j]);
-    highs[j] = fmax(split->high[a + j], split->high[a + dim + j]);
+    lows[j] = fmin(nodes->low[a + j], nodes->low[a + dim + j]);
+    highs[j] = fmax(nodes->high[a + j], nodes->high[a + dim + j]);
   }
+}
+
+void adji_split_box_nodes(const adj_split *split, const adji_region_boxes *regions, const adji_region_boxes *nodes) {
+  box_below(split, 0, regions, nodes);
 }
 
 adj_status adj_split_set_bounds(adj_split *split, const double *low, const double *high) {
   if (!split || !low || !high) return adji_fail(ADJ_E_ARGUMENT, "split, low and high: none may be NULL");
-  box_nodes(split, 0, low, high);
+  adji_region_boxes regions = {(double *)low, (double *)high};
+  adji_split_box_nodes(split, &regions, &(adji_region_boxes){split->low, split->high});
   return ADJ_OK;
 }
 
@@ -142,8 +147,9 @@ static adj_status box_cells(adj_split *split) {
   split->low = adji_alloc(memory, values, sizeof *split->low, "regions");
   split->high = adji_alloc(memory, values, sizeof *split->high, "regions");
   if (cells && split->low && split->high) {
-    adji_split_cells(split, cells, cells + values / 2);
-    box_nodes(split, 0, cells, cells + values / 2);
+    adji_region_boxes regions = {cells, cells + values / 2};
+    adji_split_cells(split, regions.low, regions.high);
+    adji_split_box_nodes(split, &regions, &(adji_region_boxes){split->low, split->high});
   }
   adji_free(memory, cells);
   return cells && split->low && split->high ? ADJ_OK : ADJ_E_MEMORY;

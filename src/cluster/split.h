@@ -17,6 +17,13 @@
  * SPLIT_SLACK L is added. Derived points are computed row by row and have the same bits everywhere, so all of this
  * holds for them.
  *
+ * kNN joins have halos of any reach, which need not hold all neighbours. Let D be the width that adji_grid_width gives
+ * for the reach of a region in a dimension, and [low, high] the region's cell. Points go there unless they are below
+ * low - D, rounded down, or above high + D, rounded up, by the test above with the width 0. A query of the region is
+ * done if all of its coordinates are more than W inside of low - D, rounded up, and high + D, rounded down, where W is
+ * the width for its last sum. A neighbour b then has b >= x - W > low - D in exact arithmetic, so it is in the cell or
+ * the halo. In a periodic dimension D has the slack when points are sent, but not when queries are tested.
+ *
  * Rounding in the cuts does not matter: comparisons of exact values give each point one home, and boxes contain it.
  */
 #ifndef ADJI_SPLIT_H
@@ -52,7 +59,14 @@ struct adj_split {
 };
 
 /* The cells of the regions, cuts.dim values for each. In a periodic dimension they end at the faces of the box. */
-void adji_split_cells(const adj_split *split, double *low, double *high);
+ADJI_SHARED void adji_split_cells(const adj_split *split, double *low, double *high);
+
+/* Boxes, cuts.dim values for each. */
+typedef struct adji_region_boxes {
+  double *low, *high;
+} adji_region_boxes;
+/* Makes the boxes of all nodes from those of the regions. */
+void adji_split_box_nodes(const adj_split *split, const adji_region_boxes *regions, const adji_region_boxes *nodes);
 
 /* A point, and a region that needs it for its halo. */
 typedef struct adji_visit {
@@ -62,15 +76,19 @@ typedef struct adji_visit {
  * with adji_free. */
 ADJI_SHARED adj_status adji_split_visits(const adj_split *split, const adj_dataset *points, const uint32_t *home,
                                          const double *radii, adji_visit **visits, uint64_t *count);
+/* The same for halos of given widths: finds the points within reaches[i] of the cell of region i, for every region i
+ * but their home. */
+ADJI_SHARED adj_status adji_split_halos(const adj_split *split, const adj_dataset *points, const uint32_t *home,
+                                        const double *reaches, adji_visit **visits, uint64_t *count);
 /* The last sums of kNN lists: that of list i is `stride` bytes after that of list i - 1. */
 typedef struct adji_last_sums {
   const char *first;
   uint64_t stride;
 } adji_last_sums;
-/* Finds the points that may reach another region within the last sums of their lists and the radius of the spec, in
- * ascending order. All points are at home in `region`. rows has room for all of them.
- * The test is conservative: some of the points found may reach no other region. */
+/* Finds the points that may reach beyond their region's halo within the last sums of their lists and the radius of the
+ * spec, in ascending order. All points are at home in `region`, whose halo was found with this reach; 0: it has none.
+ * rows has room for all points. The test is conservative: some of the points found may reach nothing. */
 ADJI_SHARED adj_status adji_split_border(const adj_split *split, const adj_dataset *points, uint32_t region,
-                                         const adji_last_sums *sums, uint32_t *rows, uint64_t *count);
+                                         double reach, const adji_last_sums *sums, uint32_t *rows, uint64_t *count);
 
 #endif

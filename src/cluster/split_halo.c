@@ -23,15 +23,19 @@ typedef struct haloing {
   adji_part p;
   const uint32_t *home;
   const double *radii;
-  double *widths;    /* by dimension, of the spec's radius */
-  double *cells;     /* of the regions: low, then high values */
-  void *inner;       /* of the regions, in the type of the points: see INNER. NULL: not tested */
-  visit_list *lists; /* by slice */
+  const double *reaches;    /* of the regions; NULL: what reaches are those of the points */
+  const double *low, *high; /* boxes of nodes: those of the split, or around cells that reach so far */
+  double *boxes;            /* the latter */
+  double *widths;           /* by dimension, of the spec's radius; with reaches 0 */
+  double *cells;            /* of the regions: low, then high values */
+  double *margins;          /* by region and dimension: points farther inside a cell stay at home */
+  void *inner;              /* of the regions, in the type of the points: see INNER. NULL: not tested */
+  visit_list *lists;        /* by slice */
 } haloing;
 
 /* One point, and where its visits go, with room for one of each region. */
 typedef struct visiting {
-  const adj_split *split;
+  const haloing *h;
   const double *x, *widths; /* widths NULL: it reaches everything */
   uint32_t home, row;
   visit_list *list;
@@ -49,13 +53,14 @@ static void width_of(const adj_split *split, double radius, double *widths) {
 }
 
 static bool is_beyond(const visiting *v, uint64_t node) {
-  uint64_t dim = v->split->cuts.dim;
-  const double *low = v->split->low + node * dim, *high = v->split->high + node * dim;
+  const adj_split *split = v->h->p.split;
+  uint64_t dim = split->cuts.dim;
+  const double *low = v->h->low + node * dim, *high = v->h->high + node * dim;
   if (low[0] > high[0]) return true; /* no point has its home there */
   for (uint32_t j = 0; j < dim && v->widths; j++) {
     double x = v->x[j], width = v->widths[j];
     if (!(low[j] - x > width || x - high[j] > width)) continue;
-    double length = adji_box_length(&v->split->measure, v->split->type, j);
+    double length = adji_box_length(&split->measure, split->type, j);
     /* The images, in an order that does not overflow: x is above or below the box by less than the length. */
     if (!(length > 0) || ((x - high[j]) + length > width && (low[j] - x) + length > width)) return true;
   }
@@ -63,7 +68,7 @@ static bool is_beyond(const visiting *v, uint64_t node) {
 }
 
 static void visit(visiting *v, uint32_t node) {
-  const adji_cut *cut = &v->split->cuts.nodes[node];
+  const adji_cut *cut = &v->h->p.split->cuts.nodes[node];
   if (is_beyond(v, node)) return;
   if (cut->below != node) {
     visit(v, cut->below);
@@ -86,15 +91,15 @@ static bool stays_home(const haloing *h, uint64_t i, uint32_t home, const double
   return in;
 }
 
-/* The same for the spec's radius: a point stays if it lies strictly between two values of T in each dimension. These
- * are low + width, rounded up, and high - width, rounded down, so x > low + width holds in exact arithmetic. */
+/* The same for one margin per region and dimension: a point stays if it lies strictly between two values of T in each
+ * dimension. These are low + margin, rounded up, and high - margin, rounded down, so x > low + margin holds in exact
+ * arithmetic. */
 #define INNER(T, NEXT)                                                                                                 \
   static void set_inner_##T(const haloing *h, uint64_t cells) {                                                        \
     T *inner = h->inner;                                                                                               \
     for (uint64_t i = 0; i < cells; i++) {                                                                             \
-      double width = h->widths[i % h->p.split->cuts.dim];                                                              \
-      double low = nextafter(h->cells[i] + width, INFINITY);                                                           \
-      double high = nextafter(h->cells[cells + i] - width, -INFINITY);                                                 \
+      double low = nextafter(h->cells[i] + h->margins[i], INFINITY);                                                   \
+      double high = nextafter(h->cells[cells + i] - h->margins[i], -INFINITY);                                         \
       inner[2 * i] = (double)(T)low < low ? NEXT((T)low, (T)INFINITY) : (T)low;                                        \
       inner[2 * i + 1] = (double)(T)high > high ? NEXT((T)high, -(T)INFINITY) : (T)high;                               \
     }                                                                                                                  \
@@ -192,7 +197,7 @@ static adj_status halo_point(const haloing *h, uint64_t i, slice_room *room, vis
   if (!make_room(split, list)) return ADJ_E_MEMORY;
   for (uint32_t j = 0; j < split->cuts.dim; j++)
     room->x[j] = adji_dataset_at(h->p.points, i, j);
-  visiting v = {split, room->x, widths, h->home ? h->home[i] : NO_REGION, (uint32_t)i, list};
+  visiting v = {h, room->x, widths, h->home ? h->home[i] : NO_REGION, (uint32_t)i, list};
   visit(&v, 0);
   return ADJ_OK;
 }
@@ -217,21 +222,86 @@ static adj_status halo_slice(void *user, uint64_t slice, uint32_t lane) {
 
 /* ---- Visits --------------------------------------------------------------------------------------------------- */
 
+/* Cells that are wider by the width of a reach, rounded outwards. `wide` has room for all cells. */
+static void widen_cells(const haloing *h, const adji_region_boxes *wide) {
+  const adj_split *split = h->p.split;
+  uint64_t dim = split->cuts.dim, cells = split->cuts.count * dim;
+  for (uint64_t i = 0; i < cells; i++) {
+    double reach = h->reaches[i / dim], width = reach > 0 ? width_in(split, reach, (uint32_t)(i % dim)) : 0;
+    wide->low[i] = nextafter(h->cells[i] - width, -INFINITY);
+    wide->high[i] = nextafter(h->cells[cells + i] + width, INFINITY);
+  }
+}
+
+static bool meets(const haloing *h, const adji_region_boxes *wide, uint64_t region, uint64_t other) {
+  uint64_t dim = h->p.split->cuts.dim, cells = h->p.split->cuts.count * dim;
+  for (uint64_t j = 0; j < dim; j++)
+    if (wide->low[region * dim + j] > h->cells[cells + other * dim + j] ||
+        wide->high[region * dim + j] < h->cells[other * dim + j])
+      return false;
+  return true;
+}
+
+/* The margins of a region are the widths of the regions whose wide cells meet its cell. With many regions, or in a
+ * box, where images meet too, they are those of all regions. */
+static void set_margins(const haloing *h, const adji_region_boxes *wide) {
+  enum { MANY = 1024 };
+  const adj_split *split = h->p.split;
+  uint64_t dim = split->cuts.dim, regions = split->cuts.count;
+  bool all = split->box || regions > MANY;
+  for (uint64_t r = 0; r < regions; r++)
+    for (uint64_t other = 0; other < (all ? 1 : regions) && h->reaches[r] > 0; other++)
+      for (uint64_t j = 0; j < dim && (all || (other != r && meets(h, wide, r, other))); j++)
+        h->margins[other * dim + j] = fmax(h->margins[other * dim + j], width_in(split, h->reaches[r], (uint32_t)j));
+  for (uint64_t i = dim; i < regions * dim && all; i++)
+    h->margins[i] = h->margins[i - dim];
+}
+
+/* Halos of given reaches are found by the boxes of nodes with wide cells, and without a width of the points. */
+static adj_status open_reaches(haloing *h) {
+  const adj_split *split = h->p.split;
+  uint64_t cells = (uint64_t)split->cuts.count * split->cuts.dim;
+  double *boxes = adji_alloc(&split->ctx->memory, 6 * cells, sizeof *boxes, "regions");
+  if (!boxes) return ADJ_E_MEMORY;
+  h->boxes = boxes;
+  adji_region_boxes wide = {boxes, boxes + cells}, nodes = {boxes + 2 * cells, boxes + 4 * cells};
+  widen_cells(h, &wide);
+  adji_split_box_nodes(split, &wide, &nodes);
+  h->low = nodes.low;
+  h->high = nodes.high;
+  memset(h->widths, 0, split->cuts.dim * sizeof *h->widths);
+  set_margins(h, &wide);
+  return ADJ_OK;
+}
+
+static adj_status open_widths(haloing *h) {
+  const adj_split *split = h->p.split;
+  uint64_t dim = split->cuts.dim, cells = split->cuts.count * dim;
+  if (h->reaches) return open_reaches(h);
+  if (h->radii || !h->widths) return ADJ_OK;
+  width_of(split, split->spec.radius, h->widths);
+  for (uint64_t i = 0; i < cells; i++)
+    h->margins[i] = h->widths[i % dim];
+  return ADJ_OK;
+}
+
 static adj_status open_halo(haloing *h, const adj_dataset *points) {
   const adj_split *split = h->p.split;
   adji_memory *memory = &split->ctx->memory;
   adj_status status = adji_split_open_part(split, points, &h->p);
   if (!status) status = adji_split_check_home(split, points, h->home);
   if (status) return status;
-  bool everywhere = !h->radii && isinf(split->spec.radius);
-  if (!everywhere) h->widths = adji_alloc(memory, split->cuts.dim, sizeof *h->widths, "regions");
-  if (!everywhere && !h->widths) return ADJ_E_MEMORY;
-  if (!h->radii && !everywhere) width_of(split, split->spec.radius, h->widths);
+  bool everywhere = !h->radii && !h->reaches && isinf(split->spec.radius);
   uint64_t cells = (uint64_t)split->cuts.count * split->cuts.dim;
+  h->low = split->low;
+  h->high = split->high;
+  if (!everywhere) h->widths = adji_alloc(memory, split->cuts.dim, sizeof *h->widths, "regions");
   h->cells = adji_alloc(memory, 2 * cells, sizeof *h->cells, "regions");
-  if (!h->cells) return ADJ_E_MEMORY;
+  h->margins = adji_alloc_zero(memory, cells, sizeof *h->margins, "regions");
+  if ((!everywhere && !h->widths) || !h->cells || !h->margins) return ADJ_E_MEMORY;
   adji_split_cells(split, h->cells, h->cells + cells);
-  if (!h->widths || h->radii) return ADJ_OK;
+  status = open_widths(h);
+  if (status || !h->widths || h->radii) return status;
   h->inner = adji_alloc(memory, 2 * cells, adji_type_size(h->p.points->type), "regions");
   if (!h->inner) return ADJ_E_MEMORY;
   if (h->p.points->type == ADJ_F64)
@@ -245,6 +315,8 @@ static void close_halo(haloing *h) {
   adji_memory *memory = &h->p.split->ctx->memory;
   adji_free(memory, h->widths);
   adji_free(memory, h->cells);
+  adji_free(memory, h->margins);
+  adji_free(memory, h->boxes);
   adji_free(memory, h->inner);
   for (uint64_t i = 0; h->lists && i < h->p.slices; i++)
     adji_free(memory, h->lists[i].items);
@@ -265,19 +337,30 @@ static adj_status join_lists(const haloing *h, adji_visit **visits, uint64_t *co
   return ADJ_OK;
 }
 
+static adj_status find_visits(haloing *h, const adj_dataset *points, adji_visit **visits, uint64_t *count) {
+  const adj_split *split = h->p.split;
+  adji_call outer = adji_call_begin(&split->ctx->cancels);
+  *visits = NULL;
+  adj_status status = open_halo(h, points);
+  if (!status) h->lists = adji_alloc_zero(&split->ctx->memory, h->p.slices, sizeof *h->lists, "regions");
+  if (!status && !h->lists) status = ADJ_E_MEMORY;
+  if (!status) status = adji_loop(split->ctx, h->p.slices, halo_slice, h);
+  if (!status) status = join_lists(h, visits, count);
+  close_halo(h);
+  adji_call_set(outer);
+  return status;
+}
+
 adj_status adji_split_visits(const adj_split *split, const adj_dataset *points, const uint32_t *home,
                              const double *radii, adji_visit **visits, uint64_t *count) {
   haloing h = {.p.split = split, .home = home, .radii = radii};
-  adji_call outer = adji_call_begin(&split->ctx->cancels);
-  *visits = NULL;
-  adj_status status = open_halo(&h, points);
-  if (!status) h.lists = adji_alloc_zero(&split->ctx->memory, h.p.slices, sizeof *h.lists, "regions");
-  if (!status && !h.lists) status = ADJ_E_MEMORY;
-  if (!status) status = adji_loop(split->ctx, h.p.slices, halo_slice, &h);
-  if (!status) status = join_lists(&h, visits, count);
-  close_halo(&h);
-  adji_call_set(outer);
-  return status;
+  return find_visits(&h, points, visits, count);
+}
+
+adj_status adji_split_halos(const adj_split *split, const adj_dataset *points, const uint32_t *home,
+                            const double *reaches, adji_visit **visits, uint64_t *count) {
+  haloing h = {.p.split = split, .home = home, .reaches = reaches};
+  return find_visits(&h, points, visits, count);
 }
 
 adj_status adj_split_halo(const adj_split *split, const adj_dataset *points, const uint32_t *home, const double *radii,
@@ -401,20 +484,33 @@ static uint64_t join_slices(const bordering *b) {
   return all;
 }
 
-static adj_status open_border(bordering *b, const adj_dataset *points) {
+/* The points of the halo are here too: the cell is wider by the width of the reach, rounded inwards. */
+static void widen_region(const bordering *b, double reach) {
+  const adj_split *split = b->h.p.split;
+  uint64_t dim = split->cuts.dim, first = b->region * dim, cells = split->cuts.count * dim;
+  double limit = adji_limit(&split->measure, split->type, reach);
+  for (uint64_t j = 0; j < dim && reach > 0; j++) {
+    double width = adji_grid_width(split->type, &split->measure, limit, (uint32_t)j);
+    b->h.cells[first + j] = nextafter(b->h.cells[first + j] - width, INFINITY);
+    b->h.cells[cells + first + j] = nextafter(b->h.cells[cells + first + j] + width, -INFINITY);
+  }
+}
+
+static adj_status open_border(bordering *b, const adj_dataset *points, double reach) {
   adji_memory *memory = &b->h.p.split->ctx->memory;
   adj_status status = open_halo(&b->h, points);
   if (status) return status;
+  widen_region(b, reach);
   b->found = adji_alloc(memory, b->h.p.slices, sizeof *b->found, "regions");
   b->table = adji_alloc(memory, BUCKETS, sizeof *b->table, "regions");
   return b->found && b->table ? set_widths(b->h.p.split, b->table) : ADJ_E_MEMORY;
 }
 
-adj_status adji_split_border(const adj_split *split, const adj_dataset *points, uint32_t region,
+adj_status adji_split_border(const adj_split *split, const adj_dataset *points, uint32_t region, double reach,
                              const adji_last_sums *sums, uint32_t *rows, uint64_t *count) {
   bordering b = {.h.p.split = split, .sums = sums, .region = region, .rows = rows};
   adji_call outer = adji_call_begin(&split->ctx->cancels);
-  adj_status status = open_border(&b, points);
+  adj_status status = open_border(&b, points, reach);
   if (!status) status = adji_loop(split->ctx, b.h.p.slices, border_slice, &b);
   *count = status ? 0 : join_slices(&b);
   adji_free(&split->ctx->memory, b.found);

@@ -4,13 +4,14 @@
  * region.
  *
  *   1. Every rank sends a sample of its points to rank 0, which makes the cuts and sends them to all (adj_split).
- *   2. Each left point goes to the rank of its home region. In kNN joins each right point does so as well.
+ *   2. Each left point goes to the rank of its home region.
  *   3. Range joins: each right point goes to every region that may have left points within the radius, judged by the
  *      box around these points; in self-joins by the cell of the region, so that points go home and around other
  *      regions in one message. split.h proves that none is missed. A region then has all neighbours of its queries.
- *   4. kNN joins: each rank searches its own region first. A query is done if it has k neighbours there and the k-th is
- *      nearer than any other region. Other queries visit the regions that are within the distance of the k-th one, or
- *      all within the radius of the join if there are fewer than k.
+ *   4. kNN joins: each right point goes home, and to the regions whose halo it is in (halo_reach.c). Each rank first
+ *      searches among the points that it has. A query is done if it has k neighbours there and everything as near as
+ *      the k-th is in the region or its halo. Other queries visit the regions that are within the distance of the k-th
+ *      one, or all within the radius of the join if there are fewer than k.
  *
  * Region i belongs to rank i. There may be fewer regions than ranks if many points coincide.
  */
@@ -139,6 +140,17 @@ static adj_status make_cuts(adj_mpi_plan *plan, const adj_dataset *left, const a
   return status;
 }
 
+/* kNN joins: chooses how far halos reach, on rank 0, and sends that to all ranks. */
+static adj_status share_reaches(adj_mpi_plan *plan, const adj_dataset *left, const adj_dataset *right) {
+  adji_group *group = &plan->group;
+  uint64_t ranks = (uint64_t)group->ranks;
+  plan->reaches = adji_alloc_zero(&plan->ctx->memory, ranks, sizeof *plan->reaches, "regions");
+  adj_status status = plan->reaches ? ADJ_OK : ADJ_E_MEMORY;
+  if (!status && left) status = adji_halo_reach(plan, left, right, plan->reaches);
+  status = adji_agree(group, status);
+  return status ? status : adji_broadcast(group, (char *)plan->reaches, ranks * sizeof *plan->reaches);
+}
+
 /* Sends the cuts from rank 0 to all ranks. */
 static adj_status share_cuts(adj_mpi_plan *plan) {
   adji_group *group = &plan->group;
@@ -165,10 +177,12 @@ static adj_status cut_space(adj_mpi_plan *plan) {
   adj_status status = adji_halo_sample(plan, plan->left, plan->left_starts, wanted, &left);
   if (!status && !plan->self_join) status = adji_halo_sample(plan, plan->right, plan->right_starts, wanted, &right);
   if (!status && left) status = make_cuts(plan, left, right);
+  status = adji_agree(&plan->group, status);
+  if (!status) status = share_cuts(plan);
+  if (!status && plan->spec.kind == ADJ_KNN) status = share_reaches(plan, left, right);
   adj_dataset_destroy(left);
   adj_dataset_destroy(right);
-  status = adji_agree(&plan->group, status);
-  return status ? status : share_cuts(plan);
+  return status;
 }
 
 /* ---- Moving points ---------------------------------------------------------------------------------------------- */
@@ -180,24 +194,21 @@ static adj_status send_home(adj_mpi_plan *plan, const adj_dataset *set, const do
   return adji_points_exchange(plan, ADJ_OK, &parcel, out);
 }
 
-/* Two sets: sends each right point to the regions that it is in or around. */
-static adj_status send_halo(adj_mpi_plan *plan) {
+/* Sends each right point to the regions that it is in or around; in range joins of two sets without regard to homes.
+ * Self-joins note which points are at home. */
+static adj_status send_halo(adj_mpi_plan *plan, const uint32_t *home) {
   adji_visit *visits = NULL;
-  adji_parcel parcel = {.set = plan->right};
-  adj_status status = adji_split_visits(plan->split, plan->right, NULL, NULL, &visits, &parcel.visit_count);
-  parcel.visits = visits;
-  status = adji_points_exchange(plan, status, &parcel, &plan->region);
-  adji_free(&plan->ctx->memory, visits);
-  return status;
-}
-
-/* Self-joins: sends each point to its home and to the regions that it is around, in one message. */
-static adj_status send_both(adj_mpi_plan *plan) {
-  adji_visit *visits = NULL;
-  adji_parcel parcel = {.set = plan->left, .radii = plan->radii, .home = plan->home};
-  parcel.own = &plan->own;
-  parcel.own_count = &plan->own_count;
-  adj_status status = adji_split_visits(plan->split, plan->left, plan->home, NULL, &visits, &parcel.visit_count);
+  adji_parcel parcel = {.set = plan->right, .home = home};
+  if (plan->self_join) {
+    parcel.radii = plan->radii;
+    parcel.own = &plan->own;
+    parcel.own_count = &plan->own_count;
+  }
+  adj_status status;
+  if (plan->reaches)
+    status = adji_split_halos(plan->split, plan->right, home, plan->reaches, &visits, &parcel.visit_count);
+  else
+    status = adji_split_visits(plan->split, plan->right, home, NULL, &visits, &parcel.visit_count);
   parcel.visits = visits;
   status = adji_points_exchange(plan, status, &parcel, &plan->region);
   adji_free(&plan->ctx->memory, visits);
@@ -209,30 +220,40 @@ adj_status adji_halo_queries(adj_mpi_plan *plan) {
   return adji_points_pick(plan, &plan->region, plan->own, 0, plan->own_count, &plan->queries);
 }
 
-/* Sets the box around the points of this region, which are here, or those of all regions around this rank's points, if
- * the regions are of derived points. */
-static adj_status find_bounds(const adj_mpi_plan *plan, const adj_dataset *region, const adj_dataset *set,
-                              const uint32_t *home, double *low, double *high) {
+/* The box around the points of this region: that around the points here, cut to the cell of the region, as there may be
+ * points of its halo. */
+static adj_status box_here(const adj_mpi_plan *plan, const adj_dataset *here, double *low, double *high) {
   uint64_t dim = adj_split_dim(plan->split), values = adj_split_regions(plan->split) * dim;
-  if (adji_metric_derives(plan->spec.metric)) return adj_split_bounds(plan->split, set, home, low, high);
+  uint64_t own = (uint64_t)plan->group.rank * dim;
+  double *cells = adji_alloc(&plan->ctx->memory, 2 * values, sizeof *cells, "regions");
+  if (!cells) return ADJ_E_MEMORY;
+  adji_split_cells(plan->split, cells, cells + values);
   for (uint64_t i = 0; i < values; i++) {
     low[i] = INFINITY;
     high[i] = -INFINITY;
   }
-  uint64_t own = (uint64_t)plan->group.rank * dim;
-  for (uint32_t j = 0; j < dim && region->count; j++)
-    adj_dataset_bounds(region, j, &low[own + j], &high[own + j]);
+  for (uint64_t i = own; i < own + dim && own < values && here->count; i++) {
+    adj_dataset_bounds(here, (uint32_t)(i - own), &low[i], &high[i]);
+    low[i] = fmax(low[i], cells[i]);
+    high[i] = fmin(high[i], cells[values + i]);
+  }
+  adji_free(&plan->ctx->memory, cells);
   return ADJ_OK;
 }
 
 /* Shares the boxes around the points of each region that the test of step 3 or 4 is about: left points in range joins,
- * right points in kNN joins. Maxima are negated, so that one reduction by MPI_MIN serves both. */
-static adj_status share_bounds(adj_mpi_plan *plan, const adj_dataset *region, const adj_dataset *set,
+ * right points in kNN joins. here: those of this region. set, home: this rank's points, from which come the boxes of
+ * regions of derived points. Maxima are negated, so that one reduction by MPI_MIN serves both. */
+static adj_status share_bounds(adj_mpi_plan *plan, const adj_dataset *here, const adj_dataset *set,
                                const uint32_t *home) {
   adji_group *group = &plan->group;
   uint64_t values = (uint64_t)adj_split_regions(plan->split) * adj_split_dim(plan->split);
   double *low = adji_alloc(&plan->ctx->memory, 2 * values, sizeof *low, "regions"), *high = low ? low + values : NULL;
-  adj_status status = low ? find_bounds(plan, region, set, home, low, high) : ADJ_E_MEMORY;
+  adj_status status = low ? ADJ_OK : ADJ_E_MEMORY;
+  if (!status && adji_metric_derives(plan->spec.metric))
+    status = adj_split_bounds(plan->split, set, home, low, high);
+  else if (!status)
+    status = box_here(plan, here, low, high);
   status = adji_agree(group, status);
   for (uint64_t i = 0; i < values && !status; i++)
     high[i] = -high[i];
@@ -244,28 +265,30 @@ static adj_status share_bounds(adj_mpi_plan *plan, const adj_dataset *region, co
   return status;
 }
 
-static adj_status place_points(adj_mpi_plan *plan) {
-  adji_group *group = &plan->group;
-  adji_memory *memory = &plan->ctx->memory;
-  bool knn = plan->spec.kind == ADJ_KNN, two = !plan->self_join;
-  uint32_t *right_home = NULL;
-  adj_status status = adj_split_home(plan->split, plan->left, plan->home);
-  if (!status && knn && two) {
-    right_home = adji_alloc(memory, plan->right->count + 1, sizeof *right_home, "regions of points");
-    status = right_home ? adj_split_home(plan->split, plan->right, right_home) : ADJ_E_MEMORY;
-  }
-  status = adji_agree(group, status);
-  if (!status && !knn && !two) return send_both(plan);
-  if (!status) status = send_home(plan, plan->left, plan->radii, plan->home, &plan->queries);
-  if (!status && knn && two) {
-    status = send_home(plan, plan->right, NULL, right_home, &plan->region);
-    if (!status) status = share_bounds(plan, plan->region.set, plan->right, right_home);
-  } else if (!status) {
-    status = share_bounds(plan, plan->queries.set, plan->left, plan->home);
-  }
-  if (!status && !knn) status = send_halo(plan);
-  adji_free(memory, right_home);
+/* Places the points of a kNN join. */
+static adj_status place_knn(adj_mpi_plan *plan, adj_status status, const uint32_t *right_home) {
+  status = adji_agree(&plan->group, status);
+  if (!status) status = send_halo(plan, right_home);
+  if (!status && !plan->self_join) status = send_home(plan, plan->left, plan->radii, plan->home, &plan->queries);
+  if (!status) status = share_bounds(plan, plan->region.set, plan->right, right_home);
   return status;
+}
+
+static adj_status place_points(adj_mpi_plan *plan) {
+  adj_status status = adj_split_home(plan->split, plan->left, plan->home);
+  if (plan->spec.kind == ADJ_KNN && plan->self_join) return place_knn(plan, status, plan->home);
+  if (plan->spec.kind == ADJ_KNN) {
+    uint32_t *home = adji_alloc(&plan->ctx->memory, plan->right->count + 1, sizeof *home, "regions of points");
+    if (!status) status = home ? adj_split_home(plan->split, plan->right, home) : ADJ_E_MEMORY;
+    status = place_knn(plan, status, home);
+    adji_free(&plan->ctx->memory, home);
+    return status;
+  }
+  status = adji_agree(&plan->group, status);
+  if (status || plan->self_join) return status ? status : send_halo(plan, plan->home);
+  status = send_home(plan, plan->left, plan->radii, plan->home, &plan->queries);
+  if (!status) status = share_bounds(plan, plan->queries.set, plan->left, plan->home);
+  return status ? status : send_halo(plan, NULL);
 }
 
 adj_status adji_halo_place(adj_mpi_plan *plan) {
@@ -290,9 +313,11 @@ void adji_halo_forget(adj_mpi_plan *plan) {
   adji_points_clear(plan, &plan->others);
   adji_free(memory, plan->home);
   adji_free(memory, plan->own);
+  adji_free(memory, plan->reaches);
   plan->index = NULL;
   plan->split = NULL;
   plan->home = plan->own = NULL;
+  plan->reaches = NULL;
   plan->own_count = 0;
   plan->placed = false;
 }

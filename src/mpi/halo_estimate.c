@@ -14,8 +14,7 @@
 
 enum { SAMPLE = 1 << 13, KNN_QUERIES = 256, RANGE_QUERIES = 2048 };
 
-/* Up to `most` points of a set, evenly spaced. They remain those of the set. */
-static adj_status pick_evenly(adj_mpi_plan *plan, const adj_dataset *set, uint64_t most, adj_dataset **out) {
+adj_status adji_halo_thin(adj_mpi_plan *plan, const adj_dataset *set, uint64_t most, adj_dataset **out) {
   uint64_t step = set->count / most + 1;
   adj_points points;
   adj_points_init(&points, sizeof points);
@@ -42,15 +41,13 @@ static adj_join_spec sample_spec(const adj_mpi_plan *plan) {
   return spec;
 }
 
-/* How far each query must look. The k-th neighbour in the whole set is about as far away as the i-th in the sample,
- * where i is the same share of the points. If this is no whole number, the distance of the next one is scaled down as
- * for points that fill all dimensions, which is too little for others. */
-static adj_status find_radii(adj_mpi_plan *plan, const adj_dataset *queries, const adj_dataset *sample, double *radii) {
+adj_status adji_halo_radii(adj_mpi_plan *plan, const adj_dataset *queries, const adj_dataset *sample, uint32_t least,
+                           double *radii) {
   double all = (double)plan->right_starts[plan->group.ranks];
   adj_join_spec spec = sample_spec(plan);
-  double wanted = (double)plan->spec.k * (double)sample->count / all,
-         scale = pow(wanted / ceil(wanted), 1.0 / plan->dim);
-  spec.k = (uint32_t)ceil(wanted) + plan->self_join; /* itself, too */
+  double wanted = (double)plan->spec.k * (double)sample->count / all, place = fmax(ceil(wanted), least);
+  double scale = pow(wanted / place, 1.0 / plan->dim);
+  spec.k = (uint32_t)place + plan->self_join; /* itself, too */
   adj_plan *local = NULL;
   adj_result *found = NULL;
   adj_status status = adj_plan_create(plan->ctx, &spec, queries, sample, &local);
@@ -77,7 +74,7 @@ static adj_status count_visits(adj_mpi_plan *plan, const adj_split *split, const
   uint64_t *counts = adji_alloc_zero(memory, regions, sizeof *counts, "regions");
   adj_status status = home && radii && counts ? ADJ_OK : ADJ_E_MEMORY;
   if (!status && homes) status = adj_split_home(split, queries, home);
-  if (!status && knn) status = find_radii(plan, queries, sample, radii);
+  if (!status && knn) status = adji_halo_radii(plan, queries, sample, 1, radii);
   if (!status) status = adj_split_halo(split, queries, homes ? home : NULL, knn ? radii : NULL, counts, NULL);
   double sum = 0;
   for (uint32_t i = 0; i < regions && !status; i++)
@@ -96,7 +93,7 @@ static adj_status estimate(adj_mpi_plan *plan, const adj_dataset *left, const ad
   adj_split *split = NULL;
   adj_dataset *queries = NULL;
   adj_status status = adj_split_create(plan->ctx, &spec, right, NULL, (uint32_t)plan->group.ranks, &split);
-  if (!status) status = pick_evenly(plan, knn ? left : right, knn ? KNN_QUERIES : RANGE_QUERIES, &queries);
+  if (!status) status = adji_halo_thin(plan, knn ? left : right, knn ? KNN_QUERIES : RANGE_QUERIES, &queries);
   if (!status) status = count_visits(plan, split, queries, right, visits);
   adj_dataset_destroy(queries);
   adj_split_destroy(split);

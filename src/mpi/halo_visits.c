@@ -29,7 +29,8 @@ static adj_status find_visitors(adj_mpi_plan *plan, const adji_points *queries, 
   adji_last_sums sums = adji_rows_last_sums(plan, lists);
   adj_status status = ADJ_OK;
   if (queries->set->count)
-    status = adji_split_border(plan->split, queries->set, (uint32_t)plan->group.rank, &sums, v->leaving, &count);
+    status = adji_split_border(plan->split, queries->set, (uint32_t)plan->group.rank, plan->reaches[plan->group.rank],
+                               &sums, v->leaving, &count);
   return status ? status : adji_points_pick(plan, queries, v->leaving, 0, count, &v->visitors);
 }
 
@@ -51,10 +52,17 @@ static adj_status list_visits(adj_mpi_plan *plan, const adji_points *queries, co
   return status;
 }
 
-/* Searches this region for the guests. Their lists are in the order in which the guests came. */
+/* Whether a query may find itself: it is a guest, but may be in the halo of this region; or it is searched again. */
+static bool finds_itself(const adj_mpi_plan *plan) {
+  return plan->self_join && !(plan->spec.flags & ADJ_WITH_SELF);
+}
+
+/* Searches this region and its halo for the guests. Their lists are in the order in which the guests came. They may
+ * have points that the guests have found already. */
 static adj_status answer(adj_mpi_plan *plan, visits *v) {
-  adji_mpi_part part = {.whole = true}; /* guests are from other regions, so none of them is a point here */
-  adji_part_request request = {.plan = plan, .mode = ADJI_ROWS, .left = &v->guests, .k = plan->spec.k};
+  adji_mpi_part part = {.whole = !plan->self_join};
+  adji_part_request request = {.plan = plan, .mode = ADJI_ROWS, .left = &v->guests};
+  request.k = plan->spec.k + finds_itself(plan);
   request.right = adji_points_here(plan);
   request.index = plan->index;
   request.labels = true;
@@ -62,7 +70,7 @@ static adj_status answer(adj_mpi_plan *plan, visits *v) {
   request.share = 0.2;
   adj_status status = adji_mpi_part_join(&request);
   plan->stats.halo_points += v->guests.set->count;
-  if (!status && adji_rows_adopt(plan, &part, &v->answers)) {
+  if (!status && !finds_itself(plan) && adji_rows_adopt(plan, &part, &v->answers)) {
     adji_rows_globalise(&v->answers);
     return ADJ_OK;
   }
@@ -196,9 +204,9 @@ static adj_status pick_found(adj_mpi_plan *plan, const visits *v, answers *from,
 static adj_status search_again(adj_mpi_plan *plan, const visits *v, answers *from, second_search *s) {
   adj_status status = pick_found(plan, v, from, s);
   if (status) return status;
-  bool self = plan->self_join && !(plan->spec.flags & ADJ_WITH_SELF); /* may find the query itself */
   adji_mpi_part part = {0};
-  adji_part_request request = {.plan = plan, .mode = ADJI_ROWS, .left = &s->points, .k = plan->spec.k + self};
+  adji_part_request request = {.plan = plan, .mode = ADJI_ROWS, .left = &s->points};
+  request.k = plan->spec.k + finds_itself(plan);
   request.right = adji_points_here(plan);
   request.index = plan->index;
   request.radii = s->radii;
@@ -277,7 +285,7 @@ static adj_status return_answers(adj_mpi_plan *plan, adj_status status, visits *
 adj_status adji_halo_visit(adj_mpi_plan *plan, adj_status status, const adji_points *queries, adji_rows *lists) {
   visits v = {0};
   if (!status) status = list_visits(plan, queries, lists, &v);
-  adji_parcel parcel = {.set = v.visitors.set, .radii = v.radii, .received = v.received};
+  adji_parcel parcel = {.set = v.visitors.set, .radii = v.radii, .named = &v.visitors, .received = v.received};
   parcel.visits = v.items;
   parcel.visit_count = v.count;
   status = adji_points_exchange(plan, status, &parcel, &v.guests);

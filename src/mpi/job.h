@@ -13,7 +13,7 @@
  *                                                ranks joins each pair of blocks
  *   ring, kNN     left points of all ranks       own right points; the queries travel round the ranks
  *   halo, range   left points of the own region  those of the region and within a radius of it
- *   halo, kNN     left points of the own region  those of the own region; then queries visit other regions
+ *   halo, kNN     left points of the own region  those of the region and near it; then some queries visit other regions
  *
  * Points are stored in ascending order of global id, so local ids have the same order. A local join therefore orders
  * rows, and breaks ties, exactly as the join of all points does.
@@ -64,15 +64,16 @@ struct adj_mpi_plan {
   bool placed;         /* the points are where they are joined */
   uint32_t *home;      /* region of each of this rank's left points */
   adji_points queries; /* halo: left points of this region; ring, replicated: this rank's own */
-  /* Right points; kNN self-joins, and those in rings, use queries instead.
-   * halo: those of this region, in range joins with the points around it; ring: this rank's own. */
+  /* Right points; self-joins in rings use queries instead.
+   * halo: those of this region and the points around it; ring: this rank's own. */
   adji_points region;
   adji_points others; /* replicated: right points of other ranks */
-  /* Halo, range self-joins: which points of `region` have their home there, ascending. They are the queries;
+  /* Halo, self-joins: which points of `region` have their home there, ascending. They are the queries;
    * adji_halo_queries makes `queries` of them where that is needed. NULL: other joins, in which `queries` is always
    * there and, in self-joins, takes the place of `region`. */
   uint32_t *own;
   uint64_t own_count;
+  double *reaches;  /* halo, kNN joins: how far the halo of each region reaches; 0: it has none */
   adj_index *index; /* of the right points here, if they are searched several times; or NULL */
   uint64_t *rounds; /* adj_mpi_stream in several rounds: of each rank the first row of each round, and the end of all */
   adj_mpi_stats stats;

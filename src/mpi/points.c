@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * Sends points between ranks. A message has its numbers of points, their coordinates, their radii if they have any, and
- * their rows as differences in base 128, which mostly take one or two bytes; the lowest bit tells visitors from points
- * that are at home there. The receiver takes the message of rank 0 first, then that of rank 1, and so on.
- * Rows ascend in each message, so the global ids ascend.
+ * their rows or ids as differences in base 128, which mostly take one or two bytes; the lowest bit tells visitors from
+ * points that are at home there. The receiver takes the message of rank 0 first, then that of rank 1, and so on. Rows
+ * ascend in each message. So do the global ids of all, but for points that are not the caller's.
  */
 #include <string.h>
 
@@ -96,7 +96,7 @@ typedef struct header {
 /* What goes to one rank: first it is measured, then written. */
 typedef struct destination {
   uint64_t count, own, code_bytes; /* measured */
-  uint64_t before;                 /* the last row */
+  uint64_t before;                 /* the last row or id */
   char *point, *radius, *code;     /* where the next ones are written */
 } destination;
 
@@ -106,10 +106,11 @@ typedef struct writing {
   destination *to;
 } writing;
 
-/* The code of the next row for a destination: twice the difference to the row before, and a bit. */
-static inline uint64_t next_code(destination *d, uint64_t row, bool around) {
-  uint64_t code = (row - d->before) << 1 | around;
-  d->before = row;
+/* The code of the next row for a destination: twice the difference to the row before, or of ids, and a bit. */
+static inline uint64_t next_code(const writing *w, destination *d, uint64_t row, bool around) {
+  uint64_t name = w->parcel->named ? (uint64_t)adji_point_id(w->parcel->named, row) : row;
+  uint64_t code = (name - d->before) << 1 | around;
+  d->before = name;
   return code;
 }
 
@@ -117,7 +118,7 @@ static inline void measure_point(const writing *w, uint32_t rank, uint64_t row, 
   destination *d = &w->to[rank];
   d->count++;
   d->own += !around;
-  for (uint64_t code = next_code(d, row, around); code >= 128; code >>= 7)
+  for (uint64_t code = next_code(w, d, row, around); code >= 128; code >>= 7)
     d->code_bytes++;
   d->code_bytes++;
 }
@@ -127,7 +128,7 @@ static inline void write_point(const writing *w, uint32_t rank, uint64_t row, bo
   const adj_dataset *set = w->parcel->set;
   adji_points_copy(set, row, d->point);
   d->point += set->dim * adji_type_size(set->type);
-  uint64_t code = next_code(d, row, around);
+  uint64_t code = next_code(w, d, row, around);
   for (; code >= 128; code >>= 7)
     *d->code++ = (char)(code | 128);
   *d->code++ = (char)code;
@@ -205,7 +206,7 @@ typedef struct reading {
   uint64_t done, own_done, width;
 } reading;
 
-/* Reads a message. first: the global id of the sender's row 0. */
+/* Reads a message. first: the global id of the sender's row 0; 0 if it has ids. */
 static void read_parcel(reading *r, const char *at, int64_t first) {
   header h;
   memcpy(&h, at, sizeof h);
@@ -258,7 +259,8 @@ static adj_status read_mail(adj_mpi_plan *plan, const adji_mail *mail, const uin
   if (parcel->own) *parcel->own_count = all.own;
   if (!r.block || (parcel->radii && !out->radii) || (parcel->own && !r.own)) status = ADJ_E_MEMORY;
   for (int i = 0; i < ranks && !status; i++)
-    if (mail->starts[i + 1] > mail->starts[i]) read_parcel(&r, mail->bytes + mail->starts[i], (int64_t)starts[i]);
+    if (mail->starts[i + 1] > mail->starts[i])
+      read_parcel(&r, mail->bytes + mail->starts[i], parcel->named ? 0 : (int64_t)starts[i]);
   if (!status)
     status = adji_points_adopt(plan, r.block, all.count, &out->owned);
   else

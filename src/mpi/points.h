@@ -11,8 +11,9 @@
 /* Points to send: each to its home, and to the regions that it visits. */
 typedef struct adji_parcel {
   const adj_dataset *set;
-  const double *radii;  /* sent with the points; NULL: no radii are sent */
-  const uint32_t *home; /* NULL: only visits are sent */
+  const double *radii;      /* sent with the points; NULL: no radii are sent */
+  const uint32_t *home;     /* NULL: only visits are sent */
+  const adji_points *named; /* the points of `set` with their ids, which ascend; NULL: the caller's points */
   const adji_visit *visits;
   uint64_t visit_count;
   uint64_t *received; /* out: the number of points from each rank; may be NULL */

@@ -201,8 +201,24 @@ static adj_status fill_slice(void *user, uint64_t slice, uint32_t lane) {
   return ADJ_OK;
 }
 
+/* Moves the lists of the queries together, in place: a region may also have made lists of the points around it. */
+static void drop_other_lists(const adj_mpi_plan *plan, const adji_mpi_part *part) {
+  adj_result *result = part->result;
+  uint64_t k = result->each, size = adji_type_size(plan->type);
+  char *sums = result->distances, *lasts = part->lasts;
+  for (uint64_t i = 0; i < part->row_count; i++) {
+    uint64_t row = part->own[i];
+    if (row == i) continue;
+    memmove(result->ids + i * k, result->ids + row * k, k * sizeof *result->ids);
+    if (sums) memmove(sums + i * k * size, sums + row * k * size, k * size);
+    if (lasts) memcpy(lasts + i * size, lasts + row * size, size);
+  }
+  result->rows = part->row_count;
+}
+
 bool adji_rows_adopt(const adj_mpi_plan *plan, adji_mpi_part *part, adji_rows *out) {
-  if (!part->result || !part->whole || !plan->fits_32) return false;
+  if (!part->result || !part->whole || !plan->fits_32 || part->result->each != plan->spec.k) return false;
+  if (part->own && part->result->rows != part->row_count) drop_other_lists(plan, part);
   *out = (adji_rows){.count = adj_result_rows(part->result), .from = part->result, .filled = true};
   out->offsets = (uint64_t *)adj_result_offsets(part->result);
   out->narrow = (uint32_t *)adj_result_ids(part->result);
@@ -329,7 +345,7 @@ adj_status adji_rows_merge(adj_mpi_plan *plan, const adji_points *queries, const
   adji_memory *memory = &plan->ctx->memory;
   if (!part->result || !part->row_count) return ADJ_OK;
   uint64_t size = adji_type_size(plan->type), k = plan->spec.k, asked = adj_result_offsets(part->result)[1];
-  if (!to->filled && part->whole && asked == k && part->row_count == to->count) {
+  if (!to->filled && part->whole && !part->own && asked == k && part->row_count == to->count) {
     copy_lists(plan, part, to);
     return ADJ_OK;
   }
@@ -348,7 +364,7 @@ adj_status adji_rows_merge(adj_mpi_plan *plan, const adji_points *queries, const
     all.sums = to->values + i * k * size;
     all.k = (uint32_t)k;
     list.k = (uint32_t)asked;
-    take_list(plan, part, i, adji_point_id(queries, i), empty ? &all : &list);
+    take_list(plan, part, adji_part_row(part, i), adji_point_id(queries, i), empty ? &all : &list);
     if (!empty && list.k) status = adj_lists_merge(&all, &list, NULL);
   }
   adji_free(memory, list.ids);

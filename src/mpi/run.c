@@ -81,7 +81,7 @@ adj_status adji_run_part(adji_parts *p, const adji_points *left, const adji_poin
 
 /* Joins the queries of a region with the points there and around it. All queries of a self-join: these points are
  * joined with themselves, and the rows of the points around the region are not used. */
-static adj_status join_region(adji_parts *p) {
+static adj_status join_region(adji_parts *p, double share) {
   adj_mpi_plan *plan = p->plan;
   const adji_points *left = p->queries;
   p->count = 1;
@@ -89,7 +89,7 @@ static adj_status join_region(adji_parts *p) {
     left = &plan->region;
     p->items[0].own = plan->own;
   }
-  return adji_run_part(p, left, &plan->region, &p->items[0], NULL, 1);
+  return adji_run_part(p, left, &plan->region, &p->items[0], NULL, share);
 }
 
 /* Joins the queries of a round with all points: in self-joins with this rank's own first, then with the others. */
@@ -127,7 +127,7 @@ static adj_status find_parts(adji_parts *p, adj_status status) {
   if (status) return status;
   if (p->plan->distribution == ADJ_MPI_RING) return adji_run_ring_parts(p);
   bool halo = p->plan->distribution == ADJ_MPI_HALO;
-  return adji_agree(&p->plan->group, halo ? join_region(p) : join_replicated(p));
+  return adji_agree(&p->plan->group, halo ? join_region(p, 1) : join_replicated(p));
 }
 
 /* ---- kNN -------------------------------------------------------------------------------------------------------- */
@@ -174,36 +174,49 @@ static adj_status open_lasts(adji_parts *p) {
   enum { FEW_DIMS = 3 };
   adj_mpi_plan *plan = p->plan;
   bool whole = !plan->self_join || p->queries == &plan->queries;
-  bool few = plan->distribution == ADJ_MPI_HALO && plan->dim <= FEW_DIMS;
-  if (!few || adji_reported_size(plan) || !plan->fits_32 || !whole) return ADJ_OK;
-  p->lasts = adji_alloc(&plan->ctx->memory, p->queries->set->count + 1, adji_type_size(plan->type), "lists");
+  if (plan->dim > FEW_DIMS || adji_reported_size(plan) || !plan->fits_32 || !whole) return ADJ_OK;
+  uint64_t rows = plan->own ? plan->region.set->count : p->queries->set->count;
+  p->lasts = adji_alloc(&plan->ctx->memory, rows + 1, adji_type_size(plan->type), "lists");
   return p->lasts ? ADJ_OK : ADJ_E_MEMORY;
 }
 
-/* Finds the nearest neighbours of the queries among the points that are here. */
-static adj_status search_here(adji_parts *p) {
+/* Merges the lists that were found into those of the queries. */
+static adj_status merge_lists(adji_parts *p, adji_mpi_part *part) {
   adj_mpi_plan *plan = p->plan;
-  bool halo = plan->distribution == ADJ_MPI_HALO;
-  adj_status status = halo ? adji_run_index(plan) : ADJ_OK;
+  adj_status status = ADJ_OK;
+  if (!p->lists->offsets) status = adji_rows_open_lists(plan, p->queries->set->count, p->lists);
+  if (!status) status = adji_rows_merge(plan, p->queries, part, p->lists);
+  adji_mpi_part_clear(plan, part);
+  return status;
+}
+
+/* Finds the nearest neighbours of the queries of a region among the points there and around it. */
+static adj_status search_region(adji_parts *p) {
+  adj_mpi_plan *plan = p->plan;
+  adj_status status = adji_run_index(plan);
   if (!status) status = open_lasts(p);
-  const adji_points *first = plan->self_join ? &plan->queries : halo ? &plan->region : NULL;
-  if (!status && !plan->group.stopped && first) {
-    status = adji_run_part(p, p->queries, first, &p->items[0], NULL, 0.8);
-    bool all = halo && p->items[0].row_count == p->queries->set->count;
-    if (!status && all && adji_rows_adopt(plan, &p->items[0], p->lists)) {
-      if (p->lists->lasts) p->lasts = NULL;
-      adji_rows_globalise(p->lists);
-      return ADJ_OK;
-    }
-    if (!status) status = adji_rows_open_lists(plan, p->queries->set->count, p->lists);
-    if (!status) status = adji_rows_merge(plan, p->queries, &p->items[0], p->lists);
-    adji_mpi_part_clear(plan, &p->items[0]);
-  }
-  if (status || halo || plan->group.stopped) return status;
+  if (!status && !plan->group.stopped) status = join_region(p, 0.8);
+  if (status || plan->group.stopped) return status;
+  if (!adji_rows_adopt(plan, &p->items[0], p->lists)) return merge_lists(p, &p->items[0]);
+  if (p->lists->lasts) p->lasts = NULL;
+  adji_rows_globalise(p->lists);
+  return ADJ_OK;
+}
+
+/* The same among all points: in self-joins among this rank's own first, then among the others. */
+static adj_status search_all(adji_parts *p) {
+  adj_mpi_plan *plan = p->plan;
+  adj_status status = ADJ_OK;
+  if (plan->self_join) status = adji_run_part(p, p->queries, &plan->queries, &p->items[0], NULL, 0.8);
+  if (status || plan->group.stopped) return status;
+  if (plan->self_join) status = merge_lists(p, &p->items[0]);
   p->items[1].whole = true;
-  status = adji_run_part(p, p->queries, &plan->others, &p->items[1], NULL, 0.2);
-  if (!status && !p->lists->offsets) status = adji_rows_open_lists(plan, p->queries->set->count, p->lists);
-  return status ? status : adji_rows_merge(plan, p->queries, &p->items[1], p->lists);
+  if (!status) status = adji_run_part(p, p->queries, &plan->others, &p->items[1], NULL, 0.2);
+  return status || plan->group.stopped ? status : merge_lists(p, &p->items[1]);
+}
+
+static adj_status search_here(adji_parts *p) {
+  return p->plan->distribution == ADJ_MPI_HALO ? search_region(p) : search_all(p);
 }
 
 static adj_status find_lists(adji_parts *p, adj_status status, adji_rows *out) {
