@@ -11,6 +11,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/fetch.h"
 #include "cpu/knn_group.h"
@@ -33,6 +34,7 @@ typedef struct knn_cores {
   /* The current pass. */
   const adji_window *window;
   adji_tree labelled; /* the right tree with labels in place of ids, if the window has labels; `right` is this tree */
+  adji_tree chosen;   /* the left tree with rows of the window in place of ids, if not all are wanted; `left` is this */
   knn_lane *lanes;
 } knn_cores;
 
@@ -171,7 +173,9 @@ static void drop_labels(knn_cores *c) {
   for (uint32_t l = 0; l < c->labelled.levels; l++)
     adji_free(memory, c->labelled.level[l].least_ids);
   adji_free(memory, c->labelled.ids);
-  c->labelled = (adji_tree){0};
+  adji_free(memory, c->chosen.ids);
+  if (c->chosen.ids) c->left = c->narrow.wide_left = c->lent.what;
+  c->labelled = c->chosen = (adji_tree){0};
   c->right = c->narrow.wide_right = c->lent.what;
 }
 
@@ -201,6 +205,47 @@ static adj_status set_labels(knn_cores *c) {
   if (!status) status = adji_loop_slices(c->join.ctx, leaves, leaves / SLICE + 1, label_least_ids, c);
   if (!status) c->right = c->narrow.wide_right = &c->labelled;
   return status;
+}
+
+/* rows: of the window, by left point. */
+typedef struct choosing {
+  const uint32_t *ids, *rows;
+  uint32_t *to;
+} choosing;
+
+static void choose_slice(void *user, uint64_t begin, uint64_t end) {
+  const choosing *c = user;
+  for (uint64_t i = begin; i < end; i++)
+    c->to[i] = c->rows[c->ids[i]];
+}
+
+/* Makes the points of leaves rows of the window, through a tree that shares all but the ids. Self-joins in leaves only;
+ * then a query knows itself by its label in the right tree. */
+static adj_status set_wanted(knn_cores *c) {
+  enum { SLICE = 1 << 14 };
+  adji_memory *memory = &c->join.ctx->memory;
+  const adji_window *window = c->window;
+  if (!window->wanted || !c->left->count) return ADJ_OK;
+  uint64_t count = c->left->count, room = c->left->level[0].count * c->left->leaf;
+  uint32_t *rows = adji_alloc(memory, count, sizeof *rows, "rows");
+  uint32_t *ids = adji_alloc(memory, room, sizeof *ids, "rows");
+  adj_status status = rows && ids ? ADJ_OK : ADJ_E_MEMORY;
+  if (!status) {
+    memset(rows, 0xff, count * sizeof *rows); /* no row */
+    for (uint64_t i = window->first_row; i < window->end_row; i++)
+      rows[window->wanted[i]] = (uint32_t)i;
+    choosing choose = {c->left->ids, rows, ids};
+    status = adji_loop_slices(c->join.ctx, count, count / SLICE + 1, choose_slice, &choose);
+  }
+  adji_free(memory, rows);
+  if (status) {
+    adji_free(memory, ids);
+    return status;
+  }
+  c->chosen = *c->left;
+  c->chosen.ids = ids;
+  c->left = c->narrow.wide_left = &c->chosen;
+  return ADJ_OK;
 }
 
 /* Fills the row of the i-th query, searched alone. window NULL: the neighbours are discarded. */
@@ -306,6 +351,7 @@ static adj_status begin(void *state, adji_run *run, const adji_pass *pass) {
   c->window = pass->window;
   c->lanes = adji_alloc_zero(&ctx->memory, c->options.lanes, sizeof *c->lanes, "workers");
   adj_status status = c->lanes ? set_labels(c) : ADJ_E_MEMORY;
+  if (!status) status = set_wanted(c);
   for (uint32_t lane = 0; lane < c->options.lanes && !status; lane++) {
     status = init_lane(c, &c->lanes[lane]);
     c->lanes[lane].group.labels = c->window->labels;

@@ -3,7 +3,7 @@
  * Sends rows from the rank that found them to the rank that owns their points: first the lengths of the rows, as
  * numbers in base 128, then their entries, window by window (owners_windows.c). The queries of a region ascend by id,
  * so the rows that go to one rank are consecutive. The owner knows the home region of each of its points, and rows
- * arrive in the order of its points, so messages need no ids of queries.
+ * arrive in the order of its points, so messages need no ids of queries. kNN lists need no lengths (owners_lists.c).
  */
 #include <string.h>
 
@@ -41,6 +41,28 @@ static uint64_t read_number(const char **at) {
     x |= (uint64_t)(byte & 127) << shift;
     if (byte < 128) return x;
   }
+}
+
+uint64_t adji_find_query(const adji_points *queries, uint64_t low, uint64_t id) {
+  uint64_t high = queries->set->count;
+  while (low < high) {
+    uint64_t middle = low + (high - low) / 2;
+    if ((uint64_t)adji_point_id(queries, middle) < id)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+/* A rank sends and receives about WINDOW bytes at a time; less if there is little to send, and in tests with short
+ * messages. */
+uint64_t adji_owners_windows(const adj_mpi_plan *plan, uint64_t bytes) {
+  enum { WINDOW = 1 << 20, LEAST_WINDOW = 1 << 17 };
+  uint64_t most = bytes / 64;
+  most = most < LEAST_WINDOW ? LEAST_WINDOW : most > WINDOW ? WINDOW : most;
+  if (plan->group.chunk < LEAST_WINDOW && most > bytes / 8 + 1) most = bytes / 8 + 1;
+  return bytes / most + 1;
 }
 
 /* Groups the rows of the round by home region, by a counting sort. */
@@ -93,12 +115,6 @@ static adj_status send_lengths(const adji_returning *r, adj_status status) {
   adji_group *group = &r->plan->group;
   adji_mail sent = {0}, received = {0};
   uint64_t *offsets = r->out->offsets;
-  if (r->each) {
-    status = adji_agree(group, status);
-    for (uint64_t i = 0; i < r->out->count && !status; i++)
-      offsets[i + 1] = (i + 1) * r->each;
-    return status;
-  }
   if (!status) status = write_lengths(r, &sent);
   status = adji_exchange(group, status, &sent, &received);
   adji_mail_clear(group, &sent);
@@ -113,6 +129,18 @@ static adj_status send_lengths(const adji_returning *r, adj_status status) {
   return status;
 }
 
+/* Range joins: sends the lengths and, unless only these are wanted, the entries. */
+static adj_status send_rows(adji_returning *r, adj_status status, adji_mode mode, uint64_t begin) {
+  adji_group *group = &r->plan->group;
+  if (!status) status = sort_rows(r, begin);
+  status = send_lengths(r, status);
+  if (!status && mode == ADJI_ROWS) status = adji_owners_send_entries(r);
+  status = adji_agree(group, status);
+  adji_group_free(group, r->starts);
+  adji_group_free(group, r->order);
+  return status;
+}
+
 adj_status adji_owners_send(adj_mpi_plan *plan, adj_status status, adji_mode mode, const adji_points *queries,
                             adji_rows *in, adji_round round, adji_rows *out) {
   adji_group *group = &plan->group;
@@ -120,15 +148,12 @@ adj_status adji_owners_send(adj_mpi_plan *plan, adj_status status, adji_mode mod
   adji_returning r = {.plan = plan, .queries = queries, .in = in, .round = round, .out = out};
   adji_round_rows(plan, group->rank, round, &begin, &end);
   *out = (adji_rows){.count = end - begin};
-  if (plan->spec.kind == ADJ_KNN && mode == ADJI_ROWS) r.each = plan->spec.k;
-  if (!status) status = sort_rows(&r, begin);
   if (!status && plan->fits_32) adji_rows_narrow(plan, in);
-  status = send_lengths(&r, status);
-  if (!status && mode == ADJI_ROWS) status = adji_owners_send_entries(&r);
-  status = adji_agree(group, status);
+  if (plan->spec.kind == ADJ_KNN && mode == ADJI_ROWS)
+    status = adji_agree(group, adji_owners_send_lists(&r, status));
+  else
+    status = send_rows(&r, status, mode, begin);
   plan->stats.bytes_rows += group->bytes_sent - before;
-  adji_group_free(group, r.starts);
-  adji_group_free(group, r.order);
   if (!group->broken.broken) adji_rows_clear(plan, in);
   if (status) adji_rows_clear(plan, out);
   return status;
@@ -143,6 +168,11 @@ static void *get_block(const adji_growing *g, uint64_t size, bool *ahead, const 
   void *block = bytes > LEAST ? adji_alloc_ahead(memory, BEGIN, bytes) : NULL;
   *ahead = block != NULL;
   return block ? block : adji_alloc(memory, bytes, 1, what);
+}
+
+void adji_release_sent(adji_memory *memory, void *array, uint64_t first, uint64_t from, uint64_t to) {
+  uint64_t page = from / ADJI_HUGE_PAGE * ADJI_HUGE_PAGE;
+  if (array) adji_release(memory, array, page > first ? page : first, to);
 }
 
 adj_status adji_growing_open(adji_growing *g) {

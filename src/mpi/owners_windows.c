@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sends the entries of rows to the owners of their points, window by window. A window has as many rows of each owner as
- * keep the messages that a rank sends and receives in a cache. A message has the ids of its rows, in 32 bits if those
- * of all right points fit, then their sums or distances. While the messages of a window are under way, those of the
- * window before are put into place.
+ * Sends the entries of a range join's rows to the owners of their points, window by window. A window has as many rows
+ * of each owner as keep the messages that a rank sends and receives in a cache. A message has the ids of its rows, in
+ * 32 bits if those of all right points fit, then their sums or distances. While the messages of a window are under way,
+ * those of the window before are put into place.
  *
  * Each entry is read once and written once: local ids become global ones when the message is packed. The result gets
  * its memory window by window, while the memory of rows that were sent is released.
@@ -11,8 +11,6 @@
 #include <string.h>
 
 #include "mpi/owners_private.h"
-
-enum { WINDOW = 1 << 20, LEAST_WINDOW = 1 << 17 };
 
 /* The rows that go to one owner in this window: row .. end - 1. */
 typedef struct stretch {
@@ -48,19 +46,6 @@ typedef struct windows {
 
 /* ---- Which rows ----------------------------------------------------------------------------------------------- */
 
-/* The first query from `low` on whose id is at least `id`. */
-static uint64_t find_query(const adji_points *queries, uint64_t low, uint64_t id) {
-  uint64_t high = queries->set->count;
-  while (low < high) {
-    uint64_t middle = low + (high - low) / 2;
-    if ((uint64_t)adji_point_id(queries, middle) < id)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low;
-}
-
 /* The row at which a window of a rank ends, counted from *first, where the round of that rank begins. */
 static uint64_t window_end(const windows *v, int rank, uint64_t window, uint64_t *first) {
   uint64_t begin, end, from, to;
@@ -76,9 +61,9 @@ static void next_rows(const windows *v, uint64_t window) {
   for (int i = 0; i < r->plan->group.ranks; i++) {
     stretch *s = &v->to[i];
     uint64_t begin, rows = window_end(v, i, window, &begin);
-    s->row = window ? s->end : find_query(r->queries, 0, r->plan->left_starts[i] + begin);
+    s->row = window ? s->end : adji_find_query(r->queries, 0, r->plan->left_starts[i] + begin);
     if (!window) s->first = s->row;
-    s->end = find_query(r->queries, s->row, r->plan->left_starts[i] + begin + rows);
+    s->end = adji_find_query(r->queries, s->row, r->plan->left_starts[i] + begin + rows);
   }
 }
 
@@ -108,8 +93,8 @@ static void next_places(windows *v, uint64_t window) {
 static uint64_t arrival_entries(const windows *v, const arrival *from) {
   const adji_returning *r = v->r;
   const uint64_t *offsets = r->out->offsets;
-  uint64_t entries = r->each * (from->end - from->next);
-  for (uint64_t j = from->next; j < from->end && !r->each; j++)
+  uint64_t entries = 0;
+  for (uint64_t j = from->next; j < from->end; j++)
     entries += offsets[r->order[j] + 1] - offsets[r->order[j]];
   return entries;
 }
@@ -225,23 +210,17 @@ static adj_status claim_window(const windows *v, uint64_t window) {
   return adji_growing_claim(&v->growing, v->r->out->offsets[window_end(v, v->r->plan->group.rank, window, &begin)]);
 }
 
-/* Releases rows that were sent. A page that two windows of an owner share is released with the later one. A page that
- * two owners share stays. */
-static void release_block(adji_memory *memory, void *block, uint64_t first, uint64_t from, uint64_t to) {
-  uint64_t page = from / ADJI_HUGE_PAGE * ADJI_HUGE_PAGE;
-  adji_release(memory, block, page > first ? page : first, to);
-}
-
+/* Releases rows that were sent. */
 static void release_sent(const windows *v) {
   const adji_rows *in = v->r->in;
   adji_memory *memory = &v->r->plan->ctx->memory;
   void *ids = in->narrow ? (void *)in->narrow : (void *)in->ids;
   uint64_t id_size = in->narrow ? 4 : 8, size = v->value_size;
-  for (int i = 0; i < v->r->plan->group.ranks && ids; i++) {
+  for (int i = 0; i < v->r->plan->group.ranks; i++) {
     const stretch *s = &v->to[i];
     uint64_t first = entry_at(in, s->first), from = entry_at(in, s->row), to = entry_at(in, s->end);
-    release_block(memory, ids, first * id_size, from * id_size, to * id_size);
-    if (size && in->values) release_block(memory, in->values, first * size, from * size, to * size);
+    adji_release_sent(memory, ids, first * id_size, from * id_size, to * id_size);
+    if (size) adji_release_sent(memory, in->values, first * size, from * size, to * size);
   }
 }
 
@@ -359,18 +338,12 @@ static adj_status send_windows(windows *v) {
   return status;
 }
 
-/* Chooses a number of windows such that no rank sends or receives much more than WINDOW bytes at a time. Windows are
- * smaller if there is little to send, and in tests with short messages. */
+/* The most windows that any rank wants. */
 static adj_status count_windows(windows *v) {
   const adji_returning *r = v->r;
-  adji_group *group = &r->plan->group;
-  uint64_t sent = entry_at(r->in, r->in->count);
-  uint64_t received = r->out->offsets[r->out->count];
-  uint64_t bytes = (sent > received ? sent : received) * (v->id_size + v->value_size), most = bytes / 64;
-  most = most < LEAST_WINDOW ? LEAST_WINDOW : most > WINDOW ? WINDOW : most;
-  if (group->chunk < LEAST_WINDOW && most > bytes / 8 + 1) most = bytes / 8 + 1;
-  v->count = bytes / most + 1;
-  return adji_all_reduce(group, &v->count, 1, MPI_UINT64_T, MPI_MAX);
+  uint64_t sent = entry_at(r->in, r->in->count), received = r->out->offsets[r->out->count];
+  v->count = adji_owners_windows(r->plan, (sent > received ? sent : received) * (v->id_size + v->value_size));
+  return adji_all_reduce(&r->plan->group, &v->count, 1, MPI_UINT64_T, MPI_MAX);
 }
 
 adj_status adji_owners_send_entries(adji_returning *r) {
@@ -380,7 +353,7 @@ adj_status adji_owners_send_entries(adji_returning *r) {
   uint64_t ranks = (uint64_t)group->ranks;
   windows v = {.r = r, .narrow = plan->fits_32};
   v.id_size = v.narrow ? 4 : 8;
-  v.value_size = plan->spec.kind == ADJ_KNN ? adji_reported_size(plan) : adji_value_size(plan);
+  v.value_size = adji_value_size(plan);
   v.own = r->starts[group->rank];
   v.to = adji_alloc_zero(memory, ranks, sizeof *v.to, "messages");
   for (int i = 0; i < 2; i++)

@@ -128,6 +128,8 @@ static adj_status join_here(void *user, adji_mpi_work *work) {
   } else if (!status) {
     adji_extras extras = {.labels = request->labels ? request->right->narrow : NULL, .lasts = part->lasts};
     if (request->bins) extras.binned = &part->binned;
+    extras.rows = part->own;
+    extras.row_count = part->row_count;
     status = adji_collect_with(local, &extras, &part->result, &work->control, &stats);
   }
   if (!status) add_stats(plan, &stats);

@@ -201,7 +201,7 @@ static adj_status fill_slice(void *user, uint64_t slice, uint32_t lane) {
   return ADJ_OK;
 }
 
-/* Moves the lists of the queries together, in place: a region may also have made lists of the points around it. */
+/* Moves the lists of the queries together, in place, if the join also made lists of the points around the region. */
 static void drop_other_lists(const adj_mpi_plan *plan, const adji_mpi_part *part) {
   adj_result *result = part->result;
   uint64_t k = result->each, size = adji_type_size(plan->type);

@@ -191,12 +191,13 @@ void adji_near_rows(adj_plan *plan, const adji_window *window) {
     uint32_t length = adji_padded_row_length(ids, window->k);
     if (!length) continue;
     uint32_t last = point_of(plan, window, ids[length - 1]);
-    double distance = distance_of(plan, i, last);
+    uint64_t row = window->wanted ? window->wanted[i] : i;
+    double distance = distance_of(plan, row, last);
     /* Equal points are equal whatever the type. */
     if (distance > 0 && bits_of(plan->right) < bits_of(plan->left))
       add_row(plan, plan->right, last, distance);
     else if (distance > 0)
-      add_row(plan, plan->left, i, distance);
+      add_row(plan, plan->left, row, distance);
   }
 }
 

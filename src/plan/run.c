@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "cpu/knn.h"
 #include "plan/recover.h"
 #include "result/offsets.h"
 #include "result/result.h"
@@ -373,10 +374,18 @@ static adj_status make_rows(adj_plan *plan, uint64_t pairs, adj_result *result) 
 
 /* Whether kNN rows get their labels from the search. It labels the whole tree first, which needs a few bytes a right
  * point. If there are fewer entries than points, the caller replaces the ids in less time. */
-static bool labels_pay(const adj_plan *plan, const adji_layout *layout) {
-  uint64_t points = plan->right->count;
-  return adji_notes_lasts(plan) && layout->entries >= points &&
-         adji_fits(&plan->ctx->memory, 2 * points * sizeof(uint32_t));
+static bool labels_pay(const adj_plan *plan) {
+  uint64_t points = plan->right->count, entries = plan->left->count * plan->join.k;
+  return adji_notes_lasts(plan) && entries >= points && adji_fits(&plan->ctx->memory, 3 * points * sizeof(uint32_t));
+}
+
+/* Takes the caller's labels, and its choice of rows, if the search can use them. */
+static void take_labels(const adj_plan *plan, const adji_extras *extras, adj_result *result) {
+  if (!plan->join.k || (extras->labels && labels_pay(plan))) result->labels = extras->labels;
+  bool by_leaves = plan->join.self_join && !plan->join.limits && plan->tuning.queue < ADJI_KNN_QUEUE_POINTS;
+  if (!plan->join.k || !result->labels || !extras->rows || !by_leaves) return;
+  result->wanted = extras->rows;
+  result->rows = extras->row_count;
 }
 
 bool adji_notes_lasts(const adj_plan *plan) {
@@ -387,13 +396,14 @@ bool adji_notes_lasts(const adj_plan *plan) {
 static adj_status fill_result(adj_plan *plan, adji_run *run, const adji_layout *layout, adj_result *result) {
   adj_status status = take_prefaulted(plan, run, layout->entries) ? ADJ_OK : make_rows(plan, layout->entries, result);
   if (status || !plan->left->count) return status;
-  adji_window window = {.end_row = plan->left->count,
+  adji_window window = {.end_row = result->rows,
                         .offsets = layout->offsets,
                         .ids = result->ids,
                         .distances = result->distances,
                         .k = layout->k,
+                        .labels = layout->k ? result->labels : NULL,
+                        .wanted = result->wanted,
                         .lasts = result->lasts};
-  if (result->labels && labels_pay(plan, layout)) window.labels = result->labels;
   status = adji_fill_rows(plan, run, &window);
   result->labelled = !status && window.labels;
   if (!status && layout->k) adji_near_rows(plan, &window);
@@ -422,13 +432,14 @@ static adj_status collect_laid_out(adj_plan *plan, adji_run *run, adj_result *re
   if (!plan->join.k) prefault_rows(plan, run, result);
   adj_status status = adji_lay_out(plan, run, false, &layout);
   adji_free(&plan->ctx->memory, layout.degrees);
+  if (layout.k) layout.entries = result->rows * layout.k;
   if (!status) status = fill_result(plan, run, &layout, result);
   result->offsets = layout.offsets;
   result->pairs = layout.k ? run->tally.pairs : layout.entries; /* padding is not counted */
   if (status || !layout.k) return status;
   /* The offsets of a kNN result are rarely used: they are filled in when first asked for. */
   result->each = layout.k;
-  result->offsets = adji_alloc(&plan->ctx->memory, plan->left->count + 1, sizeof *result->offsets, "row offsets");
+  result->offsets = adji_alloc(&plan->ctx->memory, result->rows + 1, sizeof *result->offsets, "row offsets");
   return result->offsets ? ADJ_OK : ADJ_E_MEMORY;
 }
 
@@ -470,8 +481,8 @@ adj_status adji_collect_with(adj_plan *plan, const adji_extras *extras, adj_resu
   adj_result *result = adji_result_create(plan->ctx, plan->left->count, plan->left->type);
   if (!result) status = ADJ_E_MEMORY;
   if (result) {
-    result->labels = extras->labels;
-    result->binned = extras->labels ? extras->binned : NULL;
+    take_labels(plan, extras, result);
+    result->binned = result->labels ? extras->binned : NULL;
     result->lasts = extras->lasts;
   }
   if (!status) status = check_collect(plan, &run);

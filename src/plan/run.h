@@ -49,6 +49,10 @@ typedef struct adji_extras {
   struct adji_binned *binned;
   /* If adji_notes_lasts: room for the last sum of each row, as in adji_window. */
   void *lasts;
+  /* With labels, kNN self-joins: the left rows that are wanted, ascending. NULL: all. Some methods make all rows
+   * nevertheless; adj_result_rows says which. */
+  const uint32_t *rows;
+  uint64_t row_count;
 } adji_extras;
 /* adj_collect with extras. */
 ADJI_SHARED adj_status adji_collect_with(adj_plan *plan, const adji_extras *extras, adj_result **out,

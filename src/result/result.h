@@ -29,6 +29,7 @@ struct adj_result {
   const uint32_t *labels;
   bool labelled;
   struct adji_binned *binned; /* a join that stages rows may leave them here, with labels; see cpu/bins.h. Or NULL */
+  const uint32_t *wanted;     /* kNN: the left points whose rows these are, as in adji_window; NULL: all */
   void *lasts;                /* kNN: the caller's array for the last sum of each row (result/rows.h), or NULL */
 };
 

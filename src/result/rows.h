@@ -37,6 +37,7 @@ typedef struct adji_window {
   uint32_t k;      /* kNN */
   /* kNN through trees on cores: */
   const uint32_t *labels; /* they replace ids, and ascend as these do. NULL: ids */
+  const uint32_t *wanted; /* row i of the window is that of left point wanted[i], ascending. NULL: of point i */
   void *lasts;            /* receives the sum of each row's last neighbour; infinity: the row has padding. NULL */
 } adji_window;
 
