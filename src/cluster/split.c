@@ -285,8 +285,9 @@ enum { MOST_DEPTH = 64 };
 static bool walk_tree(const adji_cuts *cuts, uint32_t node, uint32_t depth, tree_walk *met) {
   const adji_cut *cut = &cuts->nodes[node];
   if (depth > met->depth) met->depth = depth;
+  if (cut->dim >= cuts->dim) return false;
   if (cut->below == node) return cut->region == met->regions++;
-  if (depth == MOST_DEPTH || cut->dim >= cuts->dim || cut->below != met->nodes) return false;
+  if (depth == MOST_DEPTH || cut->below != met->nodes) return false;
   met->nodes += 2;
   if (met->nodes > node_count(cuts->count)) return false;
   return walk_tree(cuts, cut->below, depth + 1, met) && walk_tree(cuts, cut->below + 1, depth + 1, met);

@@ -35,6 +35,7 @@ typedef struct knn_cores {
   const adji_window *window;
   adji_tree labelled; /* the right tree with labels in place of ids, if the window has labels; `right` is this tree */
   adji_tree chosen;   /* the left tree with rows of the window in place of ids, if not all are wanted; `left` is this */
+  uint32_t *rows;     /* while this is made: rows of the window by left point */
   knn_lane *lanes;
 } knn_cores;
 
@@ -151,11 +152,14 @@ static adj_status fill_queue(void *state, bool shared, adji_queue *queue) {
 
 /* ---- A pass ----------------------------------------------------------------------------------------- */
 
+/* The labels of right points in the order of the tree; if not all rows are wanted, the rows of left points as well. */
 static void label_ids(void *user, uint64_t begin, uint64_t end) {
   const knn_cores *c = user;
-  const uint32_t *ids = c->right->ids, *labels = c->window->labels;
-  for (uint64_t i = begin; i < end; i++)
+  const uint32_t *ids = c->right->ids, *labels = c->window->labels, *rows = c->rows;
+  for (uint64_t i = begin; i < end; i++) {
     c->labelled.ids[i] = labels[ids[i]];
+    if (rows) c->chosen.ids[i] = rows[ids[i]];
+  }
 }
 
 static void label_least_ids(void *user, uint64_t begin, uint64_t end) {
@@ -173,10 +177,27 @@ static void drop_labels(knn_cores *c) {
   for (uint32_t l = 0; l < c->labelled.levels; l++)
     adji_free(memory, c->labelled.level[l].least_ids);
   adji_free(memory, c->labelled.ids);
+  adji_free(memory, c->rows);
   adji_free(memory, c->chosen.ids);
+  c->rows = NULL;
   if (c->chosen.ids) c->left = c->narrow.wide_left = c->lent.what;
   c->labelled = c->chosen = (adji_tree){0};
   c->right = c->narrow.wide_right = c->lent.what;
+}
+
+/* Makes room for a left tree whose ids are rows of the window. A query then knows itself by its label in the right
+ * tree. Self-joins in leaves only. */
+static bool open_chosen(knn_cores *c) {
+  adji_memory *memory = &c->join.ctx->memory;
+  const adji_window *window = c->window;
+  c->chosen = *c->left;
+  c->chosen.ids = adji_alloc(memory, c->left->level[0].count * c->left->leaf, sizeof *c->chosen.ids, "rows");
+  c->rows = adji_alloc(memory, c->left->count, sizeof *c->rows, "rows");
+  if (!c->rows || !c->chosen.ids) return false;
+  memset(c->rows, 0xff, c->left->count * sizeof *c->rows); /* no row */
+  for (uint64_t i = window->first_row; i < window->end_row; i++)
+    c->rows[window->wanted[i]] = (uint32_t)i;
+  return true;
 }
 
 /* Makes the search find labels instead of ids, through a tree that shares all but the ids. Labels ascend as ids do, so
@@ -198,54 +219,17 @@ static adj_status set_labels(knn_cores *c) {
     c->labelled.level[l].least_ids = least;
     made = made && least;
   }
+  if (c->window->wanted) made = made && open_chosen(c);
   if (!made) return ADJ_E_MEMORY;
   for (uint64_t i = tree->count; i < leaves * tree->leaf; i++)
     c->labelled.ids[i] = ADJ_NO_ID;
   adj_status status = adji_loop_slices(c->join.ctx, tree->count, tree->count / SLICE + 1, label_ids, c);
   if (!status) status = adji_loop_slices(c->join.ctx, leaves, leaves / SLICE + 1, label_least_ids, c);
   if (!status) c->right = c->narrow.wide_right = &c->labelled;
+  if (!status && c->rows) c->left = c->narrow.wide_left = &c->chosen;
+  adji_free(memory, c->rows);
+  c->rows = NULL;
   return status;
-}
-
-/* rows: of the window, by left point. */
-typedef struct choosing {
-  const uint32_t *ids, *rows;
-  uint32_t *to;
-} choosing;
-
-static void choose_slice(void *user, uint64_t begin, uint64_t end) {
-  const choosing *c = user;
-  for (uint64_t i = begin; i < end; i++)
-    c->to[i] = c->rows[c->ids[i]];
-}
-
-/* Makes the points of leaves rows of the window, through a tree that shares all but the ids. Self-joins in leaves only;
- * then a query knows itself by its label in the right tree. */
-static adj_status set_wanted(knn_cores *c) {
-  enum { SLICE = 1 << 14 };
-  adji_memory *memory = &c->join.ctx->memory;
-  const adji_window *window = c->window;
-  if (!window->wanted || !c->left->count) return ADJ_OK;
-  uint64_t count = c->left->count, room = c->left->level[0].count * c->left->leaf;
-  uint32_t *rows = adji_alloc(memory, count, sizeof *rows, "rows");
-  uint32_t *ids = adji_alloc(memory, room, sizeof *ids, "rows");
-  adj_status status = rows && ids ? ADJ_OK : ADJ_E_MEMORY;
-  if (!status) {
-    memset(rows, 0xff, count * sizeof *rows); /* no row */
-    for (uint64_t i = window->first_row; i < window->end_row; i++)
-      rows[window->wanted[i]] = (uint32_t)i;
-    choosing choose = {c->left->ids, rows, ids};
-    status = adji_loop_slices(c->join.ctx, count, count / SLICE + 1, choose_slice, &choose);
-  }
-  adji_free(memory, rows);
-  if (status) {
-    adji_free(memory, ids);
-    return status;
-  }
-  c->chosen = *c->left;
-  c->chosen.ids = ids;
-  c->left = c->narrow.wide_left = &c->chosen;
-  return ADJ_OK;
 }
 
 /* Fills the row of the i-th query, searched alone. window NULL: the neighbours are discarded. */
@@ -351,7 +335,6 @@ static adj_status begin(void *state, adji_run *run, const adji_pass *pass) {
   c->window = pass->window;
   c->lanes = adji_alloc_zero(&ctx->memory, c->options.lanes, sizeof *c->lanes, "workers");
   adj_status status = c->lanes ? set_labels(c) : ADJ_E_MEMORY;
-  if (!status) status = set_wanted(c);
   for (uint32_t lane = 0; lane < c->options.lanes && !status; lane++) {
     status = init_lane(c, &c->lanes[lane]);
     c->lanes[lane].group.labels = c->window->labels;

@@ -27,21 +27,11 @@ adj_status adji_points_open_ids(adj_mpi_plan *plan, uint64_t count, uint64_t all
   return ids ? ADJ_OK : ADJ_E_MEMORY;
 }
 
-/* Copies of a fixed size take no call. */
-static inline void copy_packed(const char *from, uint64_t width, char *to) {
-  if (width == 12)
-    memcpy(to, from, 12);
-  else if (width == 8)
-    memcpy(to, from, 8);
-  else
-    memcpy(to, from, width);
-}
-
 void adji_points_copy(const adj_dataset *set, uint64_t row, char *to) {
   size_t size = adji_type_size(set->type);
   const char *from = set->data + row * set->row_stride;
   if (set->column_stride == size) {
-    copy_packed(from, set->dim * size, to);
+    memcpy(to, from, set->dim * size);
     return;
   }
   for (uint32_t j = 0; j < set->dim; j++)
@@ -93,11 +83,11 @@ typedef struct header {
   uint64_t count, own; /* points; those of them that are at home, or all if only visits are sent */
 } header;
 
-/* What goes to one rank: first it is measured, then written. */
+/* What goes to one rank. */
 typedef struct destination {
-  uint64_t count, own, code_bytes; /* measured */
-  uint64_t before;                 /* the last row or id */
-  char *point, *radius, *code;     /* where the next ones are written */
+  uint64_t count, own;         /* of points */
+  uint64_t before;             /* the last row or id */
+  char *point, *radius, *code; /* where the next ones are written */
 } destination;
 
 typedef struct writing {
@@ -106,58 +96,35 @@ typedef struct writing {
   destination *to;
 } writing;
 
-/* The code of the next row for a destination: twice the difference to the row before, or of ids, and a bit. */
-static inline uint64_t next_code(const writing *w, destination *d, uint64_t row, bool around) {
-  uint64_t name = w->parcel->named ? (uint64_t)adji_point_id(w->parcel->named, row) : row;
-  uint64_t code = (name - d->before) << 1 | around;
-  d->before = name;
-  return code;
-}
-
-static inline void measure_point(const writing *w, uint32_t rank, uint64_t row, bool around) {
-  destination *d = &w->to[rank];
-  d->count++;
-  d->own += !around;
-  for (uint64_t code = next_code(w, d, row, around); code >= 128; code >>= 7)
-    d->code_bytes++;
-  d->code_bytes++;
-}
-
-static inline void write_point(const writing *w, uint32_t rank, uint64_t row, bool around) {
-  destination *d = &w->to[rank];
-  const adj_dataset *set = w->parcel->set;
-  adji_points_copy(set, row, d->point);
-  d->point += set->dim * adji_type_size(set->type);
-  uint64_t code = next_code(w, d, row, around);
-  for (; code >= 128; code >>= 7)
-    *d->code++ = (char)(code | 128);
-  *d->code++ = (char)code;
-  if (!w->parcel->radii) return;
-  double radius = around ? 0 : w->parcel->radii[row];
-  memcpy(d->radius, &radius, 8);
-  d->radius += 8;
-}
-
-/* Calls fn for each point and each rank that it goes to, in ascending order of rows. */
-static inline void each_point(const writing *w,
-                              void (*fn)(const writing *w, uint32_t rank, uint64_t row, bool around)) {
+static void count_points(const writing *w) {
   const adji_parcel *p = w->parcel;
-  const adji_visit *visit = p->visits, *end = visit + p->visit_count;
-  for (uint64_t row = 0; p->home && row < p->set->count; row++) {
-    fn(w, p->home[row], row, false);
-    for (; visit < end && visit->row == row; visit++)
-      fn(w, visit->region, row, true);
+  for (uint64_t row = 0; p->home && row < p->set->count; row++)
+    w->to[p->home[row]].own++;
+  for (int i = 0; i < w->plan->group.ranks; i++)
+    w->to[i].count = w->to[i].own;
+  for (uint64_t i = 0; i < p->visit_count; i++) {
+    w->to[p->visits[i].region].count++;
+    w->to[p->visits[i].region].own += !p->home;
   }
-  for (; visit < end; visit++)
-    fn(w, visit->region, visit->row, false);
+}
+
+/* Room for the codes of `count` ascending numbers below `end`. A code takes one byte more for each of the differences
+ * 2^6, 2^13, 2^20, ... that it reaches, and the differences add up to less than `end`. */
+static uint64_t code_room(uint64_t count, uint64_t end) {
+  uint64_t bytes = count;
+  for (uint32_t shift = 6; shift < 64; shift += 7)
+    bytes += end >> shift < count ? end >> shift : count;
+  return bytes;
 }
 
 /* Lays the messages out, one after the other. */
 static void lay_out(adj_mpi_plan *plan, const writing *w, adji_mail *mail) {
-  uint64_t width = plan->dim * adji_type_size(plan->type);
+  const adji_parcel *p = w->parcel;
+  uint64_t width = plan->dim * adji_type_size(plan->type), rows = p->set->count;
+  uint64_t end = p->named && rows ? (uint64_t)adji_point_id(p->named, rows - 1) + 1 : rows;
   for (int i = 0; i < plan->group.ranks; i++) {
-    destination *d = &w->to[i];
-    uint64_t bytes = sizeof(header) + d->count * (width + (w->parcel->radii ? 8 : 0)) + d->code_bytes;
+    const destination *d = &w->to[i];
+    uint64_t bytes = sizeof(header) + d->count * (width + (p->radii ? 8 : 0)) + code_room(d->count, end);
     mail->starts[i + 1] = mail->starts[i] + (d->count ? bytes : 0);
     if (i != plan->group.rank) plan->stats.bytes_least += d->count * width;
   }
@@ -171,10 +138,97 @@ static void begin_messages(const writing *w, const adji_mail *mail) {
     char *at = mail->bytes + mail->starts[i];
     if (!d->count) continue;
     memcpy(at, &h, sizeof h);
-    d->before = 0;
     d->point = at + sizeof h;
     d->radius = d->point + d->count * width;
     d->code = d->radius + (w->parcel->radii ? d->count * 8 : 0);
+  }
+}
+
+/* The code of a point is twice the difference to the row or id before, and a bit. */
+static inline void write_code(destination *d, uint64_t name, bool around) {
+  uint64_t code = (name - d->before) << 1 | around;
+  char *to = d->code;
+  d->before = name;
+  for (; code >= 128; code >>= 7)
+    *to++ = (char)(code | 128);
+  *to++ = (char)code;
+  d->code = to;
+}
+
+static void write_radius(const adji_parcel *p, destination *d, uint64_t row, bool around) {
+  double radius = around ? 0 : p->radii[row];
+  memcpy(d->radius, &radius, 8);
+  d->radius += 8;
+}
+
+/* packed: bytes of a point whose coordinates lie together; 0: they do not. */
+static inline void write_point(const writing *w, uint32_t rank, uint64_t row, bool around, uint64_t packed) {
+  const adji_parcel *p = w->parcel;
+  const adj_dataset *set = p->set;
+  destination *d = &w->to[rank];
+  uint64_t width = packed ? packed : set->dim * adji_type_size(set->type);
+  if (packed)
+    memcpy(d->point, set->data + row * set->row_stride, packed);
+  else
+    adji_points_copy(set, row, d->point);
+  d->point += width;
+  write_code(d, p->named ? (uint64_t)adji_point_id(p->named, row) : row, around);
+  if (p->radii) write_radius(p, d, row, around);
+}
+
+/* Writes rows first .. end - 1, which go home only. The usual case, so nothing is read twice. */
+static inline void write_home(const writing *w, uint64_t first, uint64_t end, uint64_t packed) {
+  const adj_dataset *set = w->parcel->set;
+  const uint32_t *restrict home = w->parcel->home;
+  const char *restrict from = set->data + first * set->row_stride;
+  uint64_t stride = set->row_stride;
+  destination *to = w->to;
+  for (uint64_t row = first; row < end; row++, from += stride) {
+    destination *d = &to[home[row]];
+    char *at = d->point;
+    memcpy(at, from, packed);
+    d->point = at + packed;
+    write_code(d, row, false);
+  }
+}
+
+/* Writes each point to each rank that it goes to, in ascending order of rows. */
+static inline void write_points(const writing *w, uint64_t packed) {
+  const adji_parcel *p = w->parcel;
+  const adji_visit *visit = p->visits, *end = visit + p->visit_count;
+  bool plain = packed && !p->radii && !p->named;
+  for (uint64_t row = 0, rows = p->home ? p->set->count : 0; row < rows; row++) {
+    uint64_t next = visit < end ? visit->row : rows;
+    if (plain) write_home(w, row, next, packed);
+    if (plain) row = next;
+    if (row == rows) return;
+    write_point(w, p->home[row], row, false, packed);
+    for (; visit < end && visit->row == row; visit++)
+      write_point(w, visit->region, row, true, packed);
+  }
+  for (; visit < end; visit++)
+    write_point(w, visit->region, visit->row, false, packed);
+}
+
+/* Copies of a fixed size take no call. */
+static void write_all(const writing *w) {
+  const adj_dataset *set = w->parcel->set;
+  uint64_t size = adji_type_size(set->type);
+  switch (set->column_stride == size ? set->dim * size : 0) {
+    case 8:
+      write_points(w, 8);
+      return;
+    case 12:
+      write_points(w, 12);
+      return;
+    case 16:
+      write_points(w, 16);
+      return;
+    case 24:
+      write_points(w, 24);
+      return;
+    default:
+      write_points(w, 0);
   }
 }
 
@@ -185,13 +239,18 @@ static adj_status write_mail(adj_mpi_plan *plan, const adji_parcel *parcel, adji
   writing w = {plan, parcel, adji_alloc_zero(memory, ranks, sizeof *w.to, "points on their way")};
   if (!status && !w.to) status = ADJ_E_MEMORY;
   if (!status) {
-    each_point(&w, measure_point);
+    count_points(&w);
     lay_out(plan, &w, mail);
     mail->bytes = adji_alloc(memory, mail->starts[ranks] + 1, 1, "points on their way");
     status = mail->bytes ? ADJ_OK : ADJ_E_MEMORY;
   }
-  if (!status) begin_messages(&w, mail);
-  if (!status) each_point(&w, write_point);
+  if (!status) {
+    begin_messages(&w, mail);
+    write_all(&w);
+  }
+  /* The room that codes have not used is sent too. */
+  for (uint64_t i = 0; i < ranks && !status; i++)
+    if (w.to[i].count) memset(w.to[i].code, 0, (uint64_t)(mail->bytes + mail->starts[i + 1] - w.to[i].code));
   adji_free(memory, w.to);
   return status;
 }
@@ -206,8 +265,39 @@ typedef struct reading {
   uint64_t done, own_done, width;
 } reading;
 
+static inline const char *read_code(const char *at, uint64_t *code) {
+  uint64_t x = 0;
+  for (int shift = 0;; shift += 7) {
+    unsigned char byte = (unsigned char)*at++;
+    x |= (uint64_t)(byte & 127) << shift;
+    if (byte < 128) break;
+  }
+  *code = x;
+  return at;
+}
+
+static void read_codes(reading *r, const char *at, uint64_t count, uint64_t name) {
+  uint32_t *narrow = r->out->narrow, *own = r->own;
+  int64_t *wide = r->out->ids;
+  uint64_t own_done = r->own_done;
+  for (uint64_t i = r->done; i < r->done + count; i++) {
+    uint64_t code;
+    at = read_code(at, &code);
+    name += code >> 1;
+    if (narrow)
+      narrow[i] = (uint32_t)name;
+    else
+      wide[i] = (int64_t)name;
+    if (!own) continue;
+    own[own_done] = (uint32_t)i;
+    own_done += !(code & 1);
+  }
+  r->done += count;
+  r->own_done = own_done;
+}
+
 /* Reads a message. first: the global id of the sender's row 0; 0 if it has ids. */
-static void read_parcel(reading *r, const char *at, int64_t first) {
+static void read_parcel(reading *r, const char *at, uint64_t first) {
   header h;
   memcpy(&h, at, sizeof h);
   at += sizeof h;
@@ -215,20 +305,7 @@ static void read_parcel(reading *r, const char *at, int64_t first) {
   at += h.count * r->width;
   if (r->out->radii) memcpy(r->out->radii + r->done, at, h.count * 8);
   if (r->out->radii) at += h.count * 8;
-  uint64_t end = r->done + h.count, row = (uint64_t)first;
-  for (; r->done < end; r->done++) {
-    uint64_t code = 0;
-    for (int shift = 0;; shift += 7) {
-      unsigned char byte = (unsigned char)*at++;
-      code |= (uint64_t)(byte & 127) << shift;
-      if (byte < 128) break;
-    }
-    row += code >> 1;
-    adji_points_set_id(r->out, r->done, (int64_t)row);
-    if (!r->own) continue;
-    r->own[r->own_done] = (uint32_t)r->done;
-    r->own_done += !(code & 1);
-  }
+  read_codes(r, at, h.count, first);
 }
 
 /* Adds up the numbers of points in all messages. */
@@ -260,7 +337,7 @@ static adj_status read_mail(adj_mpi_plan *plan, const adji_mail *mail, const uin
   if (!r.block || (parcel->radii && !out->radii) || (parcel->own && !r.own)) status = ADJ_E_MEMORY;
   for (int i = 0; i < ranks && !status; i++)
     if (mail->starts[i + 1] > mail->starts[i])
-      read_parcel(&r, mail->bytes + mail->starts[i], parcel->named ? 0 : (int64_t)starts[i]);
+      read_parcel(&r, mail->bytes + mail->starts[i], parcel->named ? 0 : starts[i]);
   if (!status)
     status = adji_points_adopt(plan, r.block, all.count, &out->owned);
   else

@@ -35,11 +35,11 @@ adj_status adji_run_place(adj_mpi_plan *plan) {
   return status;
 }
 
-/* Picks the queries of a round: all of them, or those in their owner's stretch. */
+/* Picks the queries of a round: those in their owner's stretch, or all of them, which may not be there yet. */
 static adj_status pick_queries(adj_mpi_plan *plan, adji_round round, adji_points *some, const adji_points **out) {
   const adji_points *all = &plan->queries;
-  adj_status status = adji_halo_queries(plan);
   *out = all;
+  adj_status status = round.of == 1 ? ADJ_OK : adji_halo_queries(plan);
   if (status || round.of == 1) return status;
   uint64_t count = all->set->count, found = 0, begin = 0, end = 0;
   uint32_t *rows = adji_alloc(&plan->ctx->memory, count + 1, sizeof *rows, "queries of a round");
@@ -183,14 +183,15 @@ static adj_status open_lasts(adji_parts *p) {
 /* Merges the lists that were found into those of the queries. */
 static adj_status merge_lists(adji_parts *p, adji_mpi_part *part) {
   adj_mpi_plan *plan = p->plan;
-  adj_status status = ADJ_OK;
-  if (!p->lists->offsets) status = adji_rows_open_lists(plan, p->queries->set->count, p->lists);
+  adj_status status = adji_halo_queries(plan);
+  if (!status && !p->lists->offsets) status = adji_rows_open_lists(plan, p->queries->set->count, p->lists);
   if (!status) status = adji_rows_merge(plan, p->queries, part, p->lists);
   adji_mpi_part_clear(plan, part);
   return status;
 }
 
-/* Finds the nearest neighbours of the queries of a region among the points there and around it. */
+/* Finds the nearest neighbours of the queries of a region among the points there and around it. The queries of a
+ * self-join are made after the search, which takes the most memory. */
 static adj_status search_region(adji_parts *p) {
   adj_mpi_plan *plan = p->plan;
   adj_status status = adji_run_index(plan);
@@ -200,7 +201,7 @@ static adj_status search_region(adji_parts *p) {
   if (!adji_rows_adopt(plan, &p->items[0], p->lists)) return merge_lists(p, &p->items[0]);
   if (p->lists->lasts) p->lasts = NULL;
   adji_rows_globalise(p->lists);
-  return ADJ_OK;
+  return adji_halo_queries(plan);
 }
 
 /* The same among all points: in self-joins among this rank's own first, then among the others. */
@@ -242,6 +243,7 @@ static adj_status find_rows(adj_mpi_plan *plan, const adji_points *queries, adji
   if (plan->spec.kind == ADJ_KNN) {
     status = find_lists(&p, status, out);
   } else {
+    if (!status) status = adji_halo_queries(plan);
     status = find_parts(&p, status);
     if (!status) status = adji_rows_join(plan, queries, p.items, p.count, out);
     status = adji_agree(&plan->group, status);
