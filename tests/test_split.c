@@ -173,8 +173,8 @@ static void check_border(const join_case *c, const adj_split *split, uint32_t nu
   for (uint64_t i = 0; i < r->count; i++)
     radii[i] = fmin(radii[i], spec.radius);
   adj_dataset *set = make_set(c->left.type, c->left.dim, r->count, points);
-  adji_last_sums last = {sums, size};
-  assert_int_equal(adji_split_border(split, set, number, 0, &last, border, &count), ADJ_OK);
+  adji_border queries = {.region = number, .count = r->count, .sums = {sums, size}};
+  assert_int_equal(adji_split_border(split, set, &queries, border, &count), ADJ_OK);
   for (uint64_t i = 0; i < count; i++) {
     assert_true(border[i] < r->count && (!i || border[i] > border[i - 1]));
     near[border[i]] = 1;

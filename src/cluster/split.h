@@ -85,10 +85,17 @@ typedef struct adji_last_sums {
   const char *first;
   uint64_t stride;
 } adji_last_sums;
-/* Finds the points that may reach beyond their region's halo within the last sums of their lists and the radius of the
- * spec, in ascending order. All points are at home in `region`, whose halo was found with this reach; 0: it has none.
- * rows has room for all points. The test is conservative: some of the points found may reach nothing. */
-ADJI_SHARED adj_status adji_split_border(const adj_split *split, const adj_dataset *points, uint32_t region,
-                                         double reach, const adji_last_sums *sums, uint32_t *rows, uint64_t *count);
+/* kNN queries of a region, and how far they look. */
+typedef struct adji_border {
+  uint32_t region;
+  double reach;         /* that the region's halo was found with; 0: it has none */
+  const uint32_t *rows; /* the queries among the points, ascending; NULL: all points */
+  uint64_t count;       /* of the queries */
+  adji_last_sums sums;  /* of the queries */
+} adji_border;
+/* Finds the queries that may reach beyond the halo within their last sums and the radius of the spec, in ascending
+ * order. found: has room for all. The test is conservative: some of those found may reach nothing. */
+ADJI_SHARED adj_status adji_split_border(const adj_split *split, const adj_dataset *points, const adji_border *border,
+                                         uint32_t *found, uint64_t *count);
 
 #endif

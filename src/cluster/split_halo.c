@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The regions of a split that are within reach of points: halos, and the points near a border. split.h has the argument
- * why no neighbour is missed.
+ * The regions of a split that are within reach of points: halos. split.h has the argument why no neighbour is missed.
  */
 #include <math.h>
 #include <string.h>
@@ -9,39 +8,17 @@
 #include "cluster/split_private.h"
 #include "index/grid.h"
 
-static const double SPLIT_SLACK = 0x1p-50;
-
 /* ---- Halos ---------------------------------------------------------------------------------------------------- */
-
-/* The visits of a slice. */
-typedef struct visit_list {
-  adji_visit *items;
-  uint64_t count, room;
-} visit_list;
-
-typedef struct haloing {
-  adji_part p;
-  const uint32_t *home;
-  const double *radii;
-  const double *reaches;    /* of the regions; NULL: what reaches are those of the points */
-  const double *low, *high; /* boxes of nodes: those of the split, or around cells that reach so far */
-  double *boxes;            /* the latter */
-  double *widths;           /* by dimension, of the spec's radius; with reaches 0 */
-  double *cells;            /* of the regions: low, then high values */
-  double *margins;          /* by region and dimension: points farther inside a cell stay at home */
-  void *inner;              /* of the regions, in the type of the points: see INNER. NULL: not tested */
-  visit_list *lists;        /* by slice */
-} haloing;
 
 /* One point, and where its visits go, with room for one of each region. */
 typedef struct visiting {
-  const haloing *h;
+  const adji_haloing *h;
   const double *x, *widths; /* widths NULL: it reaches everything */
   uint32_t home, row;
-  visit_list *list;
+  adji_visit_list *list;
 } visiting;
 
-static double width_in(const adj_split *split, double radius, uint32_t j) {
+double adji_split_width(const adj_split *split, double radius, uint32_t j) {
   double limit = adji_limit(&split->measure, split->type, radius);
   double length = adji_box_length(&split->measure, split->type, j);
   return adji_grid_width(split->type, &split->measure, limit, j) + SPLIT_SLACK * length;
@@ -49,7 +26,7 @@ static double width_in(const adj_split *split, double radius, uint32_t j) {
 
 static void width_of(const adj_split *split, double radius, double *widths) {
   for (uint32_t j = 0; j < split->cuts.dim; j++) /* without a box: the same in every dimension */
-    widths[j] = j && !split->box ? widths[0] : width_in(split, radius, j);
+    widths[j] = j && !split->box ? widths[0] : adji_split_width(split, radius, j);
 }
 
 static bool is_beyond(const visiting *v, uint64_t node) {
@@ -80,7 +57,7 @@ static void visit(visiting *v, uint32_t node) {
 
 /* Most points are so far inside the cell of their home that everything within their reach has its home there too:
  * x - low > width, which holds in exact arithmetic if it holds rounded, because width is a double. */
-static bool stays_home(const haloing *h, uint64_t i, uint32_t home, const double *widths) {
+static bool stays_home(const adji_haloing *h, uint64_t i, uint32_t home, const double *widths) {
   uint64_t dim = h->p.split->cuts.dim, cells = dim * h->p.split->cuts.count;
   const double *low = h->cells + home * dim, *high = low + cells;
   bool in = true;
@@ -94,48 +71,44 @@ static bool stays_home(const haloing *h, uint64_t i, uint32_t home, const double
 /* The same for one margin per region and dimension: a point stays if it lies strictly between two values of T in each
  * dimension. These are low + margin, rounded up, and high - margin, rounded down, so x > low + margin holds in exact
  * arithmetic. */
-#define INNER(T, NEXT)                                                                                                 \
-  static void set_inner_##T(const haloing *h, uint64_t cells) {                                                        \
-    T *inner = h->inner;                                                                                               \
-    for (uint64_t i = 0; i < cells; i++) {                                                                             \
-      double low = nextafter(h->cells[i] + h->margins[i], INFINITY);                                                   \
-      double high = nextafter(h->cells[cells + i] - h->margins[i], -INFINITY);                                         \
-      inner[2 * i] = (double)(T)low < low ? NEXT((T)low, (T)INFINITY) : (T)low;                                        \
-      inner[2 * i + 1] = (double)(T)high > high ? NEXT((T)high, -(T)INFINITY) : (T)high;                               \
-    }                                                                                                                  \
-  }                                                                                                                    \
-  static inline uint64_t find_in_##T(const haloing *h, uint64_t first, uint64_t many, uint32_t region, uint32_t dim) { \
-    const adj_dataset *set = h->p.points;                                                                              \
-    uint64_t row_stride = set->row_stride, column_stride = set->column_stride, leavers = 0;                            \
-    const T *boxes = h->inner;                                                                                         \
-    for (uint64_t i = 0; i < many; i++) {                                                                              \
-      const char *row = set->data + (first + i) * row_stride;                                                          \
-      const T *inner = boxes + (uint64_t)2 * dim * (h->home ? h->home[first + i] : region);                            \
-      bool in = true;                                                                                                  \
-      for (uint32_t j = 0; j < dim; j++, inner += 2) {                                                                 \
-        T x = *(const T *)(const void *)(row + j * column_stride);                                                     \
-        in = in & (x > inner[0]) & (x < inner[1]);                                                                     \
-      }                                                                                                                \
-      leavers |= (uint64_t)!in << i;                                                                                   \
-    }                                                                                                                  \
-    return leavers;                                                                                                    \
-  }                                                                                                                    \
-  static uint64_t find_leavers_##T(const haloing *h, uint64_t first, uint64_t many, uint32_t region) {                 \
-    uint32_t dim = h->p.split->cuts.dim;                                                                               \
-    if (dim == 2) return find_in_##T(h, first, many, region, 2);                                                       \
-    if (dim == 3) return find_in_##T(h, first, many, region, 3);                                                       \
-    return find_in_##T(h, first, many, region, dim);                                                                   \
+#define INNER(T, NEXT)                                                                                      \
+  static void set_inner_##T(const adji_haloing *h, uint64_t cells) {                                        \
+    T *inner = h->inner;                                                                                    \
+    for (uint64_t i = 0; i < cells; i++) {                                                                  \
+      double low = nextafter(h->cells[i] + h->margins[i], INFINITY);                                        \
+      double high = nextafter(h->cells[cells + i] - h->margins[i], -INFINITY);                              \
+      inner[2 * i] = (double)(T)low < low ? NEXT((T)low, (T)INFINITY) : (T)low;                             \
+      inner[2 * i + 1] = (double)(T)high > high ? NEXT((T)high, -(T)INFINITY) : (T)high;                    \
+    }                                                                                                       \
+  }                                                                                                         \
+  static inline uint64_t find_in_##T(const adji_haloing *h, uint64_t first, uint64_t many, uint32_t region, \
+                                     uint32_t dim) {                                                        \
+    const adj_dataset *set = h->p.points;                                                                   \
+    uint64_t row_stride = set->row_stride, column_stride = set->column_stride, leavers = 0;                 \
+    const T *boxes = h->inner;                                                                              \
+    for (uint64_t i = 0; i < many; i++) {                                                                   \
+      const char *row = set->data + (first + i) * row_stride;                                               \
+      const T *inner = boxes + (uint64_t)2 * dim * (h->home ? h->home[first + i] : region);                 \
+      bool in = true;                                                                                       \
+      for (uint32_t j = 0; j < dim; j++, inner += 2) {                                                      \
+        T x = *(const T *)(const void *)(row + j * column_stride);                                          \
+        in = in & (x > inner[0]) & (x < inner[1]);                                                          \
+      }                                                                                                     \
+      leavers |= (uint64_t)!in << i;                                                                        \
+    }                                                                                                       \
+    return leavers;                                                                                         \
+  }                                                                                                         \
+  static uint64_t find_leavers_##T(const adji_haloing *h, uint64_t first, uint64_t many, uint32_t region) { \
+    uint32_t dim = h->p.split->cuts.dim;                                                                    \
+    if (dim == 2) return find_in_##T(h, first, many, region, 2);                                            \
+    if (dim == 3) return find_in_##T(h, first, many, region, 3);                                            \
+    return find_in_##T(h, first, many, region, dim);                                                        \
   }
 INNER(float, nextafterf)
 INNER(double, nextafter)
 
-/* Which of up to 64 points may reach beyond the cell of their home, as bits: all, if no test tells. region: the home of
- * all points, if h->home is NULL; NO_REGION: they have none. */
-enum { BLOCK = 64 };
-static const uint32_t NO_REGION = UINT32_MAX;
-
-static uint64_t find_leavers(const haloing *h, uint64_t first, uint64_t many, uint32_t region) {
-  if (!h->inner || (!h->home && region == NO_REGION)) return many ? UINT64_MAX >> (BLOCK - many) : 0;
+uint64_t adji_halo_leavers(const adji_haloing *h, uint64_t first, uint64_t many, uint32_t region) {
+  if (!h->inner || (!h->home && region == ADJI_NO_REGION)) return many ? UINT64_MAX >> (ADJI_HALO_BLOCK - many) : 0;
   return h->p.points->type == ADJ_F64 ? find_leavers_double(h, first, many, region)
                                       : find_leavers_float(h, first, many, region);
 }
@@ -149,7 +122,7 @@ typedef struct width_table {
 
 /* Whether a point stays at home by the width of a somewhat larger radius, which is found in a table. Pairs within a
  * radius are within a larger one. Not in a box, where widths differ by dimension. */
-static bool surely_stays(const haloing *h, uint64_t i, width_table *table, double *widths) {
+static bool surely_stays(const adji_haloing *h, uint64_t i, width_table *table, double *widths) {
   double radius = h->radii[i];
   if (h->p.split->box || !(radius >= 0) || isinf(radius)) return false;
   uint64_t bits;
@@ -175,7 +148,7 @@ typedef struct slice_room {
   width_table table;
 } slice_room;
 
-static bool make_room(const adj_split *split, visit_list *list) {
+static bool make_room(const adj_split *split, adji_visit_list *list) {
   enum { FIRST = 1024 };
   uint64_t wanted = list->count + split->cuts.count;
   if (wanted <= list->room) return true;
@@ -185,7 +158,7 @@ static bool make_room(const adj_split *split, visit_list *list) {
 }
 
 /* A point that may reach other regions. */
-static adj_status halo_point(const haloing *h, uint64_t i, slice_room *room, visit_list *list) {
+static adj_status halo_point(const adji_haloing *h, uint64_t i, slice_room *room, adji_visit_list *list) {
   const adj_split *split = h->p.split;
   const double *widths = h->widths;
   if (h->radii) {
@@ -197,14 +170,14 @@ static adj_status halo_point(const haloing *h, uint64_t i, slice_room *room, vis
   if (!make_room(split, list)) return ADJ_E_MEMORY;
   for (uint32_t j = 0; j < split->cuts.dim; j++)
     room->x[j] = adji_dataset_at(h->p.points, i, j);
-  visiting v = {h, room->x, widths, h->home ? h->home[i] : NO_REGION, (uint32_t)i, list};
+  visiting v = {h, room->x, widths, h->home ? h->home[i] : ADJI_NO_REGION, (uint32_t)i, list};
   visit(&v, 0);
   return ADJ_OK;
 }
 
 static adj_status halo_slice(void *user, uint64_t slice, uint32_t lane) {
   (void)lane;
-  const haloing *h = user;
+  const adji_haloing *h = user;
   const adj_split *split = h->p.split;
   uint64_t begin, end, dim = split->cuts.dim;
   slice_room *room = adji_alloc_zero(&split->ctx->memory, 1, sizeof *room + 2 * dim * sizeof(double), "regions");
@@ -213,8 +186,9 @@ static adj_status halo_slice(void *user, uint64_t slice, uint32_t lane) {
   room->widths = room->x + dim;
   adj_status status = ADJ_OK;
   adji_slice(h->p.points->count, h->p.slices, slice, &begin, &end);
-  for (uint64_t i = begin; i < end; i += BLOCK)
-    for (uint64_t l = find_leavers(h, i, end - i < BLOCK ? end - i : BLOCK, NO_REGION); l && !status; l &= l - 1)
+  for (uint64_t i = begin; i < end; i += ADJI_HALO_BLOCK)
+    for (uint64_t l = adji_halo_leavers(h, i, end - i < ADJI_HALO_BLOCK ? end - i : ADJI_HALO_BLOCK, ADJI_NO_REGION);
+         l && !status; l &= l - 1)
       status = halo_point(h, i + (uint64_t)__builtin_ctzll(l), room, &h->lists[slice]);
   adji_free(&split->ctx->memory, room);
   return status;
@@ -223,17 +197,17 @@ static adj_status halo_slice(void *user, uint64_t slice, uint32_t lane) {
 /* ---- Visits --------------------------------------------------------------------------------------------------- */
 
 /* Cells that are wider by the width of a reach, rounded outwards. `wide` has room for all cells. */
-static void widen_cells(const haloing *h, const adji_region_boxes *wide) {
+static void widen_cells(const adji_haloing *h, const adji_region_boxes *wide) {
   const adj_split *split = h->p.split;
   uint64_t dim = split->cuts.dim, cells = split->cuts.count * dim;
   for (uint64_t i = 0; i < cells; i++) {
-    double reach = h->reaches[i / dim], width = reach > 0 ? width_in(split, reach, (uint32_t)(i % dim)) : 0;
+    double reach = h->reaches[i / dim], width = reach > 0 ? adji_split_width(split, reach, (uint32_t)(i % dim)) : 0;
     wide->low[i] = nextafter(h->cells[i] - width, -INFINITY);
     wide->high[i] = nextafter(h->cells[cells + i] + width, INFINITY);
   }
 }
 
-static bool meets(const haloing *h, const adji_region_boxes *wide, uint64_t region, uint64_t other) {
+static bool meets(const adji_haloing *h, const adji_region_boxes *wide, uint64_t region, uint64_t other) {
   uint64_t dim = h->p.split->cuts.dim, cells = h->p.split->cuts.count * dim;
   for (uint64_t j = 0; j < dim; j++)
     if (wide->low[region * dim + j] > h->cells[cells + other * dim + j] ||
@@ -244,7 +218,7 @@ static bool meets(const haloing *h, const adji_region_boxes *wide, uint64_t regi
 
 /* The margins of a region are the widths of the regions whose wide cells meet its cell. With many regions, or in a
  * box, where images meet too, they are those of all regions. */
-static void set_margins(const haloing *h, const adji_region_boxes *wide) {
+static void set_margins(const adji_haloing *h, const adji_region_boxes *wide) {
   enum { MANY = 1024 };
   const adj_split *split = h->p.split;
   uint64_t dim = split->cuts.dim, regions = split->cuts.count;
@@ -252,13 +226,14 @@ static void set_margins(const haloing *h, const adji_region_boxes *wide) {
   for (uint64_t r = 0; r < regions; r++)
     for (uint64_t other = 0; other < (all ? 1 : regions) && h->reaches[r] > 0; other++)
       for (uint64_t j = 0; j < dim && (all || (other != r && meets(h, wide, r, other))); j++)
-        h->margins[other * dim + j] = fmax(h->margins[other * dim + j], width_in(split, h->reaches[r], (uint32_t)j));
+        h->margins[other * dim + j] =
+            fmax(h->margins[other * dim + j], adji_split_width(split, h->reaches[r], (uint32_t)j));
   for (uint64_t i = dim; i < regions * dim && all; i++)
     h->margins[i] = h->margins[i - dim];
 }
 
 /* Halos of given reaches are found by the boxes of nodes with wide cells, and without a width of the points. */
-static adj_status open_reaches(haloing *h) {
+static adj_status open_reaches(adji_haloing *h) {
   const adj_split *split = h->p.split;
   uint64_t cells = (uint64_t)split->cuts.count * split->cuts.dim;
   double *boxes = adji_alloc(&split->ctx->memory, 6 * cells, sizeof *boxes, "regions");
@@ -274,7 +249,7 @@ static adj_status open_reaches(haloing *h) {
   return ADJ_OK;
 }
 
-static adj_status open_widths(haloing *h) {
+static adj_status open_widths(adji_haloing *h) {
   const adj_split *split = h->p.split;
   uint64_t dim = split->cuts.dim, cells = split->cuts.count * dim;
   if (h->reaches) return open_reaches(h);
@@ -285,7 +260,7 @@ static adj_status open_widths(haloing *h) {
   return ADJ_OK;
 }
 
-static adj_status open_halo(haloing *h, const adj_dataset *points) {
+adj_status adji_halo_open(adji_haloing *h, const adj_dataset *points) {
   const adj_split *split = h->p.split;
   adji_memory *memory = &split->ctx->memory;
   adj_status status = adji_split_open_part(split, points, &h->p);
@@ -311,7 +286,7 @@ static adj_status open_halo(haloing *h, const adj_dataset *points) {
   return ADJ_OK;
 }
 
-static void close_halo(haloing *h) {
+void adji_halo_close(adji_haloing *h) {
   adji_memory *memory = &h->p.split->ctx->memory;
   adji_free(memory, h->widths);
   adji_free(memory, h->cells);
@@ -325,7 +300,7 @@ static void close_halo(haloing *h) {
 }
 
 /* Puts the visits of all slices into one array. */
-static adj_status join_lists(const haloing *h, adji_visit **visits, uint64_t *count) {
+static adj_status join_lists(const adji_haloing *h, adji_visit **visits, uint64_t *count) {
   *count = 0;
   for (uint64_t i = 0; i < h->p.slices; i++)
     *count += h->lists[i].count;
@@ -337,29 +312,29 @@ static adj_status join_lists(const haloing *h, adji_visit **visits, uint64_t *co
   return ADJ_OK;
 }
 
-static adj_status find_visits(haloing *h, const adj_dataset *points, adji_visit **visits, uint64_t *count) {
+static adj_status find_visits(adji_haloing *h, const adj_dataset *points, adji_visit **visits, uint64_t *count) {
   const adj_split *split = h->p.split;
   adji_call outer = adji_call_begin(&split->ctx->cancels);
   *visits = NULL;
-  adj_status status = open_halo(h, points);
+  adj_status status = adji_halo_open(h, points);
   if (!status) h->lists = adji_alloc_zero(&split->ctx->memory, h->p.slices, sizeof *h->lists, "regions");
   if (!status && !h->lists) status = ADJ_E_MEMORY;
   if (!status) status = adji_loop(split->ctx, h->p.slices, halo_slice, h);
   if (!status) status = join_lists(h, visits, count);
-  close_halo(h);
+  adji_halo_close(h);
   adji_call_set(outer);
   return status;
 }
 
 adj_status adji_split_visits(const adj_split *split, const adj_dataset *points, const uint32_t *home,
                              const double *radii, adji_visit **visits, uint64_t *count) {
-  haloing h = {.p.split = split, .home = home, .radii = radii};
+  adji_haloing h = {.p.split = split, .home = home, .radii = radii};
   return find_visits(&h, points, visits, count);
 }
 
 adj_status adji_split_halos(const adj_split *split, const adj_dataset *points, const uint32_t *home,
                             const double *reaches, adji_visit **visits, uint64_t *count) {
-  haloing h = {.p.split = split, .home = home, .reaches = reaches};
+  adji_haloing h = {.p.split = split, .home = home, .reaches = reaches};
   return find_visits(&h, points, visits, count);
 }
 
@@ -378,144 +353,5 @@ adj_status adj_split_halo(const adj_split *split, const adj_dataset *points, con
   if (!status && !rows) memcpy(counts, next, regions * sizeof *next);
   adji_free(&split->ctx->memory, visits);
   adji_free(&split->ctx->memory, next);
-  return status;
-}
-
-/* ---- Borders ------------------------------------------------------------------------------------------------- */
-
-/* Sums whose bits begin alike are in one bucket. */
-enum { BUCKETS = 1 << 12 };
-
-/* Sets the width of the largest sum of each bucket; in a box the largest width of any dimension. The buckets of
- * infinite and negative sums, and of NaN, have no largest sum. */
-static adj_status set_widths(const adj_split *split, double *table) {
-  enum { FINITE_F64 = 0x7fe, FINITE_F32 = 0x7f7 }; /* the largest sum of these buckets is finite */
-  uint64_t wide[FINITE_F64];
-  uint32_t narrow[FINITE_F32], count = split->type == ADJ_F64 ? FINITE_F64 : FINITE_F32;
-  for (uint32_t i = 0; i < FINITE_F64; i++)
-    wide[i] = (uint64_t)(i + 1) << 52;
-  for (uint32_t i = 0; i < FINITE_F32; i++)
-    narrow[i] = (i + 1) << 20;
-  const void *sums = split->type == ADJ_F64 ? (const void *)wide : (const void *)narrow;
-  adj_status status = adj_sums_radii(&split->spec, split->type, count, sums, table);
-  for (uint32_t i = 0; i < BUCKETS && !status; i++) {
-    double radius = i < count ? table[i] : INFINITY;
-    table[i] = isinf(radius) ? INFINITY : 0;
-    for (uint32_t j = 0; j < (split->box ? split->cuts.dim : 1) && !isinf(radius); j++)
-      table[i] = fmax(table[i], width_in(split, radius, j));
-  }
-  return status;
-}
-
-static uint32_t bucket_of_double(const char *sum) {
-  uint64_t bits;
-  memcpy(&bits, sum, sizeof bits);
-  return (uint32_t)(bits >> 52);
-}
-
-static uint32_t bucket_of_float(const char *sum) {
-  uint32_t bits;
-  memcpy(&bits, sum, sizeof bits);
-  return bits >> 20;
-}
-
-/* What a loop over the points of a region works on. Each slice writes the points it finds from its first point on. */
-typedef struct bordering {
-  haloing h;
-  const adji_last_sums *sums;
-  uint32_t region;
-  double *table; /* widths of buckets */
-  uint32_t *rows;
-  uint64_t *found; /* by slice */
-} bordering;
-
-/* Which of up to 64 points do not stay at home within their last sums, as bits. */
-#define WITHIN(T)                                                                                        \
-  static inline uint64_t leave_in_##T(const bordering *b, uint64_t first, uint64_t many, uint32_t dim) { \
-    const adj_dataset *set = b->h.p.points;                                                              \
-    const double *low = b->h.cells + (uint64_t)b->region * dim,                                          \
-                 *high = low + (uint64_t)dim * b->h.p.split->cuts.count;                                 \
-    uint64_t leavers = 0;                                                                                \
-    for (uint64_t i = 0; i < many; i++) {                                                                \
-      const char *row = set->data + (first + i) * set->row_stride;                                       \
-      double width = b->table[bucket_of_##T(b->sums->first + (first + i) * b->sums->stride)];            \
-      bool in = true;                                                                                    \
-      for (uint32_t j = 0; j < dim; j++) {                                                               \
-        double x = (double)*(const T *)(const void *)(row + j * set->column_stride);                     \
-        in = in & (x - low[j] > width) & (high[j] - x > width);                                          \
-      }                                                                                                  \
-      leavers |= (uint64_t)!in << i;                                                                     \
-    }                                                                                                    \
-    return leavers;                                                                                      \
-  }                                                                                                      \
-  static uint64_t leave_##T(const bordering *b, uint64_t first, uint64_t many) {                         \
-    uint32_t dim = b->h.p.split->cuts.dim;                                                               \
-    if (dim == 2) return leave_in_##T(b, first, many, 2);                                                \
-    if (dim == 3) return leave_in_##T(b, first, many, 3);                                                \
-    return leave_in_##T(b, first, many, dim);                                                            \
-  }
-WITHIN(float)
-WITHIN(double)
-
-/* The spec's radius bounds the reach of kNN queries as well. */
-static adj_status border_slice(void *user, uint64_t slice, uint32_t lane) {
-  (void)lane;
-  const bordering *b = user;
-  uint64_t begin, end, found = 0;
-  adji_slice(b->h.p.points->count, b->h.p.slices, slice, &begin, &end);
-  for (uint64_t i = begin; i < end; i += BLOCK) {
-    uint64_t many = end - i < BLOCK ? end - i : BLOCK;
-    uint64_t leavers = b->h.p.points->type == ADJ_F64 ? leave_double(b, i, many) : leave_float(b, i, many);
-    for (leavers &= find_leavers(&b->h, i, many, b->region); leavers; leavers &= leavers - 1)
-      b->rows[begin + found++] = (uint32_t)(i + (uint64_t)__builtin_ctzll(leavers));
-  }
-  b->found[slice] = found;
-  return ADJ_OK;
-}
-
-/* Moves the rows that the slices found together. */
-static uint64_t join_slices(const bordering *b) {
-  uint64_t begin, end, all = 0;
-  for (uint64_t slice = 0; slice < b->h.p.slices; slice++) {
-    adji_slice(b->h.p.points->count, b->h.p.slices, slice, &begin, &end);
-    if (all < begin && b->found[slice]) memmove(b->rows + all, b->rows + begin, b->found[slice] * sizeof *b->rows);
-    all += b->found[slice];
-  }
-  return all;
-}
-
-/* The points of the halo are here too: the cell is wider by the width of the reach, rounded inwards. */
-static void widen_region(const bordering *b, double reach) {
-  const adj_split *split = b->h.p.split;
-  uint64_t dim = split->cuts.dim, first = b->region * dim, cells = split->cuts.count * dim;
-  double limit = adji_limit(&split->measure, split->type, reach);
-  for (uint64_t j = 0; j < dim && reach > 0; j++) {
-    double width = adji_grid_width(split->type, &split->measure, limit, (uint32_t)j);
-    b->h.cells[first + j] = nextafter(b->h.cells[first + j] - width, INFINITY);
-    b->h.cells[cells + first + j] = nextafter(b->h.cells[cells + first + j] + width, -INFINITY);
-  }
-}
-
-static adj_status open_border(bordering *b, const adj_dataset *points, double reach) {
-  adji_memory *memory = &b->h.p.split->ctx->memory;
-  adj_status status = open_halo(&b->h, points);
-  if (status) return status;
-  widen_region(b, reach);
-  b->found = adji_alloc(memory, b->h.p.slices, sizeof *b->found, "regions");
-  b->table = adji_alloc(memory, BUCKETS, sizeof *b->table, "regions");
-  return b->found && b->table ? set_widths(b->h.p.split, b->table) : ADJ_E_MEMORY;
-}
-
-adj_status adji_split_border(const adj_split *split, const adj_dataset *points, uint32_t region, double reach,
-                             const adji_last_sums *sums, uint32_t *rows, uint64_t *count) {
-  bordering b = {.h.p.split = split, .sums = sums, .region = region, .rows = rows};
-  adji_call outer = adji_call_begin(&split->ctx->cancels);
-  adj_status status = open_border(&b, points, reach);
-  if (!status) status = adji_loop(split->ctx, b.h.p.slices, border_slice, &b);
-  *count = status ? 0 : join_slices(&b);
-  adji_free(&split->ctx->memory, b.found);
-  adji_free(&split->ctx->memory, b.table);
-  close_halo(&b.h);
-  adji_call_set(outer);
   return status;
 }

@@ -10,7 +10,7 @@
 #include "mpi/points.h"
 
 typedef struct visits {
-  uint32_t *leaving;    /* the queries that may have neighbours in other regions */
+  uint32_t *leaving;    /* the queries that may have neighbours in other regions: the numbers of their lists */
   adji_points visitors; /* these queries */
   double *radii;        /* how far each of them must look */
   uint32_t *home;       /* region of each: this rank's */
@@ -22,19 +22,26 @@ typedef struct visits {
 } visits;
 
 /* Most queries are far from the border of the region. Their radii are not needed. */
-static adj_status find_visitors(adj_mpi_plan *plan, const adji_points *queries, const adji_rows *lists, visits *v) {
+static adj_status find_visitors(adj_mpi_plan *plan, const adji_queries *queries, const adji_rows *lists, visits *v) {
+  adji_memory *memory = &plan->ctx->memory;
   uint64_t count = 0;
-  v->leaving = adji_alloc(&plan->ctx->memory, queries->set->count + 1, sizeof *v->leaving, "queries near a border");
+  v->leaving = adji_alloc(memory, queries->count + 1, sizeof *v->leaving, "queries near a border");
   if (!v->leaving) return ADJ_E_MEMORY;
-  adji_last_sums sums = adji_rows_last_sums(plan, lists);
+  adji_border border = {.region = (uint32_t)plan->group.rank, .rows = queries->rows, .count = queries->count};
+  border.reach = plan->reaches[plan->group.rank];
+  border.sums = adji_rows_last_sums(plan, lists);
   adj_status status = ADJ_OK;
-  if (queries->set->count)
-    status = adji_split_border(plan->split, queries->set, (uint32_t)plan->group.rank, plan->reaches[plan->group.rank],
-                               &sums, v->leaving, &count);
-  return status ? status : adji_points_pick(plan, queries, v->leaving, 0, count, &v->visitors);
+  if (queries->count) status = adji_split_border(plan->split, queries->points->set, &border, v->leaving, &count);
+  uint32_t *rows = adji_alloc(memory, count + 1, sizeof *rows, "queries near a border");
+  if (!rows) status = ADJ_E_MEMORY;
+  for (uint64_t i = 0; i < count && !status; i++)
+    rows[i] = (uint32_t)adji_query_row(queries, v->leaving[i]);
+  if (!status) status = adji_points_pick(plan, queries->points, rows, 0, count, &v->visitors);
+  adji_free(memory, rows);
+  return status;
 }
 
-static adj_status list_visits(adj_mpi_plan *plan, const adji_points *queries, const adji_rows *lists, visits *v) {
+static adj_status list_visits(adj_mpi_plan *plan, const adji_queries *queries, const adji_rows *lists, visits *v) {
   adji_memory *memory = &plan->ctx->memory;
   uint64_t ranks = (uint64_t)plan->group.ranks;
   adj_status status = find_visitors(plan, queries, lists, v);
@@ -46,7 +53,7 @@ static adj_status list_visits(adj_mpi_plan *plan, const adji_points *queries, co
   if (!v->radii || !v->home || !v->received) return ADJ_E_MEMORY;
   for (uint64_t i = 0; i < count; i++)
     v->home[i] = (uint32_t)plan->group.rank;
-  status = adji_rows_reach(plan, queries, lists, v->leaving, count, v->radii);
+  status = adji_rows_reach(plan, &v->visitors, lists, v->leaving, v->radii);
   if (!status && count)
     status = adji_split_visits(plan->split, v->visitors.set, v->home, v->radii, &v->items, &v->count);
   return status;
@@ -284,7 +291,8 @@ static adj_status return_answers(adj_mpi_plan *plan, adj_status status, visits *
 
 adj_status adji_halo_visit(adj_mpi_plan *plan, adj_status status, const adji_points *queries, adji_rows *lists) {
   visits v = {0};
-  if (!status) status = list_visits(plan, queries, lists, &v);
+  adji_queries all = adji_queries_of(plan, queries);
+  if (!status) status = list_visits(plan, &all, lists, &v);
   adji_parcel parcel = {.set = v.visitors.set, .radii = v.radii, .named = &v.visitors, .received = v.received};
   parcel.visits = v.items;
   parcel.visit_count = v.count;

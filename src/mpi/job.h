@@ -79,6 +79,27 @@ struct adj_mpi_plan {
   adj_mpi_stats stats;
 };
 
+/* The queries of a run: all points, or those at `rows`, ascending. */
+typedef struct adji_queries {
+  const adji_points *points;
+  const uint32_t *rows;
+  uint64_t count;
+} adji_queries;
+
+/* points: plan->queries, which need not be there, or some of them. */
+static inline adji_queries adji_queries_of(const adj_mpi_plan *plan, const adji_points *points) {
+  if (plan->own && points == &plan->queries) return (adji_queries){&plan->region, plan->own, plan->own_count};
+  return (adji_queries){points, NULL, points->set->count};
+}
+
+static inline uint64_t adji_query_row(const adji_queries *queries, uint64_t i) {
+  return queries->rows ? queries->rows[i] : i;
+}
+
+static inline uint64_t adji_query_id(const adji_queries *queries, uint64_t i) {
+  return (uint64_t)adji_point_id(queries->points, adji_query_row(queries, i));
+}
+
 /* The right points that are searched here first, all of them in halo joins. */
 static inline const adji_points *adji_points_here(const adj_mpi_plan *plan) {
   return plan->self_join && !plan->own ? &plan->queries : &plan->region;

@@ -43,11 +43,11 @@ static uint64_t read_number(const char **at) {
   }
 }
 
-uint64_t adji_find_query(const adji_points *queries, uint64_t low, uint64_t id) {
-  uint64_t high = queries->set->count;
+uint64_t adji_find_query(const adji_queries *queries, uint64_t low, uint64_t id) {
+  uint64_t high = queries->count;
   while (low < high) {
     uint64_t middle = low + (high - low) / 2;
-    if ((uint64_t)adji_point_id(queries, middle) < id)
+    if (adji_query_id(queries, middle) < id)
       low = middle + 1;
     else
       high = middle;
@@ -94,8 +94,7 @@ static adj_status write_lengths(const adji_returning *r, adji_mail *mail) {
     uint64_t row = 0, bytes = 0;
     char *to = mail->bytes;
     for (int i = 0; i < group->ranks; i++) {
-      for (; row < r->queries->set->count && (uint64_t)adji_point_id(r->queries, row) < r->plan->left_starts[i + 1];
-           row++) {
+      for (; row < r->queries.count && adji_query_id(&r->queries, row) < r->plan->left_starts[i + 1]; row++) {
         uint64_t many = length_of(r->in, row);
         if (writing)
           to = write_number(to, many);
@@ -145,7 +144,8 @@ adj_status adji_owners_send(adj_mpi_plan *plan, adj_status status, adji_mode mod
                             adji_rows *in, adji_round round, adji_rows *out) {
   adji_group *group = &plan->group;
   uint64_t begin, end, before = group->bytes_sent;
-  adji_returning r = {.plan = plan, .queries = queries, .in = in, .round = round, .out = out};
+  adji_returning r = {.plan = plan, .in = in, .round = round, .out = out};
+  if (!status) r.queries = adji_queries_of(plan, queries);
   adji_round_rows(plan, group->rank, round, &begin, &end);
   *out = (adji_rows){.count = end - begin};
   if (!status && plan->fits_32) adji_rows_narrow(plan, in);

@@ -69,8 +69,8 @@ static void choose_lists(const lists *l, uint64_t window) {
     adji_round_rows(r->plan, i, r->round, &begin, &end);
     begin += r->plan->left_starts[i];
     stretch *to = &l->slots[window % 2].to[i];
-    to->first = window ? l->slots[(window + 1) % 2].to[i].end : adji_find_query(r->queries, 0, begin);
-    to->end = adji_find_query(r->queries, to->first, begin + rows_of(l, i, window).end);
+    to->first = window ? l->slots[(window + 1) % 2].to[i].end : adji_find_query(&r->queries, 0, begin);
+    to->end = adji_find_query(&r->queries, to->first, begin + rows_of(l, i, window).end);
     if (!window) l->first[i] = to->first;
   }
 }

@@ -10,7 +10,7 @@
 
 typedef struct adji_returning {
   adj_mpi_plan *plan;
-  const adji_points *queries;
+  adji_queries queries;
   const adji_rows *in; /* rows to send */
   adji_round round;
   adji_rows *out; /* rows to receive: those of this rank's points in the round */
@@ -25,7 +25,7 @@ adj_status adji_owners_send_entries(adji_returning *r);
 adj_status adji_owners_send_lists(adji_returning *r, adj_status status);
 
 /* The first query from `low` on whose id is at least `id`. */
-uint64_t adji_find_query(const adji_points *queries, uint64_t low, uint64_t id);
+uint64_t adji_find_query(const adji_queries *queries, uint64_t low, uint64_t id);
 /* How many windows a rank wants that sends or receives so many bytes in all. */
 uint64_t adji_owners_windows(const adj_mpi_plan *plan, uint64_t bytes);
 /* Releases the bytes before `to` of an array that were sent: those from `from` on, and those before on the same page,

@@ -61,9 +61,9 @@ static void next_rows(const windows *v, uint64_t window) {
   for (int i = 0; i < r->plan->group.ranks; i++) {
     stretch *s = &v->to[i];
     uint64_t begin, rows = window_end(v, i, window, &begin);
-    s->row = window ? s->end : adji_find_query(r->queries, 0, r->plan->left_starts[i] + begin);
+    s->row = window ? s->end : adji_find_query(&r->queries, 0, r->plan->left_starts[i] + begin);
     if (!window) s->first = s->row;
-    s->end = adji_find_query(r->queries, s->row, r->plan->left_starts[i] + begin + rows);
+    s->end = adji_find_query(&r->queries, s->row, r->plan->left_starts[i] + begin + rows);
   }
 }
 

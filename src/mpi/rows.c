@@ -379,18 +379,16 @@ adji_last_sums adji_rows_last_sums(const adj_mpi_plan *plan, const adji_rows *li
 }
 
 adj_status adji_rows_reach(const adj_mpi_plan *plan, const adji_points *queries, const adji_rows *lists,
-                           const uint32_t *which, uint64_t count, double *radii) {
-  uint64_t size = adji_type_size(plan->type);
+                           const uint32_t *which, double *radii) {
+  uint64_t size = adji_type_size(plan->type), count = queries->set->count;
   adji_last_sums last = adji_rows_last_sums(plan, lists);
   char *sums = (char *)radii; /* converted in place: each sum is read before a radius is written over it */
   if (size == 4) sums += 4 * count;
   for (uint64_t i = 0; i < count; i++)
     memcpy(sums + i * size, last.first + (which ? which[i] : i) * last.stride, size);
   adj_status status = adj_sums_radii(&plan->spec, plan->type, count, sums, radii);
-  for (uint64_t i = 0; i < count && !status; i++) {
-    double most = queries->radii ? queries->radii[which ? which[i] : i] : plan->spec.radius;
-    if (radii[i] > most) radii[i] = most;
-  }
+  for (uint64_t i = 0; i < count && !status; i++)
+    radii[i] = fmin(radii[i], queries->radii ? queries->radii[i] : plan->spec.radius);
   return status;
 }
 

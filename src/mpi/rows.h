@@ -47,10 +47,10 @@ void adji_rows_pad(const adj_mpi_plan *plan, adji_rows *lists);
 adj_status adji_rows_merge(adj_mpi_plan *plan, const adji_points *queries, const adji_mpi_part *part, adji_rows *to);
 /* The last sums of kNN lists. */
 adji_last_sums adji_rows_last_sums(const adj_mpi_plan *plan, const adji_rows *lists);
-/* How far the listed queries must look: to their k-th neighbours so far, but no further than their radii. which NULL:
- * the first `count` queries. */
+/* How far queries must look: to their k-th neighbours so far, but no further than their radii. The list of query i is
+ * number which[i]; which NULL: number i. */
 adj_status adji_rows_reach(const adj_mpi_plan *plan, const adji_points *queries, const adji_rows *lists,
-                           const uint32_t *which, uint64_t count, double *radii);
+                           const uint32_t *which, double *radii);
 /* Turns sums into what is reported, if sums were needed. */
 adj_status adji_rows_report(adj_mpi_plan *plan, adji_rows *rows);
 uint64_t adji_value_size(const adj_mpi_plan *plan);    /* bytes of a sum or distance while rows are made; 0: none */

@@ -122,7 +122,7 @@ static adj_status search_for_guests(void *user, const adji_points *guests, adji_
   plan->stats.halo_points += guests->set->count;
   if (plan->spec.metric != ADJ_DOT && !may_use_device(plan)) {
     p->radii = adji_alloc(&plan->ctx->memory, guests->set->count + 1, sizeof *p->radii, "radii");
-    status = p->radii ? adji_rows_reach(plan, guests, lists, NULL, guests->set->count, p->radii) : ADJ_E_MEMORY;
+    status = p->radii ? adji_rows_reach(plan, guests, lists, NULL, p->radii) : ADJ_E_MEMORY;
   }
   if (!status) status = adji_run_part(p, guests, adji_points_here(plan), &part, requests, 1.0 / plan->group.ranks);
   if (!status) status = adji_rows_merge(plan, guests, &part, lists);
