@@ -219,6 +219,111 @@ static void visitors_come_from_the_border(void **state) {
   assert_int_equal(adj_ctx_memory_used(ctx), 0);
 }
 
+/* Reaches of regions: none, far too short, about the radius, beyond all points. */
+static void make_reaches(const join_case *c, uint32_t regions, uint32_t number, double *reaches) {
+  double near = isinf(c->radius) ? 1 : c->radius;
+  for (uint32_t r = 0; r < regions; r++)
+    reaches[r] = near * (double[]){0, 0x1p-20, 1, 100}[(r + number) % 4];
+}
+
+/* The neighbours of points within radii of their own, by the reference. */
+static adj_result *neighbours_of(const join_case *c, const adj_dataset *set, const double *radii) {
+  adj_join_spec spec = case_spec(c);
+  adj_plan *plan = NULL;
+  adj_result *result = NULL;
+  spec.kind = ADJ_RANGE;
+  spec.k = 0;
+  spec.order = ADJ_ORDER_ID;
+  spec.flags = 0;
+  spec.backend = ADJ_BACKEND_REFERENCE;
+  spec.algorithm = NULL;
+  spec.radii = radii;
+  spec.radius_count = c->left.count;
+  assert_int_equal(adj_plan_create(ctx, &spec, set, NULL, &plan), ADJ_OK);
+  assert_int_equal(adj_collect(plan, &result, NULL, NULL), ADJ_OK);
+  adj_plan_destroy(plan);
+  return result;
+}
+
+/* Finds the queries of a region that stay within it and its halo, and marks them with their radii. Others get 0. */
+static void keep_stayers(const join_case *c, const adj_split *split, const adj_dataset *set, const region *r,
+                         const adji_border *from, double *radii) {
+  uint64_t size = type_size(c->left.type), count = 0;
+  char *sums = calloc(r->count + 1, size);
+  double *all = calloc(r->count + 1, sizeof *all);
+  uint32_t *leaving = malloc((r->count + 1) * sizeof *leaving);
+  assert_true(sums && all && leaving);
+  adj_join_spec spec = case_spec(c);
+  make_sums(c, r->count, sums);
+  assert_int_equal(adj_sums_radii(&spec, c->left.type, r->count, sums, all), ADJ_OK);
+  adji_border border = *from;
+  border.rows = r->rows;
+  border.count = r->count;
+  border.sums = (adji_last_sums){sums, size};
+  assert_int_equal(adji_split_border(split, set, &border, leaving, &count), ADJ_OK);
+  for (uint64_t i = 0, next = 0; i < r->count; i++) {
+    bool leaves = next < count && leaving[next] == i;
+    next += leaves;
+    radii[r->rows[i]] = leaves ? 0 : fmin(all[i], spec.radius);
+    assert_true(leaves || isfinite(radii[r->rows[i]]) || adj_split_regions(split) == 1);
+  }
+  free(sums);
+  free(all);
+  free(leaving);
+}
+
+/* Queries that are not found near the border have all points within their last sums in their region or its halo. */
+static void check_halos(const join_case *c, uint32_t number) {
+  uint64_t n = c->left.count, many = 0;
+  adj_dataset *set = make_set(c->left.type, c->left.dim, n, c->left.data);
+  adj_split *split = split_of(c, set, 2 + number % 7, false);
+  uint32_t regions = adj_split_regions(split), *home = calloc(n + 1, sizeof *home);
+  double *reaches = calloc(regions, sizeof *reaches), *radii = calloc(n + 1, sizeof *radii);
+  char *here = calloc((uint64_t)regions, n); /* by region and point */
+  adji_visit *visits = NULL;
+  assert_true(home && reaches && radii && here);
+  assert_int_equal(adj_split_home(split, set, home), ADJ_OK);
+  make_reaches(c, regions, number, reaches);
+  assert_int_equal(adji_split_halos(split, set, home, reaches, &visits, &many), ADJ_OK);
+  for (uint64_t i = 0; i < many; i++) {
+    char *mark = &here[visits[i].region * n + visits[i].row];
+    assert_true(home[visits[i].row] != visits[i].region && !*mark && (!i || visits[i].row >= visits[i - 1].row));
+    *mark = 1;
+  }
+  for (uint32_t r = 0; r < regions; r++) {
+    region own = members_of(r, n, home, NULL, 0);
+    adji_border border = {.region = r, .reach = reaches[r]};
+    keep_stayers(c, split, set, &own, &border, radii);
+    free(own.rows);
+  }
+  for (uint64_t i = 0; i < n; i++)
+    if (isinf(radii[i])) radii[i] = 0; /* one region has all points */
+  adj_result *found = neighbours_of(c, set, radii);
+  for (uint64_t i = 0; i < n; i++)
+    for (uint64_t e = adj_result_offsets(found)[i]; e < adj_result_offsets(found)[i + 1]; e++) {
+      uint32_t id = adj_result_ids(found)[e];
+      assert_true(home[id] == home[i] || here[home[i] * n + id] || !radii[i]);
+    }
+  adj_result_destroy(found);
+  adji_free(&ctx->memory, visits);
+  adj_split_destroy(split);
+  adj_dataset_destroy(set);
+  void *blocks[] = {home, reaches, radii, here};
+  for (int i = 0; i < 4; i++)
+    free(blocks[i]);
+}
+
+static void halos_hold_what_their_queries_reach(void **state) {
+  (void)state;
+  for (uint32_t i = 0; i < case_count(); i++) {
+    join_case c;
+    assert_true(case_build(i, &c));
+    if (c.quick && c.self_join && c.metric != ADJ_DOT && c.left.count) check_halos(&c, i);
+    case_free(&c);
+  }
+  assert_int_equal(adj_ctx_memory_used(ctx), 0);
+}
+
 static void regions_have_the_rows_of_the_whole_join(void **state) {
   (void)state;
   for (uint32_t i = 0; i < case_count(); i++) {
@@ -304,6 +409,42 @@ static void lists_merge_by_sum_and_id(void **state) {
         uint32_t sum = i / 2;
         assert_int_equal(merged[i], 100 - 10 * (int64_t)sum + i % 2);
         assert_true(values[i] == sum);
+      }
+    }
+}
+
+/* Merges two lists that share entries: any of eight with two sums each are in the first, in the second or in both. */
+static void lists_take_an_id_once(void **state) {
+  (void)state;
+  for (uint32_t k = 1; k < 9; k++)
+    for (uint32_t which = 0; which < 6561; which++) {
+      int64_t ids[2][8];
+      float sums[2][8];
+      uint32_t many[2] = {0}, rest = which;
+      for (uint32_t i = 0; i < 8; i++, rest /= 3)
+        for (uint32_t side = 0; side < 2; side++)
+          if ((rest % 3 == 2 || rest % 3 == side) && many[side] < k) {
+            ids[side][many[side]] = i ^ 6;
+            sums[side][many[side]++] = (float)(i / 2);
+          }
+      for (uint32_t side = 0; side < 2; side++)
+        for (uint32_t i = many[side]; i < 8; i++) {
+          ids[side][i] = -1;
+          sums[side][i] = INFINITY;
+        }
+      adj_lists to, from;
+      adj_lists_init(&to, sizeof to);
+      to.k = k;
+      to.rows = 1;
+      from = to;
+      to.ids = ids[0];
+      to.sums = sums[0];
+      from.ids = ids[1];
+      from.sums = sums[1];
+      assert_int_equal(adj_lists_merge(&to, &from, NULL), ADJ_OK);
+      for (uint32_t i = 0; i < k; i++) {
+        assert_int_equal(ids[0][i], i ^ 6);
+        assert_true(sums[0][i] == (float)(i / 2));
       }
     }
 }
@@ -436,8 +577,10 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(regions_have_the_rows_of_the_whole_join),
       cmocka_unit_test(visitors_come_from_the_border),
+      cmocka_unit_test(halos_hold_what_their_queries_reach),
       cmocka_unit_test(regions_weigh_the_same),
       cmocka_unit_test(lists_merge_by_sum_and_id),
+      cmocka_unit_test(lists_take_an_id_once),
       cmocka_unit_test(radii_reach_their_sums),
       cmocka_unit_test(what_is_wrong_is_named),
       cmocka_unit_test(cuts_of_other_points_are_refused),
