@@ -219,11 +219,11 @@ static void visitors_come_from_the_border(void **state) {
   assert_int_equal(adj_ctx_memory_used(ctx), 0);
 }
 
-/* Reaches of regions: none, far too short, about the radius, beyond all points. */
+/* Reaches of regions: none, shorter than most radii, and longer than the radius of the join. */
 static void make_reaches(const join_case *c, uint32_t regions, uint32_t number, double *reaches) {
   double near = isinf(c->radius) ? 1 : c->radius;
   for (uint32_t r = 0; r < regions; r++)
-    reaches[r] = near * (double[]){0, 0x1p-20, 1, 100}[(r + number) % 4];
+    reaches[r] = near * (double[]){0, 0.25, 0.6, 1.5}[(r + number) % 4];
 }
 
 /* The neighbours of points within radii of their own, by the reference. */
