@@ -304,10 +304,8 @@ adj_status adji_owners_send_lists(adji_returning *r, adj_status status) {
   l.id_bytes = k * (plan->fits_32 ? 4 : 8);
   l.value_bytes = k * adji_reported_size(plan);
   uint64_t sent = r->in->count, received = r->out->count;
-  r->out->offsets = adji_alloc(&plan->ctx->memory, received + 1, sizeof *r->out->offsets, "offsets of rows");
-  for (uint64_t i = 0; r->out->offsets && i <= received; i++)
-    r->out->offsets[i] = i * k;
-  if (!status && !r->out->offsets) status = ADJ_E_MEMORY;
+  r->out->each = k;
+  if (!status) status = adji_rows_number(plan, r->out);
   l.count = adji_owners_windows(plan, (sent > received ? sent : received) * (l.id_bytes + l.value_bytes));
   status = adji_agree(&plan->group, status);
   if (!status) status = adji_all_reduce(&plan->group, &l.count, 1, MPI_UINT64_T, MPI_MAX);

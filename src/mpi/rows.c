@@ -15,11 +15,10 @@
 void adji_rows_clear(adj_mpi_plan *plan, adji_rows *rows) {
   adji_memory *memory = &plan->ctx->memory;
   adji_free(memory, rows->lasts);
+  adji_free(memory, rows->offsets);
   if (rows->from) {
-    if (rows->offsets != adj_result_offsets(rows->from)) adji_free(memory, rows->offsets);
     adj_result_destroy(rows->from);
   } else {
-    adji_free(memory, rows->offsets);
     adji_free(memory, rows->ids);
     adji_free(memory, rows->narrow);
     adji_free(memory, rows->values);
@@ -220,7 +219,7 @@ bool adji_rows_adopt(const adj_mpi_plan *plan, adji_mpi_part *part, adji_rows *o
   if (!part->result || !part->whole || !plan->fits_32 || part->result->each != plan->spec.k) return false;
   if (part->own && part->result->rows != part->row_count) drop_other_lists(plan, part);
   *out = (adji_rows){.count = adj_result_rows(part->result), .from = part->result, .filled = true};
-  out->offsets = (uint64_t *)adj_result_offsets(part->result);
+  out->each = plan->spec.k;
   out->narrow = (uint32_t *)adj_result_ids(part->result);
   out->values = (char *)adj_result_distances(part->result);
   out->lasts = part->lasts;
@@ -232,7 +231,7 @@ bool adji_rows_adopt(const adj_mpi_plan *plan, adji_mpi_part *part, adji_rows *o
 
 void adji_rows_narrow(adj_mpi_plan *plan, adji_rows *rows) {
   if (!rows->ids) return;
-  uint64_t entries = rows->offsets[rows->count];
+  uint64_t entries = adji_rows_entries(rows);
   char *bytes = (char *)rows->ids;
   for (uint64_t i = 0; i < entries; i++) { /* entry i is written at or before the place it is read from */
     uint32_t id = (uint32_t)rows->ids[i];
@@ -245,7 +244,7 @@ void adji_rows_narrow(adj_mpi_plan *plan, adji_rows *rows) {
 
 void adji_rows_globalise(adji_rows *rows) {
   if (!rows->right) return;
-  uint64_t entries = rows->offsets[rows->count];
+  uint64_t entries = adji_rows_entries(rows);
   for (uint64_t i = 0; i < entries; i++)
     if (rows->narrow[i] != ADJ_NO_ID) rows->narrow[i] = (uint32_t)adji_point_id(rows->right, rows->narrow[i]);
   rows->right = NULL;
@@ -282,17 +281,19 @@ adj_status adji_rows_join(adj_mpi_plan *plan, const adji_points *queries, adji_m
 adj_status adji_rows_open_lists(adj_mpi_plan *plan, uint64_t count, adji_rows *out) {
   adji_memory *memory = &plan->ctx->memory;
   uint64_t entries = adji_mul(count, plan->spec.k);
-  *out = (adji_rows){.count = count};
-  out->offsets = adji_alloc(memory, count + 1, sizeof *out->offsets, "offsets of rows");
+  *out = (adji_rows){.count = count, .each = plan->spec.k};
   out->ids = adji_alloc(memory, entries + !entries, sizeof *out->ids, "ids of the result");
   out->values = adji_alloc(memory, entries + !entries, adji_type_size(plan->type), "distances of the result");
-  if (!out->offsets || !out->ids || !out->values) {
-    adji_rows_clear(plan, out);
-    return ADJ_E_MEMORY;
-  }
-  for (uint64_t i = 0; i <= count; i++)
-    out->offsets[i] = i * plan->spec.k;
-  return ADJ_OK;
+  if (out->ids && out->values) return ADJ_OK;
+  adji_rows_clear(plan, out);
+  return ADJ_E_MEMORY;
+}
+
+adj_status adji_rows_number(adj_mpi_plan *plan, adji_rows *rows) {
+  rows->offsets = adji_alloc(&plan->ctx->memory, rows->count + 1, sizeof *rows->offsets, "offsets of rows");
+  for (uint64_t i = 0; rows->offsets && i <= rows->count; i++)
+    rows->offsets[i] = i * rows->each;
+  return rows->offsets ? ADJ_OK : ADJ_E_MEMORY;
 }
 
 uint64_t adji_list_length(const adj_mpi_plan *plan) {
@@ -317,8 +318,7 @@ void adji_rows_pad(const adj_mpi_plan *plan, adji_rows *lists) {
 /* Takes row i of a part as a list with global ids, without the pairs that are left out. */
 static void take_list(const adj_mpi_plan *plan, const adji_mpi_part *part, uint64_t i, int64_t query, adj_lists *to) {
   uint32_t room = to->k;
-  uint64_t size = adji_type_size(plan->type), first = adj_result_offsets(part->result)[i];
-  uint64_t many = adj_result_offsets(part->result)[i + 1] - first;
+  uint64_t size = adji_type_size(plan->type), many = part->result->each, first = i * many;
   const uint32_t *ids = adj_result_ids(part->result) + first;
   const char *sums = (const char *)adj_result_distances(part->result) + first * size;
   to->k = 0;
@@ -344,7 +344,7 @@ static void copy_lists(const adj_mpi_plan *plan, const adji_mpi_part *part, adji
 adj_status adji_rows_merge(adj_mpi_plan *plan, const adji_points *queries, const adji_mpi_part *part, adji_rows *to) {
   adji_memory *memory = &plan->ctx->memory;
   if (!part->result || !part->row_count) return ADJ_OK;
-  uint64_t size = adji_type_size(plan->type), k = plan->spec.k, asked = adj_result_offsets(part->result)[1];
+  uint64_t size = adji_type_size(plan->type), k = plan->spec.k, asked = part->result->each;
   if (!to->filled && part->whole && !part->own && asked == k && part->row_count == to->count) {
     copy_lists(plan, part, to);
     return ADJ_OK;
@@ -395,7 +395,7 @@ adj_status adji_rows_reach(const adj_mpi_plan *plan, const adji_points *queries,
 /* Padding is reported with the largest possible distance, or the least inner product. */
 static void pad_values(const adj_mpi_plan *plan, adji_rows *rows) {
   float far = plan->spec.metric == ADJ_DOT ? -INFINITY : INFINITY;
-  for (uint64_t i = 0; i < rows->offsets[rows->count]; i++)
+  for (uint64_t i = 0; i < adji_rows_entries(rows); i++)
     if (adji_rows_is_padding(rows, i)) {
       if (plan->type == ADJ_F64)
         ((double *)(void *)rows->values)[i] = (double)far;
@@ -412,7 +412,7 @@ adj_status adji_rows_report(adj_mpi_plan *plan, adji_rows *rows) {
     rows->values = NULL;
     return ADJ_OK;
   }
-  uint64_t entries = rows->offsets[rows->count];
+  uint64_t entries = adji_rows_entries(rows);
   adj_status status = adj_sums_report(&plan->spec, plan->type, entries, rows->values, rows->values);
   if (!status) pad_values(plan, rows);
   return status;

@@ -11,7 +11,8 @@
 /* Rows, with global ids unless `right` is set. */
 typedef struct adji_rows {
   uint64_t count;
-  uint64_t *offsets;        /* count + 1 */
+  uint64_t *offsets;        /* count + 1; NULL while lists are made */
+  uint64_t each;            /* kNN: the entries of every list; 0: a range join, or no lists yet */
   int64_t *ids;             /* or NULL, if narrow is set */
   uint32_t *narrow;         /* ids of 32 bits, if plan->fits_32: in rows that go to their owners, or plan->narrow */
   char *values;             /* sums or distances, or NULL */
@@ -21,6 +22,12 @@ typedef struct adji_rows {
   bool filled;              /* kNN: the lists are written, as entries or padding; before that they are garbage */
 } adji_rows;
 void adji_rows_clear(adj_mpi_plan *plan, adji_rows *rows);
+
+static inline uint64_t adji_rows_entries(const adji_rows *rows) {
+  return rows->each ? rows->count * rows->each : rows->offsets[rows->count];
+}
+/* kNN: makes the offsets of finished lists. */
+adj_status adji_rows_number(adj_mpi_plan *plan, adji_rows *rows);
 
 /* Whether an entry of rows with global ids is padding. */
 static inline bool adji_rows_is_padding(const adji_rows *rows, uint64_t entry) {

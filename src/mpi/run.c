@@ -184,7 +184,7 @@ static adj_status open_lasts(adji_parts *p) {
 static adj_status merge_lists(adji_parts *p, adji_mpi_part *part) {
   adj_mpi_plan *plan = p->plan;
   adj_status status = adji_halo_queries(plan);
-  if (!status && !p->lists->offsets) status = adji_rows_open_lists(plan, p->queries->set->count, p->lists);
+  if (!status && !p->lists->each) status = adji_rows_open_lists(plan, p->queries->set->count, p->lists);
   if (!status) status = adji_rows_merge(plan, p->queries, part, p->lists);
   adji_mpi_part_clear(plan, part);
   return status;
@@ -290,6 +290,7 @@ adj_status adji_run_rows(adj_mpi_plan *plan, adji_round round, adji_rows *out) {
       status = adji_owners_send(plan, status, ADJI_ROWS, queries, &found, round, out);
     } else if (!status) {
       if (plan->narrow) adji_rows_narrow(plan, &found);
+      if (knn) status = adji_agree(&plan->group, adji_rows_number(plan, &found));
       *out = found;
       found = (adji_rows){0};
     }
