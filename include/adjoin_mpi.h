@@ -35,10 +35,10 @@
  *                sends the other one its rows. kNN: queries travel instead, with their lists. Memory of a rank: three
  *                blocks, and these rows or lists. Any metric and dimension.
  *   halo         space is cut into one region a rank, such that each has the same estimated work. Each point moves once
- *                to the rank of its region, and to the ranks of regions within a radius of it. Each rank joins its
- *                region alone, and rows return to the ranks that own the points. kNN: each rank searches its region,
- *                and queries whose k-th neighbour is farther away than another region are also searched there. Not for
- *                ADJ_DOT.
+ *                to the rank of its region, and to the ranks of regions within a radius of it; kNN: within a distance
+ *                that a sample suggests. Each rank joins its region alone, and rows return to the ranks that own the
+ *                points. kNN: queries whose k-th neighbour is farther away than that are also searched in the regions
+ *                that it reaches. Not for ADJ_DOT.
  *
  * ADJ_MPI_AUTO takes halo in up to six dimensions. In more, adj_mpi_plan_create takes a small sample of the points, and
  * halo is chosen if they reach few regions; otherwise ring for self-joins, and for two sets replicated if the right
@@ -150,7 +150,7 @@ typedef struct adj_mpi_stats {
   uint32_t rounds;          /* passes of points or queries that the memory limit required; 1: a single one     */
   uint64_t rows, rights;    /* points that this rank passed to adj_mpi_plan_create                             */
   uint64_t queries, points; /* left and right points that this rank joined, without the halo                   */
-  uint64_t halo_points;     /* right points that it received besides; kNN: queries it searched for other ranks */
+  uint64_t halo_points;     /* right points that it received besides, and queries it searched for other ranks  */
   uint64_t pairs;           /* neighbours in this rank's rows, without padding                                 */
   uint64_t all_pairs;       /* neighbours in the rows of all ranks                                             */
   uint64_t bytes_points;    /* sent to other ranks: points, with their ids and accompanying data               */

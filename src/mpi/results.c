@@ -56,7 +56,7 @@ static void count_points(adj_mpi_plan *plan) {
   if (plan->distribution == ADJ_MPI_RING && plan->spec.kind == ADJ_RANGE) return; /* run_ring.c counts the points */
   stats->points = (here ? here->count : 0) + (others ? others->count : 0);
   if (!plan->own) return;
-  stats->halo_points = stats->points - plan->own_count;
+  stats->halo_points += stats->points - plan->own_count;
   stats->points = plan->own_count;
 }
 
