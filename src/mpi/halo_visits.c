@@ -299,6 +299,8 @@ adj_status adji_halo_visit(adj_mpi_plan *plan, adj_status status, const adji_poi
   status = adji_points_exchange(plan, status, &parcel, &v.guests);
   if (!status) status = adji_agree(&plan->group, answer(plan, &v));
   if (!status) status = return_answers(plan, status, &v, lists);
+  adji_free(&plan->ctx->memory, lists->lasts);
+  lists->lasts = NULL;
   adji_rows_clear(plan, &v.answers);
   adji_points_clear(plan, &v.guests);
   adji_points_clear(plan, &v.visitors);

@@ -437,8 +437,9 @@ static adj_status collect_laid_out(adj_plan *plan, adji_run *run, adj_result *re
   result->offsets = layout.offsets;
   result->pairs = layout.k ? run->tally.pairs : layout.entries; /* padding is not counted */
   if (status || !layout.k) return status;
-  /* The offsets of a kNN result are rarely used: they are filled in when first asked for. */
+  /* The offsets of a kNN result are rarely used: they are filled in when first asked for. Ranks never ask. */
   result->each = layout.k;
+  if (result->labels) return ADJ_OK;
   result->offsets = adji_alloc(&plan->ctx->memory, result->rows + 1, sizeof *result->offsets, "row offsets");
   return result->offsets ? ADJ_OK : ADJ_E_MEMORY;
 }

@@ -54,7 +54,7 @@ typedef struct adji_extras {
   const uint32_t *rows;
   uint64_t row_count;
 } adji_extras;
-/* adj_collect with extras. */
+/* adj_collect with extras. A kNN result with labels has no offsets: each row has result->each entries. */
 ADJI_SHARED adj_status adji_collect_with(adj_plan *plan, const adji_extras *extras, adj_result **out,
                                          const adj_run_control *control, adj_stats *stats);
 /* Whether the join can note the last sums of its rows: kNN through trees on cores. */
