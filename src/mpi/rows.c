@@ -306,6 +306,12 @@ static void take_list(const adj_mpi_plan *plan, const adji_mpi_part *part, uint6
   const uint32_t *ids = adj_result_ids(part->result) + first;
   const char *sums = (const char *)adj_result_distances(part->result) + first * size;
   to->k = 0;
+  if (part->whole) { /* the usual case */
+    for (; to->k < many && to->k < room && ids[to->k] != ADJ_NO_ID; to->k++)
+      to->ids[to->k] = id_of(part, ids[to->k]);
+    memcpy(to->sums, sums, to->k * size);
+    return;
+  }
   for (uint64_t e = 0; e < many && to->k < room && ids[e] != ADJ_NO_ID; e++) {
     int64_t id = id_of(part, ids[e]);
     if (!part->whole && is_left_out(plan, query, id)) continue;
@@ -353,6 +359,40 @@ adj_status adji_rows_merge(adj_mpi_plan *plan, const adji_points *queries, const
   }
   adji_free(memory, list.ids);
   adji_free(memory, list.sums);
+  return status;
+}
+
+/* Moves the entries of a list that are not from points first .. first + count - 1 to its front. Returns their number.
+ */
+static uint32_t keep_others(const adj_mpi_plan *plan, int64_t first, uint64_t count, int64_t *ids, char *sums) {
+  uint64_t size = adji_type_size(plan->type);
+  uint32_t kept = 0;
+  for (uint32_t e = 0; e < plan->spec.k && ids[e] >= 0; e++) {
+    if (ids[e] >= first && (uint64_t)(ids[e] - first) < count) continue;
+    ids[kept] = ids[e];
+    if (kept != e) memcpy(sums + kept * size, sums + e * size, size);
+    kept++;
+  }
+  return kept;
+}
+
+adj_status adji_rows_merge_lists(adj_mpi_plan *plan, adji_rows *from, int64_t first, uint64_t count, adji_rows *to) {
+  uint64_t size = adji_type_size(plan->type), k = plan->spec.k;
+  adj_lists list, all;
+  adj_lists_init(&list, sizeof list);
+  list.type = plan->type;
+  list.rows = 1;
+  all = list;
+  all.k = (uint32_t)k;
+  adj_status status = ADJ_OK;
+  for (uint64_t i = 0; i < to->count && !status; i++) {
+    all.ids = to->ids + i * k;
+    all.sums = to->values + i * k * size;
+    list.ids = from->ids + i * k;
+    list.sums = from->values + i * k * size;
+    list.k = keep_others(plan, first, count, list.ids, list.sums);
+    if (list.k) status = adj_lists_merge(&all, &list, NULL);
+  }
   return status;
 }
 

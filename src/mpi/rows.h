@@ -45,6 +45,9 @@ uint64_t adji_list_length(const adj_mpi_plan *plan);
 void adji_rows_pad(const adj_mpi_plan *plan, adji_rows *lists);
 /* Merges the lists of a part into those of the queries. */
 adj_status adji_rows_merge(adj_mpi_plan *plan, const adji_points *queries, const adji_mpi_part *part, adji_rows *to);
+/* Merges other lists of the same queries into theirs, but for entries of points first .. first + count - 1: `to` has
+ * these already, or nearer ones. Changes the other lists. */
+adj_status adji_rows_merge_lists(adj_mpi_plan *plan, adji_rows *from, int64_t first, uint64_t count, adji_rows *to);
 /* The last sums of kNN lists. */
 adji_last_sums adji_rows_last_sums(const adj_mpi_plan *plan, const adji_rows *lists);
 /* How far the listed queries must look: to their k-th neighbours so far, but no further than their radii. which NULL:

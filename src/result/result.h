@@ -30,6 +30,7 @@ struct adj_result {
   bool labelled;
   struct adji_binned *binned; /* a join that stages rows may leave them here, with labels; see cpu/bins.h. Or NULL */
   void *lasts;                /* kNN: the caller's array for the last sum of each row (result/rows.h), or NULL */
+  struct adji_mutual *mutual; /* a mutual join is asked for (result/rows.h), or NULL */
 };
 
 /* Creates a result without arrays, which the run adds. NULL: failed, the message is set. */
