@@ -3,7 +3,8 @@
  * The engine of brute force: chooses a prefilter, cuts the work into pieces, and turns the k best into rows.
  *
  * A piece is a group of queries with all right points. In a self-join with a prefilter of codes, a piece is a block of
- * points with itself and all later blocks (brute_pairs.c). If there are too few queries to keep all lanes busy, the
+ * points with itself and all later blocks (brute_pairs.c). A mutual join finds the neighbours of right points as well
+ * (brute_mutual.c). If there are too few queries to keep all lanes busy, the
  * right points are cut into segments, and a piece is a group with one segment. The best neighbours of the segments are
  * merged at the end.
  */
@@ -60,10 +61,12 @@ static adj_status run_piece(void *user, const adji_batch *batch, uint32_t lane_n
   brute *b = user;
   brute_lane *lane = &b->lanes[lane_number];
   if (b->pairs.active) return adji_brute_pairs_block(b, lane, batch->begin);
-  const brute_piece *piece = &b->pieces[batch->begin];
-  begin_best(b, lane, piece);
-  adj_status status = b->prefiltered ? adji_brute_prefilter(b, lane, piece) : adji_brute_plain(b, lane, piece);
-  if (!status) finish_piece(b, lane, piece, tally);
+  brute_piece piece = b->mutual ? adji_brute_mutual_piece(b, batch->begin) : b->pieces[batch->begin];
+  begin_best(b, lane, &piece);
+  adj_status status = b->mutual        ? adji_brute_mutual_block(b, lane, &piece, batch->begin)
+                      : b->prefiltered ? adji_brute_prefilter(b, lane, &piece)
+                                       : adji_brute_plain(b, lane, &piece);
+  if (!status) finish_piece(b, lane, &piece, tally);
   return status;
 }
 
@@ -83,7 +86,7 @@ static void merge_segments(brute *b, adji_run *run) {
   }
 }
 
-/* ---- Rows of pairs, after the drain (brute_pairs.c) ------------------------------------------ */
+/* ---- Rows of points with collected keys, after the drain (brute_pairs.c, brute_mutual.c) ------ */
 
 /* Group number `task` of the points listed at [from, to) of pairs.order. */
 static brute_piece ordered_piece(const brute *b, uint64_t task, uint64_t from, uint64_t to) {
@@ -112,24 +115,39 @@ static adj_status finish_answered(void *user, uint64_t task, uint32_t lane_numbe
 static adj_status scan_again(void *user, uint64_t task, uint32_t lane_number) {
   brute *b = user;
   brute_lane *lane = &b->lanes[lane_number];
-  brute_piece piece = ordered_piece(b, task, b->pairs.answered, b->right.count);
+  brute_piece piece = ordered_piece(b, task, b->pairs.answered, b->queries->count - b->pairs.first);
   begin_best(b, lane, &piece);
   adj_status status = adji_brute_prefilter(b, lane, &piece);
   if (!status) place_pairs(b, lane, &piece);
   return status;
 }
 
-static adj_status gather_pairs(brute *b, adji_run *run) {
+static adj_status gather_points(brute *b, adji_tally *tally) {
   adj_ctx *ctx = b->join.ctx;
   adji_brute_pairs_order(b);
-  uint64_t again = b->right.count - b->pairs.answered;
+  uint64_t again = b->queries->count - b->pairs.first - b->pairs.answered;
   adj_status status = adji_loop(ctx, (b->pairs.answered + b->group - 1) / b->group, finish_answered, b);
   if (!status) status = adji_loop(ctx, (again + b->group - 1) / b->group, scan_again, b);
   for (uint32_t i = 0; i < ctx->threads; i++) {
-    run->tally.pairs += b->lanes[i].tally.pairs;
-    run->tally.candidates += b->lanes[i].tally.candidates;
+    tally->pairs += b->lanes[i].tally.pairs;
+    tally->candidates += b->lanes[i].tally.candidates;
   }
+  return status;
+}
+
+static adj_status gather_pairs(brute *b, adji_run *run) {
+  adj_status status = gather_points(b, &run->tally);
   return status ? status : adji_run_check_pairs(run, run->tally.pairs);
+}
+
+/* The rows of right points; those of left points are in place. */
+static adj_status gather_mutual(brute *b, adji_run *run) {
+  adji_tally tally = {0};
+  adj_status status = gather_points(&b->mutual->back, &tally);
+  run->tally.candidates += tally.candidates;
+  b->window->mutual->pairs = tally.pairs;
+  b->window->mutual->filled = !status;
+  return status;
 }
 
 /* ---- Lanes ----------------------------------------------------------------------------------- */
@@ -147,7 +165,7 @@ static void lay_out_lane(const brute *b, brute_lane *lane, brute_arena *arena) {
     adji_brute_prefilter_layout(b, &lane->prefilter, arena);
   else
     adji_brute_plain_layout(b, &lane->plain, arena);
-  if (b->pairs.active) adji_brute_pairs_layout(b, lane, arena);
+  if (b->pairs.active || b->mutual) adji_brute_pairs_layout(b, lane, arena);
 }
 
 static uint64_t lane_bytes(const brute *b) {
@@ -285,6 +303,18 @@ static void end(void *state, adji_run *run) {
   close_lanes(b);
   drop_pieces(b);
   adji_brute_pairs_end(b);
+  adji_brute_mutual_end(b);
+}
+
+/* The pieces of a mutual join are blocks of left points. There are none if the join cannot be made in this way. */
+static adj_status begin_mutual(brute *b) {
+  adj_status status = adji_brute_mutual_open(b);
+  uint64_t blocks = !status && b->mutual ? (b->queries->count + b->pairs.block - 1) / b->pairs.block : 0;
+  if (!status) status = adji_queue_init(b->queue, b->join.ctx, blocks + 1);
+  for (uint64_t i = 0; i < blocks && !status; i++)
+    status = adji_queue_add(b->queue, (adji_batch){(uint32_t)i, (uint32_t)i + 1, 1});
+  if (!status && b->mutual) status = open_lanes(b);
+  return !status && b->mutual ? adji_brute_mutual_begin(b) : status;
 }
 
 /* The pieces depend on the window, so every pass has a queue of its own. */
@@ -295,6 +325,11 @@ static adj_status begin(void *state, adji_run *run, const adji_pass *pass) {
   b->segments = 1;
   if (!b->k || b->window->end_row == b->window->first_row) return adji_queue_init(b->queue, b->join.ctx, 1);
   choose_group(b);
+  if (b->window->mutual) {
+    adj_status status = begin_mutual(b);
+    if (status) end(b, run);
+    return status;
+  }
   bool all = !b->window->first_row && b->window->end_row == b->right.count;
   b->pairs.active = pass->alone && all && adji_brute_pairs_choose(b);
   adj_status status = b->pairs.active ? queue_pairs(b) : make_pieces(b);
@@ -308,6 +343,7 @@ static adj_status begin(void *state, adji_run *run, const adji_pass *pass) {
 static adj_status gather(void *state, adji_run *run, const adji_active *active) {
   (void)active;
   brute *b = state;
+  if (b->window->mutual) return b->mutual ? gather_mutual(b, run) : ADJ_OK;
   if (!b->k) place_nothing(b);
   if (b->pairs.active) return gather_pairs(b, run);
   if (b->segments > 1) merge_segments(b, run);
@@ -517,6 +553,11 @@ adj_status adji_brute_try(adji_engine *engine, double *query_ns) {
   *query_ns = adji_brute_query_ns(engine);
   adji_free(memory, arena.base);
   return status;
+}
+
+bool adji_brute_can_be_mutual(const adji_engine *engine) {
+  const brute *b = engine->workers[0].state;
+  return b->join.self_join ? b->pairs_expected : adji_brute_mutual_fits(b);
 }
 
 const char *adji_brute_prefilter_name(const adji_engine *engine) {

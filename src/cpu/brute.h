@@ -15,7 +15,7 @@
 #include "queue/engine.h"
 
 /* The right points as brute force reads them, and their sketches, each made at its first use. Several joins may share a
- * base. kept: a sketch that is useless for one join stays, for other joins. Memory: a sketch of dim + 4 bytes (codes)
+ * base. kept: a sketch that is useless for one join stays, for other joins. Memory: a sketch of dim + 16 bytes (codes)
  * or 4 dim + 4 bytes (f32) per point, and a packed copy of points that are not stored row by row. */
 typedef struct adji_brute_base {
   adj_ctx *ctx;
@@ -45,6 +45,11 @@ adj_status adji_brute_create(const adji_join *join, const adji_lent *base, const
  * adji_brute_try() measures them in a trial of some queries, if these are a small part of the join. */
 double adji_brute_query_ns(const adji_engine *engine);
 adj_status adji_brute_try(adji_engine *engine, double *query_ns);
+
+/* Whether the join of two sets can be a mutual one (result/rows.h), as far as is known before it begins. Of a
+ * self-join: whether the joins of these points with others can. Memory of such a run: about 16 k + 300 bytes per right
+ * point and dim + 16 bytes per left point more than others. */
+bool adji_brute_can_be_mutual(const adji_engine *engine);
 
 /* The prefilter in use: "amx", "vnni", "gemm" or "none". */
 const char *adji_brute_prefilter_name(const adji_engine *engine);

@@ -26,22 +26,29 @@ static uint64_t bytes_of(const brute *b) {
   const brute_pairs *p = &b->pairs;
   uint64_t a_point = p->capacity * sizeof *p->keys + sizeof *p->found + sizeof *p->next + sizeof *p->reach +
                      sizeof *p->bound + sizeof *p->queries + sizeof *p->order;
-  return adji_mul(b->right.count, a_point) + p->block * p->block * sizeof *p->keys * b->join.ctx->threads;
+  return adji_mul(b->queries->count, a_point) + p->block * p->block * sizeof *p->keys * b->join.ctx->threads;
+}
+
+uint32_t adji_brute_pairs_keys(const brute *b, uint32_t spare) {
+  uint64_t needed = brute_wanted(b);
+  if (b->batch || !b->prefiltered || !b->sketch.prefilter->run_pairs) return 0;
+  if (b->passed > (double)needed) needed = b->passed < MOST_KEYS ? (uint64_t)b->passed : MOST_KEYS;
+  uint64_t keys = 2 * needed + spare;
+  return keys <= MOST_KEYS ? (uint32_t)keys : 0;
 }
 
 bool adji_brute_pairs_choose(brute *b) {
   brute_pairs *p = &b->pairs;
-  uint64_t blocks_wanted = (uint64_t)BLOCKS_A_LANE * b->join.ctx->threads, needed = brute_wanted(b);
-  if (!b->join.self_join || b->batch || !b->prefiltered || !b->sketch.prefilter->run_pairs) return false;
-  if (b->passed > (double)needed) needed = b->passed < MOST_KEYS ? (uint64_t)b->passed : MOST_KEYS;
+  uint64_t blocks_wanted = (uint64_t)BLOCKS_A_LANE * b->join.ctx->threads;
+  p->capacity = b->join.self_join ? adji_brute_pairs_keys(b, SPARE_KEYS) : 0;
+  if (!p->capacity) return false;
   p->block = b->tile < b->group ? b->tile : b->group;
   while (p->block > SMALLEST_BLOCK && b->right.count / p->block < blocks_wanted)
     p->block /= 2;
   p->block = p->block / ADJI_TILE_MULTIPLE * ADJI_TILE_MULTIPLE;
   if (p->block < SMALLEST_BLOCK || b->right.count / p->block < blocks_wanted) return false;
   p->blocks = (b->right.count + p->block - 1) / p->block;
-  p->capacity = (uint32_t)(2 * needed + SPARE_KEYS);
-  return p->capacity <= MOST_KEYS && adji_fits(&b->join.ctx->memory, adji_mul(4, bytes_of(b)));
+  return adji_fits(&b->join.ctx->memory, adji_mul(4, bytes_of(b)));
 }
 
 void adji_brute_pairs_layout(const brute *b, brute_lane *lane, brute_arena *arena) {
@@ -52,21 +59,20 @@ void adji_brute_pairs_layout(const brute *b, brute_lane *lane, brute_arena *aren
   lane->candidate_reach = brute_alloc(arena, block, sizeof *lane->candidate_reach);
 }
 
-static brute_piece block_of(const brute *b, uint64_t number) {
-  uint64_t begin = number * b->pairs.block, end = begin + b->pairs.block;
-  if (end > b->right.count) end = b->right.count;
+brute_piece adji_brute_pairs_points(const brute *b, uint64_t number) {
+  uint64_t begin = b->pairs.first + number * b->pairs.block, end = begin + b->pairs.block;
+  if (end > b->queries->count) end = b->queries->count;
   return (brute_piece){.begin = begin, .end = end, .first = begin, .last = end};
 }
 
 /* ---- Keys of a point ------------------------------------------------------------------------- */
 
-static int32_t reach_of(const brute *b, const adji_sketch_query *query, double bound) {
+int32_t adji_brute_pairs_reach(const brute *b, const adji_sketch_query *query, double bound) {
   uint32_t most = adji_sketch_most(&b->sketch, query, bound);
   return (int32_t)(most / 2 + 1 < ADJI_REACH_ALL ? most / 2 + 1 : ADJI_REACH_ALL);
 }
 
-/* Lowers the bound of a point by the keys it has, and drops the keys above it. */
-static void tighten(const brute *b, uint64_t point) {
+void adji_brute_pairs_tighten(const brute *b, uint64_t point) {
   const brute_pairs *p = &b->pairs;
   uint64_t *keys = p->keys + point * p->capacity, wanted = brute_wanted(b);
   uint32_t found = p->found[point], kept = 0;
@@ -75,7 +81,7 @@ static void tighten(const brute *b, uint64_t point) {
     double sum = adji_sketch_sum(&b->sketch, &p->queries[point], (uint32_t)(keys[wanted - 1] >> 32));
     if (sum < p->bound[point]) p->bound[point] = sum;
   }
-  int32_t reach = p->reach[point] = reach_of(b, &p->queries[point], p->bound[point]);
+  int32_t reach = p->reach[point] = adji_brute_pairs_reach(b, &p->queries[point], p->bound[point]);
   for (uint32_t i = 0; i < found; i++) {
     uint64_t key = keys[i];
     keys[kept] = key;
@@ -85,13 +91,6 @@ static void tighten(const brute *b, uint64_t point) {
   if (kept + SPARE_KEYS / 4 > p->capacity) p->reach[point] = ADJI_REACH_NONE;
   p->found[point] = kept;
   p->next[point] = next < p->capacity ? next : p->capacity;
-}
-
-static inline void add_key(const brute *b, uint64_t point, uint64_t value, uint64_t other) {
-  const brute_pairs *p = &b->pairs;
-  if ((int32_t)(value >> 1) > p->reach[point]) return;
-  p->keys[point * p->capacity + p->found[point]++] = value << 32 | other;
-  if (p->found[point] >= p->next[point]) tighten(b, point);
 }
 
 /* ---- Blocks ---------------------------------------------------------------------------------- */
@@ -108,14 +107,14 @@ static void keep_first(const brute *b, const brute_prefilter *from, uint64_t at,
   p->bound[point] = from->bound[at];
   p->found[point] = fits ? from->found[at] : 0;
   memcpy(p->keys + point * p->capacity, from->keys[at], p->found[point] * sizeof *p->keys);
-  tighten(b, point);
+  adji_brute_pairs_tighten(b, point);
   if (!fits || is_stray(b, point)) p->reach[point] = ADJI_REACH_NONE;
 }
 
 static adj_status scan_block(void *user, uint64_t number, uint32_t lane_number) {
   brute *b = user;
   brute_lane *lane = &b->lanes[lane_number];
-  brute_piece piece = block_of(b, number);
+  brute_piece piece = adji_brute_pairs_points(b, number);
   for (uint64_t at = 0; at < piece.end - piece.begin; at++)
     adji_kbest_reset(&lane->best[at], adji_join_limit(&b->join, piece.begin + at));
   adj_status status = adji_brute_scan(b, lane, &piece);
@@ -141,8 +140,8 @@ static void begin_block(const brute *b, brute_lane *lane, const brute_piece *pie
   }
 }
 
-static void copy_reaches(const brute *b, uint64_t number, int32_t *to) {
-  brute_piece piece = block_of(b, number);
+void adji_brute_pairs_copy_reaches(const brute *b, uint64_t number, int32_t *to) {
+  brute_piece piece = adji_brute_pairs_points(b, number);
   pthread_mutex_lock(&b->pairs.locks[number]);
   memcpy(to, b->pairs.reach + piece.begin, (piece.end - piece.begin) * sizeof *to);
   pthread_mutex_unlock(&b->pairs.locks[number]);
@@ -153,19 +152,19 @@ static void add_pairs(const brute *b, const brute_lane *lane, uint64_t count, ui
   pthread_mutex_lock(&b->pairs.locks[left]);
   for (uint64_t i = 0; i < count; i++) {
     uint64_t pair = lane->pairs[i];
-    add_key(b, rows + (pair >> 16 & 0xffff), pair >> 32, columns + (pair & 0xffff));
+    brute_pairs_add(b, rows + (pair >> 16 & 0xffff), pair >> 32, columns + (pair & 0xffff));
   }
   pthread_mutex_unlock(&b->pairs.locks[left]);
   pthread_mutex_lock(&b->pairs.locks[right]);
   for (uint64_t i = 0; i < count; i++) {
     uint64_t pair = lane->pairs[i];
-    add_key(b, columns + (pair & 0xffff), pair >> 32, rows + (pair >> 16 & 0xffff));
+    brute_pairs_add(b, columns + (pair & 0xffff), pair >> 32, rows + (pair >> 16 & 0xffff));
   }
   pthread_mutex_unlock(&b->pairs.locks[right]);
 }
 
 adj_status adji_brute_pairs_block(brute *b, brute_lane *lane, uint64_t number) {
-  brute_piece left = block_of(b, number);
+  brute_piece left = adji_brute_pairs_points(b, number);
   adji_sketch_pairs_task task = {
       .half = lane->half, .query_reach = lane->reach, .candidate_reach = lane->candidate_reach, .pairs = lane->pairs};
   task.tile.queries = lane->prefilter.words;
@@ -177,9 +176,9 @@ adj_status adji_brute_pairs_block(brute *b, brute_lane *lane, uint64_t number) {
   for (uint64_t other = number + 1; other < b->pairs.blocks; other++) {
     adj_status status = adji_check_cancel(b->join.ctx);
     if (status) return status;
-    brute_piece right = block_of(b, other);
-    copy_reaches(b, number, lane->reach);
-    copy_reaches(b, other, lane->candidate_reach);
+    brute_piece right = adji_brute_pairs_points(b, other);
+    adji_brute_pairs_copy_reaches(b, number, lane->reach);
+    adji_brute_pairs_copy_reaches(b, other, lane->candidate_reach);
     task.tile.count = (uint32_t)(right.end - right.begin);
     task.tile.blocks = b->sketch.blocks + right.begin * b->sketch.groups * 4;
     task.tile.minus = b->sketch.minus + right.begin;
@@ -190,11 +189,11 @@ adj_status adji_brute_pairs_block(brute *b, brute_lane *lane, uint64_t number) {
 
 /* ---- Before and after the drain -------------------------------------------------------------- */
 
-adj_status adji_brute_pairs_begin(brute *b) {
+adj_status adji_brute_pairs_open(brute *b) {
   brute_pairs *p = &b->pairs;
   adji_memory *memory = &b->join.ctx->memory;
   const char *what = "candidates of points";
-  uint64_t count = b->right.count;
+  uint64_t count = b->queries->count;
   p->locks = adji_alloc(memory, p->blocks, sizeof(pthread_mutex_t), what);
   if (!p->locks) return ADJ_E_MEMORY;
   for (uint64_t i = 0; i < p->blocks; i++)
@@ -206,15 +205,20 @@ adj_status adji_brute_pairs_begin(brute *b) {
   p->bound = adji_alloc(memory, count, sizeof *p->bound, what);
   p->queries = adji_alloc(memory, count, sizeof *p->queries, what);
   p->order = adji_alloc(memory, count, sizeof *p->order, what);
-  if (!p->keys || !p->found || !p->next || !p->reach || !p->bound || !p->queries || !p->order) return ADJ_E_MEMORY;
-  return adji_loop(b->join.ctx, p->blocks, scan_block, b);
+  bool allocated = p->keys && p->found && p->next && p->reach && p->bound && p->queries && p->order;
+  return allocated ? ADJ_OK : ADJ_E_MEMORY;
+}
+
+adj_status adji_brute_pairs_begin(brute *b) {
+  adj_status status = adji_brute_pairs_open(b);
+  return status ? status : adji_loop(b->join.ctx, b->pairs.blocks, scan_block, b);
 }
 
 void adji_brute_pairs_order(brute *b) {
   brute_pairs *p = &b->pairs;
-  uint64_t last = b->right.count;
+  uint64_t last = b->queries->count - p->first;
   p->answered = 0;
-  for (uint64_t point = 0; point < b->right.count; point++)
+  for (uint64_t point = p->first; point < b->queries->count; point++)
     p->order[p->reach[point] == ADJI_REACH_NONE ? --last : p->answered++] = (uint32_t)point;
 }
 
@@ -222,6 +226,10 @@ void adji_brute_pairs_take(const brute *b, brute_lane *lane, const brute_piece *
   const brute_pairs *p = &b->pairs;
   brute_prefilter *prefilter = &lane->prefilter;
   uint64_t point = brute_query(piece, at);
+  if (at + 1 < piece->end - piece->begin) {
+    uint64_t next = brute_query(piece, at + 1);
+    brute_fetch(b, p->keys + next * p->capacity, p->found[next]);
+  }
   adji_brute_add_strays(b, lane, piece, at);
   prefilter->queries[at] = p->queries[point];
   prefilter->bound[at] = p->bound[point] < lane->best[at].limit ? p->bound[point] : lane->best[at].limit;

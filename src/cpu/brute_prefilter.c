@@ -103,11 +103,20 @@ void adji_brute_add_strays(const brute *b, brute_lane *lane, const brute_piece *
   }
 }
 
+/* The left points of a mutual join have sketches already. */
+static void make_sketch(const brute *b, const brute_prefilter *prefilter, uint64_t query, uint64_t at) {
+  const adji_sketch *left = b->mutual ? &b->mutual->back.sketch : NULL;
+  char *words = prefilter->words + at * b->sketch.groups * 4;
+  if (left && left->minus[query].code != ADJI_ABSENT)
+    adji_sketch_query_like(&b->sketch, left, query, words, &prefilter->queries[at]);
+  else
+    adji_sketch_query_init(&b->sketch, adji_packed_row(b->queries, query), prefilter->scratch, words,
+                           &prefilter->queries[at]);
+}
+
 static void begin_query(const brute *b, brute_lane *lane, const brute_piece *piece, uint64_t at) {
   brute_prefilter *prefilter = &lane->prefilter;
-  const void *row = adji_packed_row(b->queries, brute_query(piece, at));
-  adji_sketch_query_init(&b->sketch, row, prefilter->scratch, prefilter->words + at * b->sketch.groups * 4,
-                         &prefilter->queries[at]);
+  make_sketch(b, prefilter, brute_query(piece, at), at);
   adji_brute_add_strays(b, lane, piece, at);
   prefilter->base[at] = prefilter->queries[at].base;
   prefilter->bound[at] = lane->best[at].limit;
@@ -115,11 +124,13 @@ static void begin_query(const brute *b, brute_lane *lane, const brute_piece *pie
   adji_brute_tighten(b, lane, piece, at);
 }
 
-/* Evaluates the candidates that passed the prefilter. */
+/* Evaluates the candidates that passed the prefilter. Up to FEW of them are evaluated at once, as the kernel takes as
+ * many in the time of one. */
 void adji_brute_evaluate(const brute *b, brute_lane *lane, const brute_piece *piece, uint64_t at) {
+  enum { FEW = 16 };
   brute_prefilter *prefilter = &lane->prefilter;
   uint64_t many = brute_wanted(b), found = prefilter->found[at];
-  if (found > many) {
+  if (found > many && found > FEW) {
     b->keys->select(prefilter->keys[at], found, many);
     evaluate(b, lane, piece, at, 0, many);
     found = keep_within(b, prefilter, at, many, found);
@@ -130,7 +141,7 @@ void adji_brute_evaluate(const brute *b, brute_lane *lane, const brute_piece *pi
 }
 
 /* Nothing passes for padding queries. */
-static void begin_piece(const brute *b, brute_lane *lane, const brute_piece *piece) {
+void adji_brute_begin_piece(const brute *b, brute_lane *lane, const brute_piece *piece) {
   brute_prefilter *prefilter = &lane->prefilter;
   uint64_t count = piece->end - piece->begin, padded = padded_group(b);
   for (uint64_t at = 0; at < count; at++)
@@ -160,7 +171,7 @@ adj_status adji_brute_scan(const brute *b, brute_lane *lane, const brute_piece *
   task.base = prefilter->base;
   task.keys = prefilter->keys;
   task.found = prefilter->found;
-  begin_piece(b, lane, piece);
+  adji_brute_begin_piece(b, lane, piece);
   for (uint64_t first = piece->first; first < piece->last; first += size) {
     adj_status status = adji_check_cancel(b->join.ctx);
     if (status) return status;
@@ -177,8 +188,10 @@ adj_status adji_brute_scan(const brute *b, brute_lane *lane, const brute_piece *
 }
 
 adj_status adji_brute_prefilter(const brute *b, brute_lane *lane, const brute_piece *piece) {
+  const brute_prefilter *prefilter = &lane->prefilter;
   adj_status status = adji_brute_scan(b, lane, piece);
   for (uint64_t at = 0; at < piece->end - piece->begin && !status; at++) {
+    if (at + 1 < piece->end - piece->begin) brute_fetch(b, prefilter->keys[at + 1], prefilter->found[at + 1]);
     adji_brute_evaluate(b, lane, piece, at);
     if (at % 16 == 0) status = adji_check_cancel(b->join.ctx);
   }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Shared by the parts of brute force: the engine (brute.c), the scan without a prefilter (brute_plain.c), the scan with
- * one (brute_prefilter.c), and the scan in which one product serves both points of a pair (brute_pairs.c).
+ * one (brute_prefilter.c), and the scans in which one product serves both points of a pair: of a set with itself
+ * (brute_pairs.c) and of two sets (brute_mutual.c).
  */
 #ifndef ADJI_BRUTE_PRIVATE_H
 #define ADJI_BRUTE_PRIVATE_H
@@ -60,14 +61,16 @@ typedef struct brute_lane {
   adji_tally tally; /* counts rows finished after the drain */
   brute_plain plain;
   brute_prefilter prefilter;
-  uint64_t *pairs; /* brute_pairs.c: pairs of two blocks that passed */
+  uint64_t *pairs; /* brute_pairs.c, brute_mutual.c: pairs of two blocks that passed */
   int32_t *half, *reach, *candidate_reach;
 } brute_lane;
 
-/* A self-join in which one product serves both points of a pair. Arrays have an entry per point. */
+/* Points for which keys are collected while other points are the queries, as one product serves both points of a pair:
+ * all points in a self-join, the right points in a mutual join. Arrays have an entry per point. */
 typedef struct brute_pairs {
-  bool active;
-  uint64_t block, blocks; /* points per block, and their number */
+  bool active;            /* a self-join in pairs */
+  uint64_t first;         /* points before this one take no part */
+  uint64_t block, blocks; /* points per block, and their number; block 0 begins at point `first` */
   uint32_t capacity;      /* keys per point */
   pthread_mutex_t *locks; /* per block: guards the entries of its points below */
   uint64_t *keys;         /* keys of candidates that passed so far */
@@ -75,7 +78,7 @@ typedef struct brute_pairs {
   int32_t *reach;         /* half the largest value that may belong; ADJI_REACH_NONE: too many candidates, or a stray */
   double *bound;          /* no candidate with a larger sum belongs */
   adji_sketch_query *queries;
-  uint32_t *order;   /* after the drain: points whose keys are complete, then the others */
+  uint32_t *order;   /* after the drain: points whose keys are complete, then the others; from point `first` on */
   uint64_t answered; /* number of points whose keys are complete */
 } brute_pairs;
 
@@ -106,7 +109,15 @@ typedef struct brute {
   uint32_t *part_counts;
   brute_lane *lanes;
   brute_pairs pairs;
+  struct brute_mutual *mutual; /* NULL: the run finds no neighbours of right points */
 } brute;
+
+/* A mutual join: the join the other way round, whose queries are the right points of the join, and its rows. It shares
+ * the lanes, and its pairs have the keys of the right points. */
+typedef struct brute_mutual {
+  brute back;
+  adji_window rows;
+} brute_mutual;
 
 /* The memory of a lane is one block, handed out in order. If base is NULL, the bytes are only counted. */
 typedef struct brute_arena {
@@ -124,8 +135,9 @@ static inline void *brute_alloc(brute_arena *arena, uint64_t count, size_t size)
 adj_status adji_brute_plain(const brute *b, brute_lane *lane, const brute_piece *piece);
 adj_status adji_brute_prefilter(const brute *b, brute_lane *lane, const brute_piece *piece);
 
-/* The parts of adji_brute_prefilter(). Compares the queries with the right points; sets keys and bounds in
- * lane->prefilter. */
+/* The parts of adji_brute_prefilter(). The first one makes the sketches of the queries, and their first bounds. */
+void adji_brute_begin_piece(const brute *b, brute_lane *lane, const brute_piece *piece);
+/* Begins, and compares the queries with the right points; sets keys and bounds in lane->prefilter. */
 adj_status adji_brute_scan(const brute *b, brute_lane *lane, const brute_piece *piece);
 /* Lowers the bound of query number `at` by its keys, and drops the keys above it. */
 void adji_brute_tighten(const brute *b, brute_lane *lane, const brute_piece *piece, uint64_t at);
@@ -141,9 +153,27 @@ static inline uint64_t brute_wanted(const brute *b) {
 
 /* brute_pairs.c. Whether the pass can work in pairs. Sets the size of blocks and the keys per point. */
 bool adji_brute_pairs_choose(brute *b);
+/* The part of it that mutual joins need: the keys per point, `spare` more than twice as many as are needed; 0: one
+ * product cannot serve both points, or the keys would take too much memory. */
+uint32_t adji_brute_pairs_keys(const brute *b, uint32_t spare);
 void adji_brute_pairs_layout(const brute *b, brute_lane *lane, brute_arena *arena);
-/* Allocates memory, which adji_brute_pairs_end() frees even after a failure, and scans each block with itself. */
+/* Allocates memory, which adji_brute_pairs_end() frees even after a failure. */
+adj_status adji_brute_pairs_open(brute *b);
+/* The same, and scans each block with itself. */
 adj_status adji_brute_pairs_begin(brute *b);
+/* The points of a block, as queries and as right points. */
+brute_piece adji_brute_pairs_points(const brute *b, uint64_t number);
+void adji_brute_pairs_copy_reaches(const brute *b, uint64_t number, int32_t *to);
+/* Half the largest value that may belong, for a bound of the sum. */
+int32_t adji_brute_pairs_reach(const brute *b, const adji_sketch_query *query, double bound);
+/* Lowers the bound of a point by the keys it has, drops the keys above it, and sets its reach. */
+void adji_brute_pairs_tighten(const brute *b, uint64_t point);
+static inline void brute_pairs_add(const brute *b, uint64_t point, uint64_t value, uint64_t other) {
+  const brute_pairs *p = &b->pairs;
+  if ((int32_t)(value >> 1) > p->reach[point]) return;
+  p->keys[point * p->capacity + p->found[point]++] = value << 32 | other;
+  if (p->found[point] >= p->next[point]) adji_brute_pairs_tighten(b, point);
+}
 /* Compares a block with all later ones. */
 adj_status adji_brute_pairs_block(brute *b, brute_lane *lane, uint64_t number);
 /* After the drain: sets pairs.order and pairs.answered. */
@@ -152,6 +182,18 @@ void adji_brute_pairs_order(brute *b);
 void adji_brute_pairs_take(const brute *b, brute_lane *lane, const brute_piece *piece, uint64_t at);
 void adji_brute_pairs_end(brute *b);
 
+/* brute_mutual.c. Whether the join can be a mutual one, memory aside. */
+bool adji_brute_mutual_fits(const brute *b);
+/* Opens a mutual join, if the pass can be one: otherwise b->mutual stays NULL. */
+adj_status adji_brute_mutual_open(brute *b);
+/* Once the lanes are open: gives the right points their first bounds. */
+adj_status adji_brute_mutual_begin(brute *b);
+/* A block of left points, and all right points that take part. */
+brute_piece adji_brute_mutual_piece(const brute *b, uint64_t number);
+/* Compares the two; finds the k best of the left points, in lane->best, and keys of the right points. */
+adj_status adji_brute_mutual_block(brute *b, brute_lane *lane, const brute_piece *piece, uint64_t number);
+void adji_brute_mutual_end(brute *b);
+
 void adji_brute_plain_layout(const brute *b, brute_plain *plain, brute_arena *arena);
 void adji_brute_prefilter_layout(const brute *b, brute_prefilter *prefilter, brute_arena *arena);
 
@@ -159,6 +201,13 @@ void adji_brute_prefilter_layout(const brute *b, brute_prefilter *prefilter, bru
 static inline void brute_list(const brute *b, brute_lane *lane, uint32_t at, uint32_t row) {
   lane->list[at] = row;
   __builtin_prefetch(adji_packed_row(&b->right, row));
+}
+
+/* Prefetches the rows of the first keys, which are about to be evaluated. */
+static inline void brute_fetch(const brute *b, const uint64_t *keys, uint64_t count) {
+  enum { MOST = 24 };
+  for (uint64_t i = 0; i < count && i < MOST; i++)
+    __builtin_prefetch(adji_packed_row(&b->right, (uint32_t)keys[i]));
 }
 
 /* Computes the canonical sums (L2) of one query with the first `count` candidates of lane->list, and adds them to its

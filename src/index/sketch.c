@@ -170,8 +170,8 @@ static double find_step(adji_sketch *sketch, const double *sample, uint64_t rows
   return best;
 }
 
-/* Chooses centre and step. most_error receives the error above which a point is a stray. */
-static adj_status find_scale(adji_sketch *sketch, const adji_packed *points, double *most_error) {
+/* Chooses centre and step, and the error above which a point is a stray. */
+static adj_status find_scale(adji_sketch *sketch, const adji_packed *points) {
   adji_memory *memory = &sketch->ctx->memory;
   uint64_t rows = SAMPLE_ENTRIES / sketch->dim + 1;
   uint64_t few = points->count / SAMPLE_SHARE > FEWEST_ROWS ? points->count / SAMPLE_SHARE : FEWEST_ROWS;
@@ -185,7 +185,7 @@ static adj_status find_scale(adji_sketch *sketch, const adji_packed *points, dou
     find_centre(sketch, points, rows);
     for (uint64_t i = 0; i < rows; i++)
       centre_row(points->type, sampled_row(points, rows, i), sketch->centre, sketch->dim, sample + i * sketch->dim);
-    *most_error = sketch->prefilter->codes ? 1.5 * find_step(sketch, sample, rows, codes) : INFINITY;
+    sketch->most_error = sketch->prefilter->codes ? 1.5 * find_step(sketch, sample, rows, codes) : INFINITY;
   }
   adji_free(memory, sample);
   adji_free(memory, codes);
@@ -204,7 +204,6 @@ typedef struct part {
 typedef struct build {
   adji_sketch *sketch;
   const adji_packed *points;
-  double most_error;
   part *parts;     /* per task */
   double *scratch; /* per lane: a row and its sketch */
 } build;
@@ -226,7 +225,7 @@ static void sketch_point(const build *b, uint64_t i, double *z, part *to) {
   shape s = codes ? code_row(z, sketch->dim, sketch->step, (int8_t *)words)
                   : round_row(z, sketch->dim, (float *)(void *)words);
   double error = error_bound(sketch, s);
-  if (!(error <= b->most_error) || !(s.norm_sq < 1e37)) {
+  if (!(error <= sketch->most_error) || !(s.norm_sq < 1e37)) {
     sketch->minus[i] = codes ? (adji_value){.code = ADJI_ABSENT} : (adji_value){.f32 = -INFINITY};
     to->strays++;
     return; /* the words stay 0 */
@@ -235,6 +234,8 @@ static void sketch_point(const build *b, uint64_t i, double *z, part *to) {
     for (uint32_t g = 0; g < sketch->groups; g++)
       words[g] ^= 0x80808080u; /* + 128 */
     sketch->minus[i].code = -(int32_t)(s.norm_sq / 2);
+    sketch->errors[i] = error;
+    sketch->bases[i] = (int32_t)(s.norm_sq + 256 * s.sum);
   } else {
     sketch->minus[i].f32 = -(float)(s.norm_sq / 2);
   }
@@ -283,7 +284,11 @@ static adj_status sketch_all(build *b) {
   b->parts = adji_alloc(memory, tasks, sizeof *b->parts, "sketches of points");
   b->scratch =
       adji_alloc(memory, adji_mul(scratch_of(sketch), sketch->ctx->threads), sizeof *b->scratch, "sketches of points");
+  bool codes = sketch->prefilter->codes;
+  if (codes) sketch->errors = adji_alloc(memory, sketch->count, sizeof *sketch->errors, "sketches of points");
+  if (codes) sketch->bases = adji_alloc(memory, sketch->count, sizeof *sketch->bases, "sketches of points");
   bool allocated = sketch->blocks && sketch->minus && b->parts && b->scratch;
+  if (codes) allocated = allocated && sketch->errors && sketch->bases;
   adj_status status = allocated ? adji_loop(sketch->ctx, tasks, sketch_points, b) : ADJ_E_MEMORY;
   double norm_sq = 0;
   uint64_t strays = 0;
@@ -312,11 +317,28 @@ adj_status adji_sketch_init(adj_ctx *ctx, const adji_packed *points, const adji_
   out->step = 1;
   out->centre = adji_alloc(&ctx->memory, points->dim, sizeof *out->centre, "sketches of points");
   build b = {.sketch = out, .points = points};
-  adj_status status = out->centre ? find_scale(out, points, &b.most_error) : ADJ_E_MEMORY;
-  bool scaled = !status && (b.most_error < INFINITY || !prefilter->codes);
+  adj_status status = out->centre ? find_scale(out, points) : ADJ_E_MEMORY;
+  bool scaled = !status && (out->most_error < INFINITY || !prefilter->codes);
   if (scaled) status = sketch_all(&b);
   *useful = !status && scaled && out->stray_count <= out->count / 8;
   if (!*useful) adji_sketch_clear(out);
+  adji_trace(ctx, "sketch", 0, begin_ns, points->count);
+  return status;
+}
+
+adj_status adji_sketch_init_like(adj_ctx *ctx, const adji_packed *points, const adji_sketch *scale, adji_sketch *out) {
+  uint64_t begin_ns = adji_now_ns();
+  *out = (adji_sketch){.ctx = ctx, .prefilter = scale->prefilter, .type = scale->type, .dim = scale->dim};
+  out->count = points->count;
+  out->groups = scale->groups;
+  out->step = scale->step;
+  out->most_error = scale->most_error;
+  out->centre = adji_alloc(&ctx->memory, out->dim, sizeof *out->centre, "sketches of points");
+  if (!out->centre) return ADJ_E_MEMORY;
+  memcpy(out->centre, scale->centre, out->dim * sizeof *out->centre);
+  build b = {.sketch = out, .points = points};
+  adj_status status = sketch_all(&b);
+  if (status) adji_sketch_clear(out);
   adji_trace(ctx, "sketch", 0, begin_ns, points->count);
   return status;
 }
@@ -327,6 +349,8 @@ void adji_sketch_clear(adji_sketch *sketch) {
   adji_free(memory, sketch->centre);
   adji_free(memory, sketch->blocks);
   adji_free(memory, sketch->minus);
+  adji_free(memory, sketch->errors);
+  adji_free(memory, sketch->bases);
   adji_free(memory, sketch->strays);
   *sketch = (adji_sketch){0};
 }
@@ -351,6 +375,21 @@ void adji_sketch_query_init(const adji_sketch *sketch, const void *row, double *
     memset(words, 0, (uint64_t)sketch->groups * 4);
     out->base.f32 = 0;
     out->error = INFINITY;
+  }
+}
+
+void adji_sketch_query_like(const adji_sketch *sketch, const adji_sketch *from, uint64_t point, void *words,
+                            adji_sketch_query *out) {
+  const char *block = from->blocks + (point / ADJI_SKETCH_BLOCK * from->groups * ADJI_SKETCH_BLOCK +  //
+                                      point % ADJI_SKETCH_BLOCK) *
+                                         4;
+  *out = (adji_sketch_query){.error = (from->errors[point] + sketch->error) * (1 + 0x1p-40)};
+  out->base.code = from->bases[point];
+  for (uint64_t g = 0; words && g < from->groups; g++) {
+    uint32_t word;
+    memcpy(&word, block + g * 4 * ADJI_SKETCH_BLOCK, 4);
+    word ^= 0x80808080u; /* - 128 */
+    memcpy((char *)words + g * 4, &word, 4);
   }
 }
 

@@ -45,10 +45,13 @@ typedef struct adji_sketch {
   uint64_t count;
   double *centre; /* per dimension */
   double step;
+  double most_error; /* a point whose sketch is farther away than this is a stray */
   double error;      /* no sketch is farther from its point, except those of strays */
   double norm;       /* f32: no sketch is longer */
   char *blocks;      /* see distance/prefilter_sketch.h */
   adji_value *minus; /* minus half the squared norm; for strays a value that never passes */
+  double *errors;    /* codes: how far each sketch is from its point, at most; unused for strays */
+  int32_t *bases;    /* codes: the base of each point as a query; unused for strays */
   uint32_t *strays;
   uint32_t stray_count;
 } adji_sketch;
@@ -56,9 +59,12 @@ typedef struct adji_sketch {
 enum { ADJI_CODES_MAX_DIM = 8192, ADJI_SKETCH_MAX_DIM = 1 << 20 };
 
 /* If sketches of this kind prove nothing (too many strays, or values without a scale), *useful is false and out is
- * cleared. Time: one parallel pass. Memory: about dim + 4 bytes per point with codes, 4 * dim + 4 with f32. */
+ * cleared. Time: one parallel pass. Memory: about dim + 16 bytes per point with codes, 4 * dim + 4 with f32. */
 adj_status adji_sketch_init(adj_ctx *ctx, const adji_packed *points, const adji_prefilter_sketch *prefilter,
                             adji_sketch *out, bool *useful);
+/* Sketches of other points with the centre and the step of `scale`, so that the same words stand for a point as a query
+ * of either. Always succeeds, however many strays there are. */
+adj_status adji_sketch_init_like(adj_ctx *ctx, const adji_packed *points, const adji_sketch *scale, adji_sketch *out);
 void adji_sketch_clear(adji_sketch *sketch);
 
 /* What a query's sketch proves. */
@@ -70,6 +76,11 @@ typedef struct adji_sketch_query {
 
 /* Makes the sketch of a row as a query: writes `groups` words to words. scratch has dim entries. */
 void adji_sketch_query_init(const adji_sketch *sketch, const void *row, double *scratch, void *words,
+                            adji_sketch_query *out);
+
+/* The same for point `point` of `from`, which has the scale of `sketch` and codes, as a query of `sketch`. words may be
+ * NULL. Not for strays. */
+void adji_sketch_query_like(const adji_sketch *sketch, const adji_sketch *from, uint64_t point, void *words,
                             adji_sketch_query *out);
 
 /* The smallest product of a candidate whose canonical sum may be at most `sum`. */

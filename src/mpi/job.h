@@ -11,7 +11,8 @@
  *   replicated    own left points                those of all ranks, at once
  *   ring, range   own left points                block by block from all ranks; in most self-joins only one of two
  *                                                ranks joins each pair of blocks
- *   ring, kNN     left points of all ranks       own right points; the queries travel round the ranks
+ *   ring, kNN     left points of all ranks       own right points; the queries travel round the ranks, or half round
+ *                                                in self-joins that find the neighbours of both points at once
  *   halo, range   left points of the own region  those of the region and within a radius of it
  *   halo, kNN     left points of the own region  those of the region and near it; then some queries visit other regions
  *

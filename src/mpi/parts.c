@@ -121,17 +121,23 @@ static adj_status join_here(void *user, adji_mpi_work *work) {
   adj_stats stats;
   adj_stats_init(&stats, sizeof stats);
   adj_status status = choose_plan(request, &local);
+  if (!status && request->back && !adji_can_be_mutual(local)) {
+    adj_plan_destroy(local);
+    return ADJ_OK;
+  }
   if (!status && request->mode == ADJI_COUNT) {
     uint64_t rows = request->left->set->count;
     part->degrees = adji_alloc(&plan->ctx->memory, rows + 1, sizeof *part->degrees, "counts of rows");
     status = part->degrees ? adj_count(local, part->degrees, NULL, &work->control, &stats) : ADJ_E_MEMORY;
   } else if (!status) {
-    adji_extras extras = {.labels = request->labels ? request->right->narrow : NULL, .lasts = part->lasts};
+    adji_extras extras = {
+        .labels = request->labels ? request->right->narrow : NULL, .lasts = part->lasts, .back = request->back};
     if (request->bins) extras.binned = &part->binned;
     extras.rows = part->own;
     extras.row_count = part->row_count;
     status = adji_collect_with(local, &extras, &part->result, &work->control, &stats);
   }
+  part->mutual = !status && adji_can_be_mutual(local);
   if (!status) add_stats(plan, &stats);
   if (!status) plan->stats.work += work_of(plan, part);
   if (!status && part->row_count >= plan->joined_rows) {

@@ -7,6 +7,7 @@
 
 #include "cpu/bins.h"
 #include "mpi/job.h"
+#include "plan/run.h"
 
 typedef enum adji_mode { ADJI_COUNT, ADJI_ROWS } adji_mode;
 
@@ -21,6 +22,7 @@ typedef struct adji_mpi_part {
   void *lasts;              /* kNN: the last sum of each row, in place of all sums; the caller's. NULL: all sums */
   int64_t first;            /* right is NULL: global id of local id 0 */
   bool whole;               /* all pairs belong to the join: rows.c need not leave any out */
+  bool mutual;              /* kNN self-join of a block: its joins with other blocks can be mutual (plan/run.h) */
   /* ADJI_ROWS: bins.lanes is set if the rows are there, with global ids, and not in the result. */
   adji_binned binned;
 } adji_mpi_part;
@@ -40,6 +42,8 @@ typedef struct adji_part_request {
    * out->lasts is set. NULL: the result has sums. */
   void *lasts;
   bool bins; /* the rows may stay in out->binned, which is prepared */
+  /* kNN: the join must be a mutual one. If it cannot be, the part gets no result. NULL: any join. */
+  adji_way_back *back;
   adji_mpi_part *out;
 } adji_part_request;
 /* Makes the join. Not agreed on. */

@@ -175,7 +175,7 @@ adj_status adji_ring_pass(adj_mpi_plan *plan, int steps, adji_block_fn *use, voi
 /* Queries and their lists. If queries have radii, these come before the points, for alignment. */
 typedef struct visit {
   adj_mpi_plan *plan;
-  adji_round round;
+  const adji_tour *tour;
   uint64_t width, radius_bytes; /* bytes of a point, and of its radius or 0 */
   char *points[2];              /* the current guests, and room for the next ones */
   adji_rows lists[2];
@@ -183,7 +183,7 @@ typedef struct visit {
 
 static uint64_t guest_count(const visit *v, int rank) {
   uint64_t begin, end;
-  adji_round_rows(v->plan, rank, v->round, &begin, &end);
+  adji_round_rows(v->plan, rank, v->tour->round, &begin, &end);
   return end - begin;
 }
 
@@ -203,19 +203,22 @@ static adj_status pass_points(const visit *v, int step, adji_requests *list) {
   return status ? status : adji_post_send(group, list, v->points[0], sent, rank_below(group));
 }
 
-/* Sends the current lists on after the search. Then the points and lists that arrived become the current ones. */
+/* Sends the current lists on after the search, from the last rank to their own. Then the points and lists that arrived
+ * become the current ones. */
 static adj_status pass_lists(visit *v, int step) {
   adji_group *group = &v->plan->group;
   uint64_t k = v->plan->spec.k, size = adji_type_size(v->plan->type);
-  uint64_t sent = guest_count(v, guest_rank(v, step)) * k, received = guest_count(v, guest_rank(v, step + 1)) * k;
+  bool last = step + 1 == v->tour->steps;
+  int to = last ? guest_rank(v, step) : rank_below(group), next = last ? group->rank : guest_rank(v, step + 1);
+  int from = last ? (group->rank + group->ranks - step) % group->ranks : rank_above(group);
+  uint64_t sent = guest_count(v, guest_rank(v, step)) * k, received = guest_count(v, next) * k;
   adji_requests list = {0};
   const adji_rows *here = &v->lists[0], *coming = &v->lists[1];
   v->plan->stats.bytes_rows += sent * (sizeof *here->ids + size);
-  adj_status status =
-      adji_post_receive(group, &list, (char *)coming->ids, received * sizeof *here->ids, rank_above(group));
-  if (!status) status = adji_post_receive(group, &list, coming->values, received * size, rank_above(group));
-  if (!status) status = adji_post_send(group, &list, (char *)here->ids, sent * sizeof *here->ids, rank_below(group));
-  if (!status) status = adji_post_send(group, &list, here->values, sent * size, rank_below(group));
+  adj_status status = adji_post_receive(group, &list, (char *)coming->ids, received * sizeof *here->ids, from);
+  if (!status) status = adji_post_receive(group, &list, coming->values, received * size, from);
+  if (!status) status = adji_post_send(group, &list, (char *)here->ids, sent * sizeof *here->ids, to);
+  if (!status) status = adji_post_send(group, &list, here->values, sent * size, to);
   if (!status) status = adji_wait(group, list.count, list.items);
   adji_requests_clear(&list);
   char *points = v->points[0];
@@ -227,29 +230,30 @@ static adj_status pass_lists(visit *v, int step) {
   return status;
 }
 
-static adj_status search_step(visit *v, int step, adji_guests_fn *use, void *user, adji_requests *list) {
+static adj_status search_step(visit *v, int step, adji_requests *list) {
   adj_mpi_plan *plan = v->plan;
-  int rank = guest_rank(v, step);
+  adji_guests guests = {.lists = &v->lists[0], .rank = guest_rank(v, step), .requests = list};
+  adji_points *points = &guests.points;
   uint64_t begin, end;
-  adji_round_rows(plan, rank, v->round, &begin, &end);
+  adji_round_rows(plan, guests.rank, v->tour->round, &begin, &end);
   v->lists[0].count = end - begin;
   if (begin == end) return ADJ_OK;
-  adji_points guests = {.first = (int64_t)(plan->left_starts[rank] + begin)};
-  if (v->radius_bytes) guests.radii = (double *)(void *)v->points[0];
-  adj_status status = borrow_points(plan, v->points[0] + (end - begin) * v->radius_bytes, end - begin, &guests);
-  if (!status) status = use(user, &guests, &v->lists[0], list);
-  adj_dataset_destroy(guests.owned);
+  points->first = (int64_t)(plan->left_starts[guests.rank] + begin);
+  if (v->radius_bytes) points->radii = (double *)(void *)v->points[0];
+  adj_status status = borrow_points(plan, v->points[0] + (end - begin) * v->radius_bytes, end - begin, points);
+  if (!status) status = v->tour->search(v->tour->user, &guests);
+  adj_dataset_destroy(points->owned);
   return status;
 }
 
 /* In step i this rank searches for the queries of rank + i, and meanwhile sends their points on. */
-static adj_status travel(visit *v, adji_guests_fn *use, void *user) {
+static adj_status travel(visit *v) {
   adji_group *group = &v->plan->group;
   adj_status status = ADJ_OK;
-  for (int step = 0; step < group->ranks && !status; step++) {
+  for (int step = 0; step < v->tour->steps && !status; step++) {
     adji_requests list = {0};
-    if (step + 1 < group->ranks) status = pass_points(v, step, &list);
-    adj_status used = status || !step ? status : search_step(v, step, use, user, &list);
+    if (step + 1 < v->tour->steps) status = pass_points(v, step, &list);
+    adj_status used = status || !step ? status : search_step(v, step, &list);
     if (!status) status = adji_wait(group, list.count, list.items);
     adji_requests_clear(&list);
     if (!status) status = adji_agree(group, used);
@@ -259,7 +263,7 @@ static adj_status travel(visit *v, adji_guests_fn *use, void *user) {
 }
 
 /* Allocates room for the largest block, and makes this rank's own queries the current ones. */
-static adj_status begin_visit(visit *v, const adji_points *queries, adji_rows *lists) {
+static adj_status begin_visit(visit *v, const adji_points *queries, const adji_rows *lists) {
   adj_mpi_plan *plan = v->plan;
   uint64_t largest = 0, count = queries->set->count, k = plan->spec.k, size = adji_type_size(plan->type);
   for (int i = 0; i < plan->group.ranks; i++)
@@ -275,21 +279,23 @@ static adj_status begin_visit(visit *v, const adji_points *queries, adji_rows *l
     adji_points_copy(queries->set, i, v->points[0] + count * v->radius_bytes + i * v->width);
   memcpy(v->lists[0].ids, lists->ids, count * k * sizeof *lists->ids);
   memcpy(v->lists[0].values, lists->values, count * k * size);
-  adji_rows_clear(plan, lists);
   return ADJ_OK;
 }
 
-adj_status adji_ring_visit(adj_mpi_plan *plan, const adji_points *queries, adji_round round, adji_rows *lists,
-                           adji_guests_fn *use, void *user) {
+adj_status adji_ring_visit(adj_mpi_plan *plan, const adji_points *queries, const adji_tour *tour, adji_rows *lists,
+                           adji_rows *back) {
   adji_group *group = &plan->group;
   if (group->ranks == 1) return ADJ_OK;
-  visit v = {.plan = plan, .round = round, .width = width_of(plan), .radius_bytes = plan->radii ? sizeof(double) : 0};
+  visit v = {.plan = plan, .tour = tour, .width = width_of(plan), .radius_bytes = plan->radii ? sizeof(double) : 0};
   uint64_t count = queries->set->count;
-  adj_status status = adji_agree(group, begin_visit(&v, queries, lists));
-  if (!status) status = travel(&v, use, user);
+  adj_status status = begin_visit(&v, queries, lists);
+  if (!status && !back) adji_rows_clear(plan, lists);
+  status = adji_agree(group, status);
+  if (!status) status = travel(&v);
   if (!status) {
-    *lists = v.lists[0];
-    lists->count = count;
+    if (!back) back = lists;
+    *back = v.lists[0];
+    back->count = count;
     v.lists[0] = (adji_rows){0};
   }
   for (int i = 0; i < 2; i++) {

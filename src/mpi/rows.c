@@ -322,6 +322,12 @@ static void take_list(const adj_mpi_plan *plan, const adji_mpi_part *part, uint6
   const uint32_t *ids = adj_result_ids(part->result) + first;
   const char *sums = (const char *)adj_result_distances(part->result) + first * size;
   to->k = 0;
+  if (part->whole) { /* the usual case */
+    for (; to->k < many && to->k < room && ids[to->k] != ADJ_NO_ID; to->k++)
+      to->ids[to->k] = id_of(part, ids[to->k]);
+    memcpy(to->sums, sums, to->k * size);
+    return;
+  }
   for (uint64_t e = 0; e < many && to->k < room && ids[e] != ADJ_NO_ID; e++) {
     int64_t id = id_of(part, ids[e]);
     if (!part->whole && is_left_out(plan, query, id)) continue;
@@ -370,6 +376,20 @@ adj_status adji_rows_merge(adj_mpi_plan *plan, const adji_points *queries, const
   adji_free(memory, list.ids);
   adji_free(memory, list.sums);
   return status;
+}
+
+adj_status adji_rows_merge_lists(const adj_mpi_plan *plan, const adji_rows *from, const adji_rows *to) {
+  adj_lists mine, theirs;
+  adj_lists_init(&mine, sizeof mine);
+  mine.type = plan->type;
+  mine.k = plan->spec.k;
+  mine.rows = to->count;
+  theirs = mine;
+  mine.ids = to->ids;
+  mine.sums = to->values;
+  theirs.ids = from->ids;
+  theirs.sums = from->values;
+  return adj_lists_merge(&mine, &theirs, NULL);
 }
 
 adji_last_sums adji_rows_last_sums(const adj_mpi_plan *plan, const adji_rows *lists) {

@@ -52,6 +52,8 @@ uint64_t adji_list_length(const adj_mpi_plan *plan);
 void adji_rows_pad(const adj_mpi_plan *plan, adji_rows *lists);
 /* Merges the lists of a part into those of the queries. */
 adj_status adji_rows_merge(adj_mpi_plan *plan, const adji_points *queries, const adji_mpi_part *part, adji_rows *to);
+/* Merges other lists of the same queries into theirs. Entries that both have count once. */
+adj_status adji_rows_merge_lists(const adj_mpi_plan *plan, const adji_rows *from, const adji_rows *to);
 /* The last sums of kNN lists. */
 adji_last_sums adji_rows_last_sums(const adj_mpi_plan *plan, const adji_rows *lists);
 /* How far queries must look: to their k-th neighbours so far, but no further than their radii. The list of query i is

@@ -71,6 +71,7 @@ adj_status adji_run_part(adji_parts *p, const adji_points *left, const adji_poin
   request.lasts = p->lasts;
   request.labels = p->bins || plan->spec.kind == ADJ_KNN;
   request.bins = p->bins;
+  request.back = p->back;
   bool window = plan->self_join && left != right && right == adji_points_here(plan);
   bool with_self = plan->spec.flags & ADJ_WITH_SELF;
   if (window && plan->spec.kind == ADJ_KNN && !with_self && !part->whole) request.k++; /* may find the query itself */

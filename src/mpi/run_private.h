@@ -15,7 +15,8 @@ typedef struct adji_parts {
   adji_mpi_part *items; /* ring: one for each rank with right points, and one more, see mirror.h; otherwise two */
   uint32_t count;       /* of the items in use */
   adji_rows *lists;     /* kNN: each part is merged into these as soon as it is found */
-  double *radii;        /* kNN, ring: how far each guest must look; NULL: as far as the spec says */
+  double *radii;        /* kNN, ring: how far each left point must look; NULL: as far as the spec says */
+  adji_way_back *back;  /* kNN, ring: the join must be a mutual one; NULL: any join */
   void *lasts;          /* kNN, halo: room for the last sums of lists, if no others are needed; or NULL */
   adji_round round;
   const adji_row_bins *bins; /* the rows of the parts go to such bins; NULL: to results */
@@ -34,5 +35,11 @@ adj_status adji_run_index(adj_mpi_plan *plan);
 /* In run_ring.c. Find all parts of a range join, or the lists of a kNN join, in a ring. Agreed on. */
 adj_status adji_run_ring_parts(adji_parts *p);
 adj_status adji_run_ring_lists(adji_parts *p);
+
+/* In run_mutual.c. Whether a kNN self-join in a ring joins each pair of blocks once, for the lists of both. mutual: in:
+ * whether joins of this rank's points with others can be mutual. All ranks get the same answer. */
+adj_status adji_mutual_agree(adji_parts *p, bool *mutual);
+/* Such a join, after that of each block with itself. Agreed on. */
+adj_status adji_run_mutual(adji_parts *p);
 
 #endif

@@ -3,6 +3,7 @@
  * Joins in a ring. Range joins: blocks of right points travel round the ranks, and each rank joins them with its
  * queries. Most self-joins join each pair of blocks once, on one of its two ranks. kNN joins: the right points of a
  * rank stay there, with an index, and queries travel with their lists, so that earlier neighbours bound the search.
+ * Where self-joins by kNN can be mutual (run_mutual.c), each pair of blocks is joined once as well.
  */
 #include "mpi/mirror.h"
 #include "mpi/points.h"
@@ -114,25 +115,27 @@ adj_status adji_run_ring_parts(adji_parts *p) {
 /* Searches here for the guests from another rank, and merges what is found into their lists. Guests are never points
  * here. Their neighbours so far bound the search, except on devices, which have no radius for each query, and for inner
  * products. */
-static adj_status search_for_guests(void *user, const adji_points *guests, adji_rows *lists, adji_requests *requests) {
+static adj_status search_for_guests(void *user, const adji_guests *guests) {
   adji_parts *p = user;
   adj_mpi_plan *plan = p->plan;
   adji_mpi_part part = {.whole = true};
+  const adji_points *left = &guests->points, *right = adji_points_here(plan);
   adj_status status = ADJ_OK;
-  plan->stats.halo_points += guests->set->count;
+  plan->stats.halo_points += left->set->count;
   if (plan->spec.metric != ADJ_DOT && !may_use_device(plan)) {
-    p->radii = adji_alloc(&plan->ctx->memory, guests->set->count + 1, sizeof *p->radii, "radii");
-    status = p->radii ? adji_rows_reach(plan, guests, lists, NULL, p->radii) : ADJ_E_MEMORY;
+    p->radii = adji_alloc(&plan->ctx->memory, left->set->count + 1, sizeof *p->radii, "radii");
+    status = p->radii ? adji_rows_reach(plan, left, guests->lists, NULL, p->radii) : ADJ_E_MEMORY;
   }
-  if (!status) status = adji_run_part(p, guests, adji_points_here(plan), &part, requests, 1.0 / plan->group.ranks);
-  if (!status) status = adji_rows_merge(plan, guests, &part, lists);
+  if (!status) status = adji_run_part(p, left, right, &part, guests->requests, 1.0 / plan->group.ranks);
+  if (!status) status = adji_rows_merge(plan, left, &part, guests->lists);
   adji_mpi_part_clear(plan, &part);
   adji_free(&plan->ctx->memory, p->radii);
   p->radii = NULL;
   return status;
 }
 
-static adj_status search_own(adji_parts *p) {
+/* mutual: whether joins with other blocks can be mutual. */
+static adj_status search_own(adji_parts *p, bool *mutual) {
   adj_mpi_plan *plan = p->plan;
   adji_mpi_part *part = &p->items[0];
   adj_status status = index_here(plan);
@@ -141,11 +144,17 @@ static adj_status search_own(adji_parts *p) {
   if (!status) status = adji_rows_open_lists(plan, p->queries->set->count, p->lists);
   if (!status) status = adji_rows_merge(plan, p->queries, part, p->lists);
   if (!status) adji_rows_pad(plan, p->lists);
+  *mutual = plan->index && part->mutual && !may_use_device(plan);
   adji_mpi_part_clear(plan, part);
   return status;
 }
 
 adj_status adji_run_ring_lists(adji_parts *p) {
-  adj_status status = adji_agree(&p->plan->group, search_own(p));
-  return status ? status : adji_ring_visit(p->plan, p->queries, p->round, p->lists, search_for_guests, p);
+  bool mutual = false;
+  adj_status status = adji_agree(&p->plan->group, search_own(p, &mutual));
+  if (!status) status = adji_mutual_agree(p, &mutual);
+  if (status) return status;
+  if (mutual) return adji_run_mutual(p);
+  adji_tour tour = {.round = p->round, .steps = p->plan->group.ranks, .search = search_for_guests, .user = p};
+  return adji_ring_visit(p->plan, p->queries, &tour, p->lists, NULL);
 }

@@ -163,7 +163,10 @@ static adj_status make_chosen(adj_plan *plan) {
   double query_ns = 0;
   adj_status status = make_brute(plan, &plan->engine);
   uint64_t begin = adji_now_ns();
-  if (!status) status = adji_brute_try(&plan->engine, &query_ns);
+  if (!status && plan->index->kept) /* a trial would only refine the estimate, for every question anew */
+    query_ns = adji_brute_query_ns(&plan->engine);
+  else if (!status)
+    status = adji_brute_try(&plan->engine, &query_ns);
   plan->plan_s += (double)(adji_now_ns() - begin) * 1e-9;
   if (!status) expect(plan, query_ns, (double)plan->right->count);
   return status;

@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "cpu/brute.h"
 #include "cpu/knn.h"
 #include "plan/recover.h"
 #include "result/offsets.h"
@@ -393,6 +394,12 @@ bool adji_notes_lasts(const adj_plan *plan) {
   return plan->join.k && choice->backend == ADJ_BACKEND_CPU && choice->algorithm == ADJI_ALGORITHM_KDTREE;
 }
 
+bool adji_can_be_mutual(const adj_plan *plan) {
+  const adji_choice *choice = &plan->choice;
+  bool brute = choice->backend == ADJ_BACKEND_CPU && choice->algorithm == ADJI_ALGORITHM_BRUTE;
+  return plan->join.k && brute && adji_brute_can_be_mutual(&plan->engine);
+}
+
 static adj_status fill_result(adj_plan *plan, adji_run *run, const adji_layout *layout, adj_result *result) {
   adj_status status = take_prefaulted(plan, run, layout->entries) ? ADJ_OK : make_rows(plan, layout->entries, result);
   if (status || !plan->left->count) return status;
@@ -403,10 +410,12 @@ static adj_status fill_result(adj_plan *plan, adji_run *run, const adji_layout *
                         .k = layout->k,
                         .labels = layout->k ? result->labels : NULL,
                         .wanted = result->wanted,
-                        .lasts = result->lasts};
+                        .lasts = result->lasts,
+                        .mutual = result->mutual};
   status = adji_fill_rows(plan, run, &window);
   result->labelled = !status && window.labels;
-  if (!status && layout->k) adji_near_rows(plan, &window);
+  bool filled = !status && !(window.mutual && !window.mutual->filled);
+  if (filled && layout->k) adji_near_rows(plan, &window);
   return status;
 }
 
@@ -472,6 +481,51 @@ static adj_status collect(adj_plan *plan, adji_run *run, adj_result *result) {
   return collect_laid_out(plan, run, result);
 }
 
+/* ---- Mutual joins --------------------------------------------------------------------------------------- */
+
+/* Makes the limits and the rows of right points. The measure of the plan may report sums, so the limits are those of
+ * the measure of the index. */
+static adj_status open_back(adj_plan *plan, const adji_way_back *back, adji_mutual *mutual, adj_result **out) {
+  adji_memory *memory = &plan->ctx->memory;
+  uint64_t count = plan->right->count, entries = adji_mul(count, plan->join.k);
+  adj_result *result = *out = adji_result_create(plan->ctx, count, plan->right->type);
+  double *limits = adji_alloc(memory, count + 1, sizeof *limits, "radii");
+  mutual->limits = limits;
+  mutual->first = back->first;
+  if (!result || !limits) return ADJ_E_MEMORY;
+  for (uint64_t i = 0; i < count; i++)
+    limits[i] = adji_limit(&plan->index->measure, plan->right->type, back->radii[i]);
+  result->each = plan->join.k;
+  result->ids = mutual->ids = adji_alloc(memory, entries, sizeof *result->ids, "result");
+  if (distance_size(plan)) result->distances = adji_alloc(memory, entries, distance_size(plan), "result");
+  mutual->distances = result->distances;
+  result->offsets = adji_alloc(memory, count + 1, sizeof *result->offsets, "row offsets");
+  bool allocated = result->ids && (result->distances || !distance_size(plan)) && result->offsets;
+  return allocated ? ADJ_OK : ADJ_E_MEMORY;
+}
+
+/* Collects into *result and the rows of right points, or destroys the result. */
+static adj_status collect_mutual(adj_plan *plan, adji_run *run, adji_way_back *back, adj_result **result) {
+  adji_mutual mutual = {0};
+  adj_result *rows = NULL;
+  back->result = NULL;
+  adj_status status = open_back(plan, back, &mutual, &rows);
+  (*result)->mutual = &mutual;
+  if (!status) status = collect(plan, run, *result);
+  (*result)->mutual = NULL;
+  adji_free(&plan->ctx->memory, (void *)mutual.limits);
+  if (!status && mutual.filled) {
+    rows->pairs = mutual.pairs;
+    back->result = rows;
+    return ADJ_OK;
+  }
+  adj_result_destroy(rows);
+  if (status) return status;
+  adj_result_destroy(*result);
+  *result = NULL;
+  return ADJ_OK;
+}
+
 adj_status adji_collect_with(adj_plan *plan, const adji_extras *extras, adj_result **out,
                              const adj_run_control *control, adj_stats *stats) {
   if (!plan || !out) return adji_fail(ADJ_E_ARGUMENT, "plan and out: neither may be NULL");
@@ -487,8 +541,9 @@ adj_status adji_collect_with(adj_plan *plan, const adji_extras *extras, adj_resu
     result->lasts = extras->lasts;
   }
   if (!status) status = check_collect(plan, &run);
-  if (!status) status = collect(plan, &run, result);
-  if (!status) status = adji_finish_run(plan, &run, begin, 0, result->pairs, stats);
+  if (!status && !extras->back) status = collect(plan, &run, result);
+  if (!status && extras->back) status = collect_mutual(plan, &run, extras->back, &result);
+  if (!status) status = adji_finish_run(plan, &run, begin, 0, result ? result->pairs : 0, stats);
   if (status)
     adj_result_destroy(result);
   else

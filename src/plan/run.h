@@ -39,6 +39,13 @@ double adji_collect_once_entries(const adj_plan *plan);
 /* Whether rows must be counted after all, because collecting them ended with this status. The run then starts anew. */
 bool adji_counts_instead(const adj_plan *plan, adji_run *run, adj_status status);
 
+/* A mutual join (result/rows.h), in which the neighbours of right points are found as well. */
+typedef struct adji_way_back {
+  const double *radii; /* one per right point: how far its neighbours may be */
+  uint64_t first;      /* right points before this one take no part, on either side; a multiple of 64 */
+  adj_result *result;  /* out: the rows of all right points; those of points that take no part are padding */
+} adji_way_back;
+
 /* What a rank of several wants besides the arrays of a result. Each may be NULL. */
 struct adji_binned;
 typedef struct adji_extras {
@@ -53,12 +60,17 @@ typedef struct adji_extras {
    * nevertheless; adj_result_rows says which. */
   const uint32_t *rows;
   uint64_t row_count;
+  /* If adji_can_be_mutual: makes a mutual join, or no join. Both results are then NULL. */
+  adji_way_back *back;
 } adji_extras;
 /* adj_collect with extras. A kNN result with labels has no offsets: each row has result->each entries. */
 ADJI_SHARED adj_status adji_collect_with(adj_plan *plan, const adji_extras *extras, adj_result **out,
                                          const adj_run_control *control, adj_stats *stats);
 /* Whether the join can note the last sums of its rows: kNN through trees on cores. */
 ADJI_SHARED bool adji_notes_lasts(const adj_plan *plan);
+/* kNN: whether a join of two sets can be a mutual one, as far as is known before it begins; of a self-join, whether the
+ * joins of its points with others can. Brute force on cores through sketches of codes. */
+ADJI_SHARED bool adji_can_be_mutual(const adj_plan *plan);
 
 /* kNN: whether a radius limits the neighbours; the number of pairs without a radius; the rows that fit the buffer of a
  * stream; the exact number of pairs. */

@@ -31,6 +31,7 @@ struct adj_result {
   struct adji_binned *binned; /* a join that stages rows may leave them here, with labels; see cpu/bins.h. Or NULL */
   const uint32_t *wanted;     /* kNN: the left points whose rows these are, as in adji_window; NULL: all */
   void *lasts;                /* kNN: the caller's array for the last sum of each row (result/rows.h), or NULL */
+  struct adji_mutual *mutual; /* a mutual join is asked for (result/rows.h), or NULL */
 };
 
 /* Creates a result without arrays, which the run adds. NULL: failed, the message is set. */

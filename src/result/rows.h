@@ -26,6 +26,17 @@ static inline bool adji_row_needs_sums(const adji_row_style *style) {
   return style->distances || style->order == ADJ_ORDER_DISTANCE;
 }
 
+/* A mutual join, which is a kNN join of two sets by brute force on cores: products of two points serve both of them,
+ * and the join also finds the neighbours of right points among the left ones. */
+typedef struct adji_mutual {
+  uint64_t first;       /* right points before this one take no part, on either side; a multiple of 64 */
+  const double *limits; /* per right point: no pair with a larger sum belongs */
+  uint32_t *ids;        /* k entries for each right point, as in a window */
+  void *distances;      /* NULL when not wanted */
+  uint64_t pairs;       /* out: neighbours in these rows */
+  bool filled;          /* out: false: the join cannot be made in this way, and no row was filled, also no left one */
+} adji_mutual;
+
 /* A block of consecutive rows with room for their entries: a whole result, or a buffer for a part of it. In a range
  * join offsets says where each row begins. In a kNN join every row has k entries: neighbours, nearest first, then
  * padding. */
@@ -39,6 +50,7 @@ typedef struct adji_window {
   const uint32_t *labels; /* they replace ids, and ascend as these do. NULL: ids */
   const uint32_t *wanted; /* row i of the window is that of left point wanted[i], ascending. NULL: of point i */
   void *lasts;            /* receives the sum of each row's last neighbour; infinity: the row has padding. NULL */
+  adji_mutual *mutual;    /* kNN: a mutual join is asked for; the window has all rows. NULL */
 } adji_window;
 
 /* The place of a row's first entry in the window's arrays. */

@@ -19,11 +19,13 @@
 #include "shim.h"
 
 enum { POINTS = 160, DIM = 2, MANY_DIM = 8 }; /* in many dimensions auto takes a sample */
+enum { BLOCK = 1100, BLOCK_DIM = 36 };        /* enough points for mutual joins of blocks in a ring */
 
 static int rank, ranks, failures, checks;
 static adj_ctx *ctx;
-static float points[POINTS * DIM];
+static float points[BLOCK * BLOCK_DIM];
 static uint32_t dim = DIM;
+static uint64_t values = POINTS * DIM; /* of points that are used */
 static volatile int cancel;
 
 static void check(int held, const char *what) {
@@ -37,7 +39,7 @@ static adj_dataset *my_points(void) {
   adj_points p;
   adj_points_init(&p, sizeof p);
   p.dim = dim;
-  p.count = POINTS * DIM / dim;
+  p.count = values / dim;
   p.data = points;
   adj_dataset *out = NULL;
   check(adj_dataset_create(ctx, &p, &out) == ADJ_OK, "a dataset");
@@ -251,8 +253,10 @@ int main(int argc, char **argv) {
   MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  for (int i = 0; i < POINTS * DIM; i++)
-    points[i] = (float)((i * 7919 + rank * 104729) % 1000) / 1000;
+  for (uint32_t i = 0, bits; i < BLOCK * BLOCK_DIM; i++) {
+    bits = (i + 1 + (uint32_t)rank * 104729) * 2654435761u;
+    points[i] = (float)((bits ^ bits >> 15) * 2246822519u >> 8) * 0x1p-24f;
+  }
   adj_ctx_options options;
   adj_ctx_options_init(&options, sizeof options);
   options.threads = 1; /* so that the n-th allocation is always the same */
@@ -282,6 +286,10 @@ int main(int argc, char **argv) {
     fail_allocations(ADJ_MPI_AUTO, kind, step);
     fail_calls(ADJ_MPI_AUTO, kind, step, SHIM_FAIL);
   }
+  dim = BLOCK_DIM;
+  values = BLOCK * BLOCK_DIM;
+  fail_allocations(ADJ_MPI_RING, 1, step);
+  fail_calls(ADJ_MPI_RING, 1, step, SHIM_FAIL);
   int sums[2] = {failures, checks};
   PMPI_Allreduce(MPI_IN_PLACE, sums, 2, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
   if (!rank) printf("%d checks, %d failed\n", sums[1], sums[0]);
