@@ -99,7 +99,8 @@ static uint64_t coming(const lists *l, const list_window *slot, int rank) {
  */
 
 /* Copies lists of `bytes` bytes to consecutive places. from: by rank, its next list. */
-static inline void gather(const uint32_t *home, uint64_t count, const char **from, uint64_t bytes, char *to) {
+static inline __attribute__((always_inline)) void gather(const uint32_t *home, uint64_t count, const char **from,
+                                                         uint64_t bytes, char *to) {
   for (uint64_t i = 0; i < count; i++, to += bytes) {
     memcpy(to, from[home[i]], bytes);
     from[home[i]] += bytes;

@@ -161,8 +161,11 @@ static void write_radius(const adji_parcel *p, destination *d, uint64_t row, boo
   d->radius += 8;
 }
 
+/* Copies of a fixed size take no call, so these functions are compiled for each size. */
+#define FOR_EACH_SIZE static inline __attribute__((always_inline))
+
 /* packed: bytes of a point whose coordinates lie together; 0: they do not. */
-static inline void write_point(const writing *w, uint32_t rank, uint64_t row, bool around, uint64_t packed) {
+FOR_EACH_SIZE void write_point(const writing *w, uint32_t rank, uint64_t row, bool around, uint64_t packed) {
   const adji_parcel *p = w->parcel;
   const adj_dataset *set = p->set;
   destination *d = &w->to[rank];
@@ -177,7 +180,7 @@ static inline void write_point(const writing *w, uint32_t rank, uint64_t row, bo
 }
 
 /* Writes rows first .. end - 1, which go home only. The usual case, so nothing is read twice. */
-static inline void write_home(const writing *w, uint64_t first, uint64_t end, uint64_t packed) {
+FOR_EACH_SIZE void write_home(const writing *w, uint64_t first, uint64_t end, uint64_t packed) {
   const adj_dataset *set = w->parcel->set;
   const uint32_t *restrict home = w->parcel->home;
   const char *restrict from = set->data + first * set->row_stride;
@@ -193,7 +196,7 @@ static inline void write_home(const writing *w, uint64_t first, uint64_t end, ui
 }
 
 /* Writes each point to each rank that it goes to, in ascending order of rows. */
-static inline void write_points(const writing *w, uint64_t packed) {
+FOR_EACH_SIZE void write_points(const writing *w, uint64_t packed) {
   const adji_parcel *p = w->parcel;
   const adji_visit *visit = p->visits, *end = visit + p->visit_count;
   bool plain = packed && !p->radii && !p->named;
@@ -210,7 +213,6 @@ static inline void write_points(const writing *w, uint64_t packed) {
     write_point(w, visit->region, visit->row, false, packed);
 }
 
-/* Copies of a fixed size take no call. */
 static void write_all(const writing *w) {
   const adj_dataset *set = w->parcel->set;
   uint64_t size = adji_type_size(set->type);
