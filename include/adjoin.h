@@ -948,8 +948,8 @@ typedef struct adj_lists {
 
 ADJ_API void adj_lists_init(adj_lists *lists, size_t struct_size);
 
-/* Merges row i of `from` into row rows[i] of `to`, which keeps its k nearest; rows NULL: row i. k may differ. An id that
- * is in both rows, with the same sum, counts once. Time: O(k) a row. */
+/* Merges row i of `from` into row rows[i] of `to`, which keeps its k nearest; rows NULL: row i. k may differ. An id
+ * that is in both rows, with the same sum, counts once. Time: O(k) a row. */
 ADJ_API adj_status adj_lists_merge(const adj_lists *to, const adj_lists *from, const uint64_t *rows);
 
 /* The distances that a join reports for these sums. Used of spec: the metric and its parameters. distances and sums may

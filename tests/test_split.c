@@ -287,6 +287,7 @@ static void check_halos(const join_case *c, uint32_t number) {
   assert_int_equal(adji_split_halos(split, set, home, reaches, &visits, &many), ADJ_OK);
   for (uint64_t i = 0; i < many; i++) {
     char *mark = &here[visits[i].region * n + visits[i].row];
+    assert_true(reaches[visits[i].region] > 0);
     assert_true(home[visits[i].row] != visits[i].region && !*mark && (!i || visits[i].row >= visits[i - 1].row));
     *mark = 1;
   }

@@ -196,14 +196,15 @@ static adj_status halo_slice(void *user, uint64_t slice, uint32_t lane) {
 
 /* ---- Visits --------------------------------------------------------------------------------------------------- */
 
-/* Cells that are wider by the width of a reach, rounded outwards. `wide` has room for all cells. */
+/* Cells that are wider by the width of a reach, rounded outwards; empty ones where there is no halo. `wide` has room
+ * for all cells. */
 static void widen_cells(const adji_haloing *h, const adji_region_boxes *wide) {
   const adj_split *split = h->p.split;
   uint64_t dim = split->cuts.dim, cells = split->cuts.count * dim;
   for (uint64_t i = 0; i < cells; i++) {
-    double reach = h->reaches[i / dim], width = reach > 0 ? adji_split_width(split, reach, (uint32_t)(i % dim)) : 0;
-    wide->low[i] = nextafter(h->cells[i] - width, -INFINITY);
-    wide->high[i] = nextafter(h->cells[cells + i] + width, INFINITY);
+    double reach = h->reaches[i / dim], width = adji_split_width(split, reach, (uint32_t)(i % dim));
+    wide->low[i] = reach > 0 ? nextafter(h->cells[i] - width, -INFINITY) : INFINITY;
+    wide->high[i] = reach > 0 ? nextafter(h->cells[cells + i] + width, INFINITY) : -INFINITY;
   }
 }
 

@@ -37,7 +37,7 @@ typedef struct adji_haloing {
   const double *reaches;    /* of the regions; NULL: what reaches are those of the points */
   const double *low, *high; /* boxes of nodes: those of the split, or around cells that reach so far */
   double *boxes;            /* the latter */
-  double *widths;           /* by dimension, of the spec's radius; with reaches 0 */
+  double *widths;           /* by dimension, of the spec's radius; zeros if there are reaches */
   double *cells;            /* of the regions: low, then high values */
   double *margins;          /* by region and dimension: points farther inside a cell stay at home */
   void *inner;              /* of the regions, in the type of the points: see INNER. NULL: not tested */

@@ -26,6 +26,7 @@ typedef struct estimate {
   double *radii;               /* of the queries */
   double *points;              /* of the sample, by region */
   double *visits;              /* of the queries, by region, scaled to the points of the sample */
+  uint64_t *firsts;
 } estimate;
 
 static int compare(const void *a, const void *b) {
@@ -33,25 +34,35 @@ static int compare(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* Sets the reach of each region from the median of its queries. sorted: room for all queries. */
-static void take_medians(const estimate *e, double *sorted, double *reaches) {
+/* Sets the reach of each region from the median of its queries. sorted: room for all queries. firsts: for all regions,
+ * and one more. */
+static void take_medians(const estimate *e, double *sorted, uint64_t *firsts, double *reaches) {
   uint32_t regions = adj_split_regions(e->plan->split);
-  for (uint32_t r = 0; r < regions; r++) {
-    uint64_t found = 0;
-    for (uint64_t i = 0; i < e->queries->count; i++)
-      if (e->home[i] == r && isfinite(e->radii[i])) sorted[found++] = e->radii[i];
-    qsort(sorted, found, sizeof *sorted, compare);
-    reaches[r] = found < LEAST_QUERIES ? 0 : fmin(WIDER * sorted[found / 2], e->plan->largest_radius);
+  for (uint64_t i = 0; i < e->queries->count; i++)
+    firsts[e->home[i] + 1] += isfinite(e->radii[i]);
+  for (uint32_t r = 0; r < regions; r++)
+    firsts[r + 1] += firsts[r];
+  for (uint64_t i = 0; i < e->queries->count; i++)
+    if (isfinite(e->radii[i])) sorted[firsts[e->home[i]]++] = e->radii[i];
+  uint64_t begin = 0;
+  for (uint32_t r = 0; r < regions; r++) { /* firsts[r] is now the end of region r */
+    uint64_t found = firsts[r] - begin;
+    qsort(sorted + begin, found, sizeof *sorted, compare);
+    reaches[r] = found < LEAST_QUERIES ? 0 : fmin(WIDER * sorted[begin + found / 2], e->plan->largest_radius);
+    begin = firsts[r];
   }
 }
 
-/* Counts the sampled points of each region, and its queries that reach others. */
+/* Counts the sampled points of each region, and its queries that reach others. Queries that have fewer neighbours than
+ * they need reach everything, and a halo does not help them. */
 static adj_status count_regions(estimate *e) {
   adji_visit *visits = NULL;
   uint64_t many = 0;
   double scale = (double)e->right->count / (double)(e->queries->count + !e->queries->count);
   for (uint64_t i = 0; i < e->right->count; i++)
     e->points[e->right_home[i]]++;
+  for (uint64_t i = 0; i < e->queries->count; i++)
+    if (!isfinite(e->radii[i])) e->radii[i] = 0;
   adj_status status = adji_split_visits(e->plan->split, e->queries, e->home, e->radii, &visits, &many);
   for (uint64_t i = 0; i < many && !status; i++)
     e->visits[e->home[visits[i].row]] += scale;
@@ -97,12 +108,13 @@ static adj_status find_reaches(estimate *e, const adj_dataset *left, double *rea
   e->right_home = adji_alloc(memory, e->right->count + 1, sizeof *e->right_home, "sampled points");
   e->radii = adji_alloc(memory, 2 * queries + 1, sizeof *e->radii, "sampled points");
   e->points = adji_alloc_zero(memory, 2 * regions, sizeof *e->points, "regions");
-  if (!e->home || !e->right_home || !e->radii || !e->points) return ADJ_E_MEMORY;
+  e->firsts = adji_alloc_zero(memory, regions + 1, sizeof *e->firsts, "regions");
+  if (!e->home || !e->right_home || !e->radii || !e->points || !e->firsts) return ADJ_E_MEMORY;
   e->visits = e->points + regions;
   status = adj_split_home(plan->split, e->queries, e->home);
   if (!status) status = adj_split_home(plan->split, e->right, e->right_home);
   if (!status) status = adji_halo_radii(plan, e->queries, e->right, LEAST_NEIGHBOURS, e->radii);
-  if (!status) take_medians(e, e->radii + queries, reaches);
+  if (!status) take_medians(e, e->radii + queries, e->firsts, reaches);
   if (!status) status = count_regions(e);
   return status ? status : shorten(e, reaches);
 }
@@ -116,5 +128,6 @@ adj_status adji_halo_reach(adj_mpi_plan *plan, const adj_dataset *left, const ad
   adji_free(memory, e.right_home);
   adji_free(memory, e.radii);
   adji_free(memory, e.points);
+  adji_free(memory, e.firsts);
   return status;
 }

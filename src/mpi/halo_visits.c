@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * kNN queries that visit other regions. A query visits a region that may hold a point as near as its k-th neighbour so
- * far. The rank of that region searches it for these guests and sends their lists back, where they are merged.
+ * far. The rank of that region searches it and its halo for these guests and sends their lists back, where they are
+ * merged. Guests may have found some of these neighbours already.
  */
 #include <string.h>
 
@@ -59,7 +60,7 @@ static adj_status list_visits(adj_mpi_plan *plan, const adji_queries *queries, c
   return status;
 }
 
-/* Whether a query may find itself: it is a guest, but may be in the halo of this region; or it is searched again. */
+/* Whether a query may find itself: a guest may be in the halo here, and a query that is searched again is at home. */
 static bool finds_itself(const adj_mpi_plan *plan) {
   return plan->self_join && !(plan->spec.flags & ADJ_WITH_SELF);
 }

@@ -58,8 +58,7 @@ static char *ids_of(const adji_rows *rows) {
   return rows->narrow ? (char *)rows->narrow : (char *)rows->ids;
 }
 
-/* ---- Which lists --------------------------------------------------------------------------------------------------
- */
+/* ---- Which lists ------------------------------------------------------------------------------------------------- */
 
 /* Sets the lists that go to each owner in a window. */
 static void choose_lists(const lists *l, uint64_t window) {
@@ -95,8 +94,7 @@ static uint64_t coming(const lists *l, const list_window *slot, int rank) {
   return slot->starts[slot->slices * (uint64_t)l->r->plan->group.ranks + (uint64_t)rank];
 }
 
-/* ---- Lists into place ---------------------------------------------------------------------------------------------
- */
+/* ---- Lists into place -------------------------------------------------------------------------------------------- */
 
 /* Copies lists of `bytes` bytes to consecutive places. from: by rank, its next list. */
 static inline __attribute__((always_inline)) void gather(const uint32_t *home, uint64_t count, const char **from,
@@ -177,8 +175,7 @@ static adj_status place_slice(void *user, uint64_t slice, uint32_t lane) {
   return ADJ_OK;
 }
 
-/* ---- Messages -----------------------------------------------------------------------------------------------------
- */
+/* ---- Messages ---------------------------------------------------------------------------------------------------- */
 
 static adj_status post_receives(const lists *l, list_window *slot) {
   adji_group *group = &l->r->plan->group;
@@ -256,8 +253,7 @@ static adj_status send_windows(lists *l) {
   return status;
 }
 
-/* ---- Memory -------------------------------------------------------------------------------------------------------
- */
+/* ---- Memory ------------------------------------------------------------------------------------------------------ */
 
 /* Allocates buffers for the largest window, and the result. */
 static adj_status get_memory(lists *l) {

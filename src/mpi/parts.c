@@ -136,6 +136,8 @@ static adj_status join_here(void *user, adji_mpi_work *work) {
     extras.rows = part->own;
     extras.row_count = part->row_count;
     status = adji_collect_with(local, &extras, &part->result, &work->control, &stats);
+    bool only_own = plan->spec.kind == ADJ_KNN && part->result && adj_result_rows(part->result) == part->row_count;
+    if (only_own) part->own = NULL; /* row i is that of query i */
   }
   part->mutual = !status && adji_can_be_mutual(local);
   if (!status) add_stats(plan, &stats);

@@ -201,7 +201,7 @@ static adj_status fill_slice(void *user, uint64_t slice, uint32_t lane) {
 }
 
 /* Moves the lists of the queries together, in place, if the join also made lists of the points around the region. */
-static void drop_other_lists(const adj_mpi_plan *plan, const adji_mpi_part *part) {
+static void drop_other_lists(adj_mpi_plan *plan, const adji_mpi_part *part) {
   adj_result *result = part->result;
   uint64_t k = result->each, size = adji_type_size(plan->type);
   char *sums = result->distances, *lasts = part->lasts;
@@ -212,12 +212,15 @@ static void drop_other_lists(const adj_mpi_plan *plan, const adji_mpi_part *part
     if (sums) memmove(sums + i * k * size, sums + row * k * size, k * size);
     if (lasts) memcpy(lasts + i * size, lasts + row * size, size);
   }
+  uint64_t kept = part->row_count * k, all = result->rows * k;
+  adji_release(&plan->ctx->memory, result->ids, kept * sizeof *result->ids, all * sizeof *result->ids);
+  if (sums) adji_release(&plan->ctx->memory, sums, kept * size, all * size);
   result->rows = part->row_count;
 }
 
-bool adji_rows_adopt(const adj_mpi_plan *plan, adji_mpi_part *part, adji_rows *out) {
+bool adji_rows_adopt(adj_mpi_plan *plan, adji_mpi_part *part, adji_rows *out) {
   if (!part->result || !part->whole || !plan->fits_32 || part->result->each != plan->spec.k) return false;
-  if (part->own && part->result->rows != part->row_count) drop_other_lists(plan, part);
+  if (part->own) drop_other_lists(plan, part);
   *out = (adji_rows){.count = adj_result_rows(part->result), .from = part->result, .filled = true};
   out->each = plan->spec.k;
   out->narrow = (uint32_t *)adj_result_ids(part->result);

@@ -41,7 +41,7 @@ adj_status adji_rows_join(adj_mpi_plan *plan, const adji_points *queries, adji_m
 adj_status adji_rows_open_lists(adj_mpi_plan *plan, uint64_t count, adji_rows *out);
 /* Takes over the result of a part, with local ids, and its last sums. Returns false and changes nothing if the part has
  * no result or is not whole, or if ids need more than 32 bits. */
-bool adji_rows_adopt(const adj_mpi_plan *plan, adji_mpi_part *part, adji_rows *out);
+bool adji_rows_adopt(adj_mpi_plan *plan, adji_mpi_part *part, adji_rows *out);
 /* Makes ids of 64 bits, which must fit, ids of 32 bits, in place. */
 void adji_rows_narrow(adj_mpi_plan *plan, adji_rows *rows);
 /* Replaces local ids by global ones, in place, unless the join did so. */

@@ -298,7 +298,7 @@ adj_status adji_run_rows(adj_mpi_plan *plan, adji_round round, adji_rows *out) {
   }
   if (!status && !knn) status = adji_agree(&plan->group, adji_rows_report(plan, out));
   adji_points_clear(plan, &some);
-  adji_rows_clear(plan, &found);
+  if (!plan->group.broken.broken) adji_rows_clear(plan, &found); /* MPI may still read them */
   if (status) adji_rows_clear(plan, out);
   return status;
 }

@@ -377,7 +377,8 @@ static adj_status make_rows(adj_plan *plan, uint64_t pairs, adj_result *result) 
  * point. If there are fewer entries than points, the caller replaces the ids in less time. */
 static bool labels_pay(const adj_plan *plan) {
   uint64_t points = plan->right->count, entries = plan->left->count * plan->join.k;
-  return adji_notes_lasts(plan) && entries >= points && adji_fits(&plan->ctx->memory, 3 * points * sizeof(uint32_t));
+  uint64_t bytes = entries * adji_plan_entry_bytes(plan) + 3 * points * sizeof(uint32_t);
+  return adji_notes_lasts(plan) && entries >= points && adji_fits(&plan->ctx->memory, bytes);
 }
 
 /* Takes the caller's labels, and its choice of rows, if the search can use them. */
@@ -446,7 +447,8 @@ static adj_status collect_laid_out(adj_plan *plan, adji_run *run, adj_result *re
   result->offsets = layout.offsets;
   result->pairs = layout.k ? run->tally.pairs : layout.entries; /* padding is not counted */
   if (status || !layout.k) return status;
-  /* The offsets of a kNN result are rarely used: they are filled in when first asked for. Ranks never ask. */
+  /* The offsets of a kNN result are rarely used: they are filled in when first asked for. There are none with labels.
+   */
   result->each = layout.k;
   if (result->labels) return ADJ_OK;
   result->offsets = adji_alloc(&plan->ctx->memory, result->rows + 1, sizeof *result->offsets, "row offsets");
@@ -455,10 +457,10 @@ static adj_status collect_laid_out(adj_plan *plan, adji_run *run, adj_result *re
 
 /* Refuses results that are certainly too large before any work is done: a range join if it is four times too large by
  * the estimate. Others are counted first and refused by the count, as estimates are never trusted. */
-static adj_status check_collect(adj_plan *plan, const adji_run *run) {
+static adj_status check_collect(adj_plan *plan, const adji_run *run, const adj_result *result) {
   double pairs = plan->estimated_pairs;
   if (!plan->join.k) return fits(plan, 0.25 * pairs) ? ADJ_OK : check_fits(plan, pairs, false);
-  adj_status status = check_fits(plan, (double)plan->left->count * plan->join.k, true);
+  adj_status status = check_fits(plan, (double)result->rows * plan->join.k, true);
   return status || adji_knn_is_bounded(plan) ? status : adji_run_check_pairs(run, adji_knn_most_pairs(plan));
 }
 
@@ -540,7 +542,7 @@ adj_status adji_collect_with(adj_plan *plan, const adji_extras *extras, adj_resu
     result->binned = result->labels ? extras->binned : NULL;
     result->lasts = extras->lasts;
   }
-  if (!status) status = check_collect(plan, &run);
+  if (!status) status = check_collect(plan, &run, result);
   if (!status && !extras->back) status = collect(plan, &run, result);
   if (!status && extras->back) status = collect_mutual(plan, &run, extras->back, &result);
   if (!status) status = adji_finish_run(plan, &run, begin, 0, result ? result->pairs : 0, stats);

@@ -16,8 +16,8 @@ struct adj_result {
   adj_type type;
   uint64_t rows;
   uint64_t pairs; /* neighbours; padding of kNN rows is not counted */
-  /* kNN: every row has `each` entries. Offsets are rarely needed; the first call of adj_result_offsets writes them. 0:
-   * a range join, which always has offsets. */
+  /* kNN: every row has `each` entries. Offsets are rarely needed; the first call of adj_result_offsets writes them.
+   * With labels there are none. 0: a range join, which always has offsets. */
   uint32_t each;
   ADJI_ATOMIC(bool) filled;
   pthread_mutex_t lock;
