@@ -425,8 +425,9 @@ static void lists_take_an_id_once(void **state) {
       for (uint32_t i = 0; i < 8; i++, rest /= 3)
         for (uint32_t side = 0; side < 2; side++)
           if ((rest % 3 == 2 || rest % 3 == side) && many[side] < k) {
+            uint32_t sum = i / 2;
             ids[side][many[side]] = i ^ 6;
-            sums[side][many[side]++] = (float)(i / 2);
+            sums[side][many[side]++] = (float)sum;
           }
       for (uint32_t side = 0; side < 2; side++)
         for (uint32_t i = many[side]; i < 8; i++) {
@@ -444,8 +445,9 @@ static void lists_take_an_id_once(void **state) {
       from.sums = sums[1];
       assert_int_equal(adj_lists_merge(&to, &from, NULL), ADJ_OK);
       for (uint32_t i = 0; i < k; i++) {
+        uint32_t sum = i / 2;
         assert_int_equal(ids[0][i], i ^ 6);
-        assert_true(sums[0][i] == (float)(i / 2));
+        assert_true(sums[0][i] == (float)sum);
       }
     }
 }

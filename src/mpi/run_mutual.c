@@ -142,7 +142,8 @@ static adj_status meet(void *user, const adji_guests *guests) {
   } else if (opposite) {
     m.first = half_of(plan->left->count);
   }
-  m.share = 1.0 / (ranks / 2 + 1);
+  int steps = ranks / 2 + 1;
+  m.share = 1.0 / steps;
   bool none = !status && (!m.guests->set->count || m.first == plan->left->count);
   if (!status && !none) {
     plan->stats.halo_points += m.guests->set->count;

@@ -25,7 +25,7 @@ static int rank, ranks, failures, checks;
 static adj_ctx *ctx;
 static float points[BLOCK * BLOCK_DIM];
 static uint32_t dim = DIM;
-static uint64_t values = POINTS * DIM; /* of points that are used */
+static uint64_t values = (uint64_t)POINTS * DIM; /* of points that are used */
 static volatile int cancel;
 
 static void check(int held, const char *what) {
@@ -287,7 +287,7 @@ int main(int argc, char **argv) {
     fail_calls(ADJ_MPI_AUTO, kind, step, SHIM_FAIL);
   }
   dim = BLOCK_DIM;
-  values = BLOCK * BLOCK_DIM;
+  values = (uint64_t)BLOCK * BLOCK_DIM;
   fail_allocations(ADJ_MPI_RING, 1, step);
   fail_calls(ADJ_MPI_RING, 1, step, SHIM_FAIL);
   int sums[2] = {failures, checks};

@@ -110,8 +110,10 @@ static double coordinate(const stage *t, uint64_t i, uint64_t *state) {
       return floor(2 * u);
     case STRAYS:
       return i % 190 == 5 ? 1e4 * (u - 0.5) : u;
-    case APART:
-      return (double)(i * (uint64_t)t->ranks / t->count) * 50 + u;
+    case APART: {
+      uint64_t group = i * (uint64_t)t->ranks / t->count;
+      return (double)group * 50 + u;
+    }
     default:
       return u;
   }
