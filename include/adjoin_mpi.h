@@ -149,7 +149,7 @@ typedef struct adj_mpi_stats {
   uint32_t threads;
   uint32_t rounds;          /* passes of points or queries that the memory limit required; 1: a single one     */
   uint64_t rows, rights;    /* points that this rank passed to adj_mpi_plan_create                             */
-  uint64_t queries, points; /* left and right points that this rank joined, without the halo                   */
+  uint64_t queries, points; /* left and right points that this rank joined; self-joins: without the halo       */
   uint64_t halo_points;     /* right points that it received besides, and queries it searched for other ranks  */
   uint64_t pairs;           /* neighbours in this rank's rows, without padding                                 */
   uint64_t all_pairs;       /* neighbours in the rows of all ranks                                             */
