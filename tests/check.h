@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "adjoin.h"
+#include "reference.h"
 
 /* The call must succeed. */
 #define must(call)                                                                                              \
@@ -54,6 +55,19 @@ static inline adj_dataset *uniform(adj_ctx *ctx, uint64_t count, uint32_t dim) {
   adj_dataset *set = NULL;
   must(adj_dataset_generate(ctx, &options, &set));
   return set;
+}
+
+/* A copy of these points. */
+static inline adj_dataset *dataset_with(adj_ctx *ctx, const point_set *set) {
+  adj_points points;
+  adj_points_init(&points, sizeof points);
+  points.type = set->type;
+  points.dim = set->dim;
+  points.count = set->count;
+  points.data = set->data;
+  adj_dataset *out = NULL;
+  must(adj_dataset_create(ctx, &points, &out));
+  return out;
 }
 
 #endif

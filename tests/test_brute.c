@@ -66,19 +66,6 @@ static point_set make_points(kind shape, adj_type type, uint32_t dim, uint64_t c
   return set;
 }
 
-static adj_dataset *dataset_of(adj_ctx *ctx, const point_set *set) {
-  adj_points points;
-  adj_points_init(&points, sizeof points);
-  points.type = set->type;
-  points.dim = set->dim;
-  points.count = set->count;
-  points.data = set->data;
-  points.ownership = ADJ_BORROW;
-  adj_dataset *out = NULL;
-  must(adj_dataset_create(ctx, &points, &out));
-  return out;
-}
-
 /* ---- Joins against the reference --------------------------------------------------------------------------- */
 
 typedef struct sets {
@@ -125,7 +112,7 @@ static bool is_refused(adj_status status, const char *tuning) {
 
 static void check_join(adj_ctx *ctx, const sets *s, const reference_rows *answer, uint32_t k, const char *tuning,
                        const char *name) {
-  adj_dataset *left = dataset_of(ctx, &s->left), *right = s->self_join ? NULL : dataset_of(ctx, &s->right);
+  adj_dataset *left = dataset_with(ctx, &s->left), *right = s->self_join ? NULL : dataset_with(ctx, &s->right);
   adj_join_spec spec;
   adj_join_spec_init(&spec, sizeof spec);
   spec.kind = ADJ_KNN;
@@ -300,7 +287,7 @@ static void odd_sets_match_the_reference(void **state) {
 /* Takes all pairs of a set through the products of a sketch. The value of each pair must bound its canonical sum on
  * both sides, and a pair must pass if the limit is its own sum. */
 static void check_bounds(adj_ctx *ctx, const point_set *set, const adji_prefilter_sketch *prefilter) {
-  adj_dataset *dataset = dataset_of(ctx, set);
+  adj_dataset *dataset = dataset_with(ctx, set);
   adj_join_spec l2;
   adj_join_spec_init(&l2, sizeof l2);
   adji_packed packed;

@@ -84,18 +84,6 @@ static adj_dbscan_job job_for(clusters *out, uint64_t min_points, const double *
   return job;
 }
 
-static adj_dataset *dataset_of(adj_ctx *ctx, const point_set *set) {
-  adj_points points;
-  adj_points_init(&points, sizeof points);
-  points.type = set->type;
-  points.dim = set->dim;
-  points.count = set->count;
-  points.data = set->data;
-  adj_dataset *out = NULL;
-  must(adj_dataset_create(ctx, &points, &out));
-  return out;
-}
-
 static void must_be(const char *name, const clusters *found, const clusters *expected, uint64_t count) {
   if (found->many != expected->many)
     fail_msg("%s: %llu clusters, not %llu", name, (unsigned long long)found->many, (unsigned long long)expected->many);
@@ -108,7 +96,7 @@ static void must_be(const char *name, const clusters *found, const clusters *exp
 static void check_set(adj_ctx *ctx, const char *name, const point_set *set, const adj_join_spec *spec,
                       uint64_t min_points, const double *weights) {
   clusters expected = defined(set, *spec, min_points, weights), found = no_clusters(set->count);
-  adj_dataset *points = dataset_of(ctx, set);
+  adj_dataset *points = dataset_with(ctx, set);
   adj_dbscan_job job = job_for(&found, min_points, weights, set->count);
   must(adj_dbscan(ctx, spec, points, &job, NULL, NULL));
   must_be(name, &found, &expected, set->count);
@@ -247,7 +235,7 @@ static void memory_runs_out(void **state) {
   scatter(at, COUNT, 30, 3);
   adj_ctx *ctx = context_of(2, NULL);
   point_set set = {ADJ_F32, 2, COUNT, at};
-  adj_dataset *points = dataset_of(ctx, &set);
+  adj_dataset *points = dataset_with(ctx, &set);
   uint64_t used = adj_ctx_memory_used(ctx);
   adj_join_spec spec;
   adj_join_spec_init(&spec, sizeof spec);

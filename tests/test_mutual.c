@@ -57,19 +57,6 @@ static point_set make_points(kind shape, adj_type type, uint32_t dim, uint64_t c
   return set;
 }
 
-static adj_dataset *dataset_of(adj_ctx *ctx, const point_set *set) {
-  adj_points points;
-  adj_points_init(&points, sizeof points);
-  points.type = set->type;
-  points.dim = set->dim;
-  points.count = set->count;
-  points.data = set->data;
-  points.ownership = ADJ_BORROW;
-  adj_dataset *out = NULL;
-  must(adj_dataset_create(ctx, &points, &out));
-  return out;
-}
-
 /* A join: the right points before `first` take no part. */
 typedef struct scene {
   const char *name;
@@ -144,7 +131,7 @@ static void check_scene(adj_ctx *ctx, const scene *s, bool made) {
   double *near = calloc(s->left.count + 1, sizeof *near), *far = calloc(s->right.count + 1, sizeof *far);
   assert_true(near && far);
   reference_rows there = answer_of(s, &s->left, &rest, near), back = answer_of(s, &rest, &s->left, far + s->first);
-  adj_dataset *left = dataset_of(ctx, &s->left), *right = dataset_of(ctx, &s->right);
+  adj_dataset *left = dataset_with(ctx, &s->left), *right = dataset_with(ctx, &s->right);
   adj_join_spec spec = spec_of(s);
   spec.radii = s->bounded ? near : NULL;
   spec.radius_count = s->bounded ? s->left.count : 0;
@@ -267,7 +254,7 @@ static void lack_of_memory_is_reported(void **state) {
   scene s = {.k = 5, .tuning = "prefilter=vnni"};
   s.left = make_points(UNIFORM, ADJ_F32, 6, 300, 3);
   s.right = make_points(UNIFORM, ADJ_F32, 6, 400, 4);
-  adj_dataset *left = dataset_of(ctx, &s.left), *right = dataset_of(ctx, &s.right);
+  adj_dataset *left = dataset_with(ctx, &s.left), *right = dataset_with(ctx, &s.right);
   uint64_t used = adj_ctx_memory_used(ctx);
   adj_join_spec spec = spec_of(&s);
   double radii[400];

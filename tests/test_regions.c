@@ -52,19 +52,6 @@ static point_set make_points(layout kind, adj_type type, uint32_t dim, uint64_t 
   return set;
 }
 
-static adj_dataset *dataset_of(adj_ctx *ctx, const point_set *set) {
-  adj_points points;
-  adj_points_init(&points, sizeof points);
-  points.type = set->type;
-  points.dim = set->dim;
-  points.count = set->count;
-  points.data = set->data;
-  points.ownership = ADJ_COPY;
-  adj_dataset *out = NULL;
-  must(adj_dataset_create(ctx, &points, &out));
-  return out;
-}
-
 /* ---- Regions ----------------------------------------------------------------------------------------- */
 
 static uint32_t region_of(const adji_cuts *cuts, const adj_dataset *set, uint64_t row) {
@@ -217,7 +204,7 @@ static void regions_of_points(void **state) {
       for (int type = ADJ_F32; type <= ADJ_F64; type++)
         for (uint32_t dim = 1; dim <= 3; dim++) {
           point_set points = make_points((layout)kind, (adj_type)type, dim, 301, dim);
-          adj_dataset *set = dataset_of(ctx, &points);
+          adj_dataset *set = dataset_with(ctx, &points);
           for (int w = 0; w < 6; w++)
             check_regions(ctx, set, wanted[w], limits[(w + kind + (int)dim) % 6]);
           adj_dataset_destroy(set);
@@ -245,7 +232,7 @@ static void spacing_of_regions(void **state) {
   adj_ctx *ctx = context_of(2, NULL);
   adji_measure measure = {.step = ADJI_STEP_L2};
   point_set points = make_points(EVEN, ADJ_F32, 3, COUNT, 7);
-  adj_dataset *set = dataset_of(ctx, &points);
+  adj_dataset *set = dataset_with(ctx, &points);
   adji_cuts cuts;
   must(adji_cuts_make(ctx, set, 2, &cuts));
   double spacing[2], low[6], high[6];
@@ -277,7 +264,7 @@ static void empty_regions(void **state) {
   (void)state;
   adj_ctx *ctx = context_of(2, NULL);
   point_set none = make_points(EVEN, ADJ_F32, 2, 0, 1), some = make_points(EVEN, ADJ_F32, 2, 90, 1);
-  adj_dataset *empty = dataset_of(ctx, &none), *set = dataset_of(ctx, &some);
+  adj_dataset *empty = dataset_with(ctx, &none), *set = dataset_with(ctx, &some);
   check_regions(ctx, empty, 5, 0.1);
   adji_cuts cuts;
   adji_regions r;
@@ -329,10 +316,10 @@ static knn_scene open_knn(adj_ctx *ctx, const question *q) {
   bool two = q->right != LAYOUTS;
   adj_join_spec spec = knn_spec(q);
   s.points[0] = make_points(q->left, q->type, q->dim, q->count, 1);
-  s.left = dataset_of(ctx, &s.points[0]);
+  s.left = dataset_with(ctx, &s.points[0]);
   if (two) {
     s.points[1] = make_points(q->right, q->type, q->dim, q->count * 2 / 3 + 1, 2);
-    s.right = dataset_of(ctx, &s.points[1]);
+    s.right = dataset_with(ctx, &s.points[1]);
   }
   assert_true(reference_join(&s.points[0], two ? &s.points[1] : NULL, &spec, &s.expected, NULL));
   return s;
@@ -406,7 +393,7 @@ static void marked_cells(void **state) {
   for (uint32_t number = 0; number < 72; number++) {
     uint32_t dim = 1 + number % 6, seed = number;
     point_set points = make_points((layout)(number % LAYOUTS), number % 2 ? ADJ_F64 : ADJ_F32, dim, 300, number);
-    adj_dataset *set = dataset_of(ctx, &points);
+    adj_dataset *set = dataset_with(ctx, &points);
     double values[40], low[6], high[6];
     adji_marked marked;
     must(adji_marked_open(ctx, dim, 40, &marked));
