@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * The engine of brute force: chooses a prefilter, cuts the work into pieces, and turns the k best into rows.
+ * The engine of brute force: cuts the work into pieces, and turns the k best into rows.
  *
  * A piece is a group of queries with all right points. In a self-join with a prefilter of codes, a piece is a block of
  * points with itself and all later blocks (brute_pairs.c). A mutual join finds the neighbours of right points as well
- * (brute_mutual.c). If there are too few queries to keep all lanes busy, the
- * right points are cut into segments, and a piece is a group with one segment. The best neighbours of the segments are
- * merged at the end.
+ * (brute_mutual.c). If there are too few queries to keep all lanes busy, the right points are cut into segments, and a
+ * piece is a group with one segment. The best neighbours of the segments are merged at the end.
  */
 #include "cpu/brute.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "cpu/brute_private.h"
 
@@ -152,7 +150,7 @@ static adj_status gather_mutual(brute *b, adji_run *run) {
 
 /* ---- Lanes ----------------------------------------------------------------------------------- */
 
-static void lay_out_lane(const brute *b, brute_lane *lane, brute_arena *arena) {
+void adji_brute_layout(const brute *b, brute_lane *lane, brute_arena *arena) {
   adj_type type = b->join.style.type;
   size_t size = adji_type_size(type);
   lane->best = brute_alloc(arena, adji_kbest_bytes(type, b->k, b->group), 1);
@@ -168,10 +166,10 @@ static void lay_out_lane(const brute *b, brute_lane *lane, brute_arena *arena) {
   if (b->pairs.active || b->mutual) adji_brute_pairs_layout(b, lane, arena);
 }
 
-static uint64_t lane_bytes(const brute *b) {
+uint64_t adji_brute_lane_bytes(const brute *b) {
   brute_lane lane;
   brute_arena arena = {NULL, 0};
-  lay_out_lane(b, &lane, &arena);
+  adji_brute_layout(b, &lane, &arena);
   return arena.used;
 }
 
@@ -180,9 +178,9 @@ static void choose_group(brute *b) {
   const adji_memory *memory = &b->join.ctx->memory;
   uint64_t lanes = b->join.ctx->threads;
   b->group = b->batch ? b->batch : MOST_QUERIES;
-  while (!b->batch && b->group > FEWEST_QUERIES && lane_bytes(b) > (uint64_t)64 << 20)
+  while (!b->batch && b->group > FEWEST_QUERIES && adji_brute_lane_bytes(b) > (uint64_t)64 << 20)
     b->group /= 2;
-  while (b->group > BRUTE_GROUP && !adji_fits(memory, adji_mul(lanes, lane_bytes(b)) + ((uint64_t)1 << 20)))
+  while (b->group > BRUTE_GROUP && !adji_fits(memory, adji_mul(lanes, adji_brute_lane_bytes(b)) + ((uint64_t)1 << 20)))
     b->group /= 2;
 }
 
@@ -190,12 +188,12 @@ static adj_status open_lanes(brute *b) {
   adj_ctx *ctx = b->join.ctx;
   b->lanes = adji_alloc_zero(&ctx->memory, ctx->threads, sizeof *b->lanes, "brute force");
   if (!b->lanes) return ADJ_E_MEMORY;
-  uint64_t bytes = lane_bytes(b);
+  uint64_t bytes = adji_brute_lane_bytes(b);
   for (uint32_t i = 0; i < ctx->threads; i++) {
     brute_arena arena = {adji_alloc(&ctx->memory, bytes, 1, "brute force"), 0};
     if (!arena.base) return ADJ_E_MEMORY;
     b->lanes[i].memory = arena.base;
-    lay_out_lane(b, &b->lanes[i], &arena);
+    adji_brute_layout(b, &b->lanes[i], &arena);
   }
   return ADJ_OK;
 }
@@ -350,164 +348,6 @@ static adj_status gather(void *state, adji_run *run, const adji_active *active) 
   return ADJ_OK;
 }
 
-/* ---- The choice of a prefilter --------------------------------------------------------------- */
-
-/* A tile stays in the second-level cache together with the sketches of the queries. A query has room for a few times
- * more keys than it needs, so that selections are rare. */
-static void choose_sizes(brute *b) {
-  uint64_t row =
-      b->prefiltered ? (uint64_t)b->sketch.groups * 4 : (uint64_t)b->right.dim * adji_type_size(b->right.type);
-  uint64_t tile = ((uint64_t)256 << 10) / row / ADJI_TILE_MULTIPLE * ADJI_TILE_MULTIPLE;
-  b->tile = tile < ADJI_TILE_MULTIPLE ? ADJI_TILE_MULTIPLE : tile > 512 ? 512 : tile;
-  uint64_t keys = 8 * ((uint64_t)b->k + 1) + 2048;
-  b->keys_capacity = (keys < b->right.count ? keys : b->right.count) + b->tile + ADJI_SKETCH_PAD;
-}
-
-/* Nanoseconds per pair in a prefilter, or without one (NULL). */
-static double pair_cost(const brute *b, const adji_prefilter_sketch *prefilter) {
-  const adji_costs *costs = &b->join.ctx->costs;
-  double dim = b->right.dim;
-  if (!prefilter) return costs->plain_pair_ns + costs->plain_dim_ns * dim;
-  const char *name = prefilter->name;
-  return !strcmp(name, "amx")    ? costs->amx_pair_ns + costs->amx_dim_ns * dim
-         : !strcmp(name, "vnni") ? costs->vnni_pair_ns + costs->vnni_dim_ns * dim
-                                 : costs->gemm_pair_ns + costs->gemm_dim_ns * dim;
-}
-
-static double candidate_cost(const brute *b) {
-  const adji_costs *costs = &b->join.ctx->costs;
-  return costs->passed_ns + costs->passed_dim_ns * b->right.dim;
-}
-
-/* ---- Sketches of the base -------------------------------------------------------------------- */
-
-adj_status adji_brute_base_init(adj_ctx *ctx, const adj_dataset *set, bool kept, adji_brute_base *out) {
-  *out = (adji_brute_base){.ctx = ctx, .kept = kept};
-  adj_status status = adji_packed_init(ctx, set, &out->right);
-  if (!status) pthread_mutex_init(&out->lock, NULL);
-  return status;
-}
-
-void adji_brute_base_clear(adji_brute_base *base) {
-  for (int f = 0; f <= ADJI_PREFILTER_AMX; f++)
-    adji_sketch_clear(&base->sketches[f].sketch);
-  adji_packed_clear(&base->right);
-  pthread_mutex_destroy(&base->lock);
-}
-
-/* Sets b->sketch and b->prefiltered. The base makes a sketch when it is first asked for. */
-static adj_status take_sketch(brute *b, adji_prefilter_kind kind, const adji_prefilter_sketch *prefilter) {
-  adji_brute_base *base = (adji_brute_base *)b->base.what;
-  adj_status status = ADJ_OK;
-  pthread_mutex_lock(&base->lock);
-  if (!base->sketches[kind].tried)
-    status = adji_sketch_init(base->ctx, &base->right, prefilter, &base->sketches[kind].sketch,
-                              &base->sketches[kind].useful);
-  base->sketches[kind].tried = !status;
-  if (!status) {
-    b->prefiltered = base->sketches[kind].useful;
-    b->sketch = base->sketches[kind].sketch;
-  }
-  pthread_mutex_unlock(&base->lock);
-  return status;
-}
-
-/* Drops the sketch: it is not worth its cost in this join. */
-static void drop_sketch(brute *b, adji_prefilter_kind kind) {
-  adji_brute_base *base = (adji_brute_base *)b->base.what;
-  b->sketch = (adji_sketch){0};
-  b->prefiltered = false;
-  if (base->kept) return;
-  pthread_mutex_lock(&base->lock);
-  adji_sketch_clear(&base->sketches[kind].sketch);
-  base->sketches[kind].tried = false;
-  pthread_mutex_unlock(&base->lock);
-}
-
-enum { TRIALS = 8, TRIAL_QUERIES = 4 };
-
-/* Estimates the cost of a query with this prefilter, from a trial join of a few queries. */
-static adj_status try_prefilter(brute *b, double *cost) {
-  adji_memory *memory = &b->join.ctx->memory;
-  choose_sizes(b);
-  b->group = TRIAL_QUERIES;
-  brute_lane lane = {0};
-  brute_arena arena = {adji_alloc(memory, lane_bytes(b), 1, "brute force"), 0};
-  if (!arena.base) return ADJ_E_MEMORY;
-  lay_out_lane(b, &lane, &arena);
-  adj_status status = ADJ_OK;
-  for (uint64_t t = 0; t < TRIALS && !status; t++) {
-    brute_piece piece = {.begin = t * (b->queries->count - TRIAL_QUERIES) / TRIALS, .last = b->right.count};
-    piece.end = piece.begin + TRIAL_QUERIES;
-    for (uint64_t q = 0; q < TRIAL_QUERIES; q++)
-      adji_kbest_reset(&lane.best[q], adji_join_limit(&b->join, piece.begin + q));
-    status = adji_brute_prefilter(b, &lane, &piece);
-  }
-  b->passed = (double)lane.evaluated / ((double)TRIALS * TRIAL_QUERIES);
-  *cost = pair_cost(b, b->sketch.prefilter) * (double)b->right.count + candidate_cost(b) * b->passed;
-  adji_free(memory, arena.base);
-  return status;
-}
-
-/* A lower bound of the cost of a query, with a prefilter or without (NULL). */
-static double least_cost(const brute *b, const adji_prefilter_sketch *prefilter) {
-  return pair_cost(b, prefilter) * (double)b->right.count + (prefilter ? 1.5 * b->k * candidate_cost(b) : 0);
-}
-
-static const char *const prefilter_names[] = {
-    [ADJI_PREFILTER_GEMM] = "gemm", [ADJI_PREFILTER_VNNI] = "vnni", [ADJI_PREFILTER_AMX] = "amx"};
-
-/* Drops a prefilter that lets so many pairs pass that a more exact one, or none, is cheaper. With few queries the trial
- * is not worth its time. */
-static adj_status drop_if_costly(brute *b, adji_prefilter_kind kind) {
-  enum { FEW = 64 * TRIALS * TRIAL_QUERIES };
-  if (!b->prefiltered || b->queries->count < FEW) return ADJ_OK;
-  const adji_prefilter_sketch *gemm = adji_prefilter_sketch_for(b->join.ctx->isa, "gemm");
-  double cost = 0, best = least_cost(b, NULL);
-  if (kind > ADJI_PREFILTER_GEMM && least_cost(b, gemm) < best) best = least_cost(b, gemm);
-  adj_status status = try_prefilter(b, &cost);
-  b->cost = cost;
-  if (status || cost <= best) return status;
-  drop_sketch(b, kind);
-  b->cost = 0;
-  return ADJ_OK;
-}
-
-/* Uses the requested prefilter, or fails with the reason why it cannot be used. */
-static adj_status use_prefilter(brute *b, adji_prefilter_kind wanted) {
-  const char *name = prefilter_names[wanted];
-  const adji_prefilter_sketch *prefilter = adji_prefilter_sketch_for(b->join.ctx->isa, name);
-  if (b->join.style.measure->step != ADJI_STEP_L2)
-    return adji_fail(ADJ_E_UNSUPPORTED, "tuning: prefilter=%s is for L2 without a periodic box", name);
-  if (!prefilter)
-    return adji_fail(ADJ_E_UNSUPPORTED, "tuning: prefilter=%s: this CPU does not have it, or may not use it", name);
-  if (!b->right.count) return ADJ_OK; /* nothing to drop */
-  adj_status status = take_sketch(b, wanted, prefilter);
-  if (!status && !b->prefiltered)
-    return adji_fail(
-        ADJ_E_UNSUPPORTED,
-        "tuning: prefilter=%s: too many dimensions, or some points are so far away that sketches of the others "
-        "prove nothing",
-        name);
-  return status;
-}
-
-/* Chooses the fastest prefilter that is available and useful, unless one was requested. */
-static adj_status choose_prefilter(brute *b, adji_prefilter_kind wanted) {
-  if (!b->k || wanted == ADJI_PREFILTER_OFF) return ADJ_OK;
-  if (wanted != ADJI_PREFILTER_AUTO) return use_prefilter(b, wanted);
-  if (b->join.style.measure->step != ADJI_STEP_L2) return ADJ_OK;
-  adj_status status = ADJ_OK;
-  for (int f = ADJI_PREFILTER_AMX; f >= ADJI_PREFILTER_GEMM && !b->prefiltered && !status; f--) {
-    const adji_prefilter_sketch *prefilter = adji_prefilter_sketch_for(b->join.ctx->isa, prefilter_names[f]);
-    if (!prefilter) continue;
-    status = take_sketch(b, (adji_prefilter_kind)f, prefilter);
-    if (!status) status = drop_if_costly(b, (adji_prefilter_kind)f);
-    if (!b->prefiltered && f == ADJI_PREFILTER_AMX) f--; /* VNNI uses the same codes */
-  }
-  return status;
-}
-
 /* ---- Creation -------------------------------------------------------------------------------- */
 
 static void brute_destroy(void *state) {
@@ -522,7 +362,7 @@ static const double PAIRS_SHARE = 0.65;
 
 double adji_brute_query_ns(const adji_engine *engine) {
   const brute *b = engine->workers[0].state;
-  double cost = b->cost > 0 ? b->cost : least_cost(b, b->prefiltered ? b->sketch.prefilter : NULL);
+  double cost = b->cost > 0 ? b->cost : adji_brute_least_cost(b, b->prefiltered ? b->sketch.prefilter : NULL);
   return b->pairs_expected ? PAIRS_SHARE * cost : cost;
 }
 
@@ -538,9 +378,9 @@ adj_status adji_brute_try(adji_engine *engine, double *query_ns) {
   if (!b->k || !b->right.count || many < FEWEST_TIMED) return ADJ_OK;
   b->group = many < MOST_TIMED ? many : MOST_TIMED;
   brute_lane lane = {0};
-  brute_arena arena = {adji_alloc(memory, lane_bytes(b), 1, "brute force"), 0};
+  brute_arena arena = {adji_alloc(memory, adji_brute_lane_bytes(b), 1, "brute force"), 0};
   if (!arena.base) return ADJ_E_MEMORY;
-  lay_out_lane(b, &lane, &arena);
+  adji_brute_layout(b, &lane, &arena);
   brute_piece piece = {.begin = (count - b->group) / 2, .last = b->right.count};
   piece.end = piece.begin + b->group;
   uint64_t begin = adji_thread_ns();
@@ -580,13 +420,13 @@ adj_status adji_brute_create(const adji_join *join, const adji_lent *base, const
   adj_status status = ADJ_OK;
   if (!join->self_join) status = adji_packed_init(join->ctx, join->left, &b->left);
   b->queries = join->self_join ? &b->right : &b->left;
-  if (!status) status = choose_prefilter(b, options->prefilter);
+  if (!status) status = adji_brute_choose_prefilter(b, options->prefilter);
   if (status) {
     brute_destroy(b);
     return status;
   }
   b->batch = options->batch;
-  choose_sizes(b);
+  adji_brute_choose_sizes(b);
   choose_group(b);
   b->pairs_expected = adji_brute_pairs_choose(b);
   adji_engine_init(out, join,

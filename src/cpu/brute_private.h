@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Shared by the parts of brute force: the engine (brute.c), the scan without a prefilter (brute_plain.c), the scan with
- * one (brute_prefilter.c), and the scans in which one product serves both points of a pair: of a set with itself
- * (brute_pairs.c) and of two sets (brute_mutual.c).
+ * Shared by the parts of brute force: the engine (brute.c), the choice of a prefilter (brute_choose.c), the scan
+ * without a prefilter (brute_plain.c), the scan with one (brute_prefilter.c), and the scans in which one product serves
+ * both points of a pair: of a set with itself (brute_pairs.c) and of two sets (brute_mutual.c).
  */
 #ifndef ADJI_BRUTE_PRIVATE_H
 #define ADJI_BRUTE_PRIVATE_H
@@ -150,6 +150,17 @@ void adji_brute_add_strays(const brute *b, brute_lane *lane, const brute_piece *
 static inline uint64_t brute_wanted(const brute *b) {
   return (uint64_t)b->k + b->join.style.drop_self;
 }
+
+/* brute.c. Lays out the arrays of a lane, and the bytes they take. */
+void adji_brute_layout(const brute *b, brute_lane *lane, brute_arena *arena);
+uint64_t adji_brute_lane_bytes(const brute *b);
+
+/* brute_choose.c. Sets the points per tile and the keys per query, for the sketch of `b` or without one. */
+void adji_brute_choose_sizes(brute *b);
+/* A lower bound of the nanoseconds of a query, with a prefilter or without (NULL). */
+double adji_brute_least_cost(const brute *b, const adji_prefilter_sketch *prefilter);
+/* Chooses the fastest prefilter that is available and useful, unless one is wanted. */
+adj_status adji_brute_choose_prefilter(brute *b, adji_prefilter_kind wanted);
 
 /* brute_pairs.c. Whether the pass can work in pairs. Sets the size of blocks and the keys per point. */
 bool adji_brute_pairs_choose(brute *b);
